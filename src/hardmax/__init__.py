@@ -1,0 +1,46 @@
+"""What Transformers can compute, made executable.
+
+    import hardmax as hm
+
+    network = hm.ReluNetwork(weights, biases)
+    construction = hm.compile(network, on=hm.Box([-1, -1], [1, 1]), error=1e-3)
+    print(construction.bill)
+"""
+
+from hardmax._errors import DomainError as DomainError
+from hardmax._errors import FileError as FileError
+from hardmax._errors import HardmaxError as HardmaxError
+from hardmax._errors import MissingExtra as MissingExtra
+from hardmax._errors import PrecisionError as PrecisionError
+from hardmax._errors import RequestError as RequestError
+from hardmax._errors import SemanticsError as SemanticsError
+from hardmax._errors import ShapeError as ShapeError
+from hardmax._workbench import Measurement as Measurement
+from hardmax._workbench import compile as compile
+from hardmax._workbench import load as load
+from hardmax._workbench import measure as measure
+from hardmax._workbench import save as save
+from hardmax.core import Attention as Attention
+from hardmax.core import Bill as Bill
+from hardmax.core import Box as Box
+from hardmax.core import Claim as Claim
+from hardmax.core import Construction as Construction
+from hardmax.core import FeedForward as FeedForward
+from hardmax.core import Hardmax as Hardmax
+from hardmax.core import Head as Head
+from hardmax.core import ReadOut as ReadOut
+from hardmax.core import SequenceInput as SequenceInput
+from hardmax.core import Softmax as Softmax
+from hardmax.core import Transformer as Transformer
+from hardmax.core import VectorInput as VectorInput
+from hardmax.languages import MaxAffine as MaxAffine
+from hardmax.languages import MaxoutNetwork as MaxoutNetwork
+from hardmax.languages import PiecewiseLinear as PiecewiseLinear
+from hardmax.languages import ReluNetwork as ReluNetwork
+from hardmax.languages import load_network as load_network
+from hardmax.languages import save_network as save_network
+from hardmax.passes import soften as soften
+
+from hardmax import interop as interop  # isort: skip
+
+__version__ = "0.1.0"

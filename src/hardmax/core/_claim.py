@@ -1,0 +1,67 @@
+"""What is promised of a construction, and where every part of the promised error comes from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from hardmax._errors import RequestError
+from hardmax.core._domain import Box
+from hardmax.core._target import Target
+
+MARGIN = 0.02  # a bound that is attained exactly can never be confirmed by enclosures
+
+
+@dataclass(frozen=True)
+class Share:
+    """One line of the ledger."""
+
+    cause: str  # approximation | softening | routing | rounding | margin
+    where: str
+    amount: float
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.amount < math.inf):
+            raise RequestError(
+                f"The ledger's share of {self.cause} must be finite and >= 0, not {self.amount}."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Claim:
+    """|Transformer(x) - target(x)| <= error for every output and every x in the domain.
+
+    The Transformer is evaluated in float64 (inputs in float64, any order of summation). The
+    ledger says where the error comes from and adds up to it, margin included.
+    """
+
+    target: Target
+    domain: Box
+    ledger: tuple[Share, ...]
+
+    def __init__(self, target: Target, domain: Box, ledger: Iterable[Share]) -> None:
+        object.__setattr__(self, "target", target)
+        object.__setattr__(self, "domain", domain)
+        object.__setattr__(self, "ledger", tuple(ledger))
+
+    @property
+    def error(self) -> float:
+        return math.fsum(share.amount for share in self.ledger)
+
+    @property
+    def margin(self) -> float:
+        """The part of the error that no cause needs: room for a checker's enclosures."""
+        return math.fsum(share.amount for share in self.ledger if share.cause == "margin")
+
+    def __repr__(self) -> str:
+        return f"Claim(error <= {self.error:.6g} on {self.domain})"
+
+
+def with_margin(shares: Iterable[Share], margin: float = MARGIN) -> tuple[Share, ...]:
+    """The ledger of a proved bound, with the stated margin on top."""
+    proved = [share for share in shares if share.amount > 0]
+    bound = math.fsum(share.amount for share in proved)
+    if bound > 0:
+        proved.append(Share("margin", f"{margin:.0%} for the checker", margin * bound))
+    return tuple(proved)

@@ -1,0 +1,68 @@
+"""What crosses the waist: a Transformer with the promise made of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from hardmax._errors import ShapeError
+from hardmax.core._batched import evaluate
+from hardmax.core._bill import Bill, count_bill
+from hardmax.core._claim import Claim
+from hardmax.core._inputs import VectorInput
+from hardmax.core._reference import reference
+from hardmax.core._transformer import Transformer
+from hardmax.core._witness import Witness
+
+
+@dataclass(frozen=True, eq=False)
+class Construction:
+    """A Transformer, the claim made of it, the witness behind the claim, and the route taken."""
+
+    transformer: Transformer
+    claim: Claim
+    witness: Witness | None
+    route: str
+
+    def __post_init__(self) -> None:
+        target = self.claim.target
+        source = self.transformer.input
+        if isinstance(source, VectorInput) and (
+            (source.inputs, self.transformer.outputs) != (target.inputs, target.outputs)
+            or source.inputs != self.claim.domain.dimension
+        ):
+            raise ShapeError(
+                f"The Transformer maps {source.inputs} reals to {self.transformer.outputs}, but "
+                f"its target maps {target.inputs} to {target.outputs} on a domain of dimension "
+                f"{self.claim.domain.dimension}."
+            )
+
+    @cached_property
+    def bill(self) -> Bill:
+        """What it costs, counted from the weights."""
+        return count_bill(
+            self.transformer, self.claim.domain, source_parameters=self.claim.target.parameters
+        )
+
+    def __call__(self, x: Any) -> Any:
+        """The outputs at x: one vector, or a batch with one row per input.
+
+        Floats go through the batched evaluator; Fractions are evaluated exactly, which needs
+        hard heads.
+        """
+        array = np.asarray(x)
+        if array.dtype == object and any(isinstance(v, Fraction) for v in array.flat):
+            if array.ndim != 1:
+                raise ShapeError("Exact evaluation takes one vector of Fractions at a time.")
+            return np.array(reference(self.transformer, array, Fraction), dtype=object)
+        return evaluate(self.transformer, x)
+
+    def __repr__(self) -> str:
+        return (
+            f"Construction({self.route}: {self.bill.layers} layers, {self.bill.heads} heads, "
+            f"width {self.bill.width}; error <= {self.claim.error:.6g} on {self.claim.domain})"
+        )

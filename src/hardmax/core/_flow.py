@@ -1,0 +1,238 @@
+"""Where the stream can be, and how far an evaluation of it can stray: one forward pass of proof.
+
+`follow` carries two boxes through a Transformer, for every input of a domain at once:
+
+- the *range* of the reference stream, and
+- the *deviation* of the evaluated stream from it, as a signed interval.
+
+The evaluated stream is what runs: soft heads at their coldness, in floats of the given unit
+roundoff, with any order of summation. The reference is either the hard skeleton (the same weights
+with every head a hardmax; then the deviation is softening and rounding together), or the same
+Transformer over the reals (then it is rounding alone). Signs are kept because softmax errs on one
+side only: an interval [-c, 0] can be centred by a constant, a radius cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hardmax._errors import DomainError
+from hardmax.core._domain import Box
+from hardmax.core._flow_heads import HeadFlow, Place, follow_group
+from hardmax.core._inputs import Input, SequenceInput, VectorInput
+from hardmax.core._layers import Attention, FeedForward
+from hardmax.core._transformer import Transformer
+from hardmax.numerics import UNIT_ROUNDOFF, Interval, gamma, is_representable
+
+FLOAT64 = UNIT_ROUNDOFF["float64"]
+
+
+@dataclass(eq=False)
+class Flow:
+    """What `follow` found: places after the embedding and after each sublayer, and the answer."""
+
+    places: list[Place]
+    answer: Place  # at the read-out, outputs first
+    heads: dict[tuple[int, int], HeadFlow]  # (sublayer, head) -> what is known of it
+    shifts: np.ndarray  # tokens x width: constants that centre the deviation ...
+    answer_shift: np.ndarray  # ... and those of the outputs
+
+    @property
+    def error(self) -> float:
+        """The largest deviation of any output."""
+        return float(self.answer.deviation.magnitude.max())
+
+    @property
+    def largest_logit(self) -> float:
+        return max((head.largest_logit for head in self.heads.values()), default=0.0)
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How the evaluation differs from the reference."""
+
+    unit: float = FLOAT64
+    against_skeleton: bool = True
+    coldness: Mapping[tuple[int, int], float] = field(default_factory=dict)
+
+
+def follow(
+    transformer: Transformer,
+    domain: Box | None,
+    *,
+    unit: float = FLOAT64,
+    skeleton: Transformer | None = None,
+    centre: np.ndarray | None = None,
+    coldness: Mapping[tuple[int, int], float] | None = None,
+) -> Flow:
+    """Follow ranges and deviations through all sublayers.
+
+    With a `skeleton` (equal weights, but possibly other input offsets) the reference is its hard
+    semantics; without one it is the Transformer itself over the reals. `coldness` overrides that
+    of single heads, keyed by (sublayer, head). `centre` (tokens x width) names coordinates whose
+    deviation is centred by a constant as soon as it arises, unless something read them before;
+    adding `shifts` to the input's offsets makes that true. The answer is centred likewise, by
+    `answer_shift` in the read-out's bias.
+    """
+    rules = Rules(unit, skeleton is not None, coldness or {})
+    place = _embed(transformer.input, domain, unit)
+    if skeleton is not None and isinstance(skeleton.input, VectorInput):
+        place = place.shifted(transformer.input.offsets - skeleton.input.offsets)
+    shifts = np.zeros(place.range.shape)
+    places = [place]
+    heads: dict[tuple[int, int], HeadFlow] = {}
+    fresh = np.ones(transformer.width, dtype=bool)
+    for number, sublayer in enumerate(transformer.sublayers):
+        fresh &= ~_reads(sublayer)
+        match sublayer:
+            case Attention():
+                place = _attend(place, sublayer, number, rules, heads)
+            case FeedForward():
+                place = _feed_forward(place, sublayer, unit)
+        if centre is not None:
+            middle = np.where(centre & fresh, place.deviation.middle, 0.0)
+            shifts -= middle
+            place = place.shifted(-middle)
+        places.append(place)
+    answer = _read(place, transformer, unit)
+    if skeleton is not None:
+        change = transformer.readout.bias - skeleton.readout.bias
+        answer = Place(answer.range - change[:, None], answer.deviation + change[:, None])
+    answer_shift = np.zeros(transformer.outputs)
+    if centre is not None:
+        answer_shift -= answer.deviation.middle.mean(axis=1)
+        answer = answer.shifted(answer_shift[:, None])
+    return Flow(places, answer, heads, shifts, answer_shift)
+
+
+def rounding_bound(transformer: Transformer, domain: Box, dtype: str = "float64") -> np.ndarray:
+    """By how much each output, evaluated in a float format, can differ from the real value.
+
+    Holds for every order of summation, with the weights rounded to the format, a coldness folded
+    into the query weights, and inputs that are numbers of the format already.
+    """
+    flow = follow(transformer, domain, unit=UNIT_ROUNDOFF[dtype])
+    return flow.answer.deviation.magnitude
+
+
+def _embed(source: Input, domain: Box | None, unit: float) -> Place:
+    match source:
+        case VectorInput():
+            if domain is None or domain.dimension != source.inputs:
+                raise DomainError(f"A domain of dimension {source.inputs} is needed here.")
+            box = domain.interval
+            start = source.maps @ box + source.offsets
+            fixed = ~source.maps.any(axis=2)
+            start = Interval(
+                np.where(fixed, source.offsets, start.lo), np.where(fixed, source.offsets, start.hi)
+            )
+            terms = (source.maps != 0).sum(axis=2)
+            size = np.abs(source.maps) @ box.magnitude + np.abs(source.offsets)
+            stored = fixed & is_representable(source.offsets, unit)
+            stray = size * np.where(stored, 0.0, gamma(terms + 3, unit))
+        case SequenceInput():
+            symbols = source.embedding
+            hull = Interval(symbols.min(axis=0), symbols.max(axis=0))
+            rows = [hull] * source.longest
+            if source.start is not None:
+                rows.insert(0, Interval.point(source.start))
+            start = (
+                Interval(np.stack([r.lo for r in rows]), np.stack([r.hi for r in rows]))
+                + source.positions
+            )
+            stray = start.magnitude * gamma(3, unit)
+    return Place(start, Interval(-stray, stray))
+
+
+def _reads(sublayer: Attention | FeedForward) -> np.ndarray:
+    """Which coordinates a sublayer looks at."""
+    if isinstance(sublayer, FeedForward):
+        return sublayer.inner.any(axis=0)
+    reads = np.zeros(sublayer.width, dtype=bool)
+    for group in sublayer.groups:
+        for matrix in (group.query, group.key, group.value):
+            reads |= matrix.any(axis=(0, 1))
+    return reads
+
+
+def _attend(
+    place: Place,
+    sublayer: Attention,
+    number: int,
+    rules: Rules,
+    heads: dict[tuple[int, int], HeadFlow],
+) -> Place:
+    """All heads of a layer act on the same stream; their outputs are added to it."""
+    writers = sum((group.output != 0).sum(axis=(0, 2)) for group in sublayer.groups)
+    change = Place.zero(place.range.shape)
+    size = np.zeros(place.range.shape)
+    alone: list[tuple[np.ndarray, np.ndarray, Place]] = []
+    for group in sublayer.groups:
+        override = [
+            rules.coldness.get((number, member), own)
+            for member, own in zip(group.members, group.coldness, strict=True)
+        ]
+        result = follow_group(
+            place, group, np.array(override), np.asarray(writers), rules.unit, rules.against_skeleton
+        )
+        change = change + result.change
+        size += result.size
+        alone.append((result.alone_at, result.alone_rows, result.alone))
+        heads.update(
+            {(number, m): h for m, h in zip(group.members, result.heads, strict=True)}
+        )
+    after = place + change
+    for at, rows, values in alone:
+        after = after.replaced(at, rows, values)
+    written = size > 0
+    stray = np.where(
+        written, gamma(np.asarray(writers) + 5, rules.unit) * (size + after.where.magnitude), 0.0
+    )
+    return after.strayed(stray)
+
+
+def _feed_forward(place: Place, layer: FeedForward, unit: float) -> Place:
+    """Token-wise; a hidden unit that is off for the reference and for the evaluation adds nothing."""
+    stream = place.transposed()
+    terms = (layer.inner != 0).sum(axis=1)[:, None]
+    size = np.abs(layer.inner) @ stream.where.magnitude + np.abs(layer.inner_bias)[:, None]
+    before = Place(
+        layer.inner @ stream.range + layer.inner_bias[:, None], layer.inner @ stream.deviation
+    ).strayed(gamma(terms + 3, unit) * size)
+    hidden = _rectify(before)
+    bias = layer.outer_bias[:, None]
+    change = Place(layer.outer @ hidden.range + bias, layer.outer @ hidden.deviation)
+    size = np.abs(layer.outer) @ hidden.where.magnitude + np.abs(bias)
+    written = (layer.outer.any(axis=1) | (layer.outer_bias != 0))[:, None]
+    terms = (layer.outer != 0).sum(axis=1)[:, None]
+    after = stream + change
+    stray = np.where(written, gamma(terms + 5, unit) * (size + after.where.magnitude), 0.0)
+    return after.strayed(stray).transposed()
+
+
+def _rectify(before: Place) -> Place:
+    where = before.where
+    off, on = where.hi <= 0.0, where.lo >= 0.0
+    lo = np.where(on, before.deviation.lo, np.minimum(before.deviation.lo, 0.0))
+    hi = np.where(on, before.deviation.hi, np.maximum(before.deviation.hi, 0.0))
+    return Place(
+        before.range.maximum(0.0), Interval(np.where(off, 0.0, lo), np.where(off, 0.0, hi))
+    )
+
+
+def _read(place: Place, transformer: Transformer, unit: float) -> Place:
+    readout = transformer.readout
+    tokens = range(transformer.tokens) if readout.token is None else [readout.token]
+    stream = place.transposed()[:, list(tokens)]
+    bias = readout.bias[:, None]
+    terms = (readout.weights != 0).sum(axis=1)[:, None]
+    size = np.abs(readout.weights) @ stream.where.magnitude + np.abs(bias)
+    # One entry equal to 1 and no bias is a copy: nothing is rounded.
+    copy = ((readout.weights == 1).sum(axis=1)[:, None] == terms) & (terms == 1) & (bias == 0)
+    stray = np.where(copy, 0.0, gamma(terms + 3, unit) * size)
+    return Place(
+        readout.weights @ stream.range + bias, readout.weights @ stream.deviation
+    ).strayed(stray)

@@ -1,0 +1,190 @@
+"""What a claim is about: a function that can be called on numbers, rationals and intervals.
+
+Languages implement `Target`; the waist never looks inside. A target may open itself up as
+`Steps`, a straight-line program whose inner values a witness can point at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from hardmax._errors import ShapeError
+from hardmax.numerics import Interval, exact, finite_array, frozen_array
+
+UNIVARIATE = ("relu",)  # the named functions a step may apply
+
+
+@dataclass(frozen=True, eq=False)
+class Affine:
+    """weights @ (the sources, one below the other) + bias."""
+
+    sources: tuple[int, ...]
+    weights: np.ndarray
+    bias: np.ndarray
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weights", finite_array(self.weights, "weights", ndim=2))
+        object.__setattr__(self, "bias", finite_array(self.bias, "bias", ndim=1))
+        if self.bias.shape != self.weights.shape[:1]:
+            raise ShapeError(f"An affine step of {self.weights.shape} has bias {self.bias.shape}.")
+
+    @property
+    def size(self) -> int:
+        return self.weights.shape[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Maximum:
+    """One maximum per row of `groups`, over the components it names (-1 fills short rows)."""
+
+    sources: tuple[int, ...]
+    groups: np.ndarray
+
+    def __post_init__(self) -> None:
+        groups = frozen_array(np.asarray(self.groups, dtype=np.int64))
+        if groups.ndim != 2 or not (groups >= 0).any(axis=1).all():
+            raise ShapeError("A maximum step needs a table of components, none of its rows empty.")
+        object.__setattr__(self, "groups", groups)
+
+    @property
+    def size(self) -> int:
+        return self.groups.shape[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Univariate:
+    """A named function of one variable, applied to every component."""
+
+    sources: tuple[int, ...]
+    name: str
+    size: int
+
+    def __post_init__(self) -> None:
+        if self.name not in UNIVARIATE:
+            raise ShapeError(f"There is no function {self.name!r}; there are {list(UNIVARIATE)}.")
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """One product per row of `pairs`, of the two components it names."""
+
+    sources: tuple[int, ...]
+    pairs: np.ndarray
+
+    def __post_init__(self) -> None:
+        pairs = frozen_array(np.asarray(self.pairs, dtype=np.int64))
+        if pairs.ndim != 2 or pairs.shape[1] != 2:
+            raise ShapeError("A product step needs a table of pairs of components.")
+        object.__setattr__(self, "pairs", pairs)
+
+    @property
+    def size(self) -> int:
+        return self.pairs.shape[0]
+
+
+Step = Affine | Maximum | Univariate | Product
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """A straight-line program. Value 0 is the input; step i makes value i + 1; the last is the answer."""
+
+    inputs: int
+    steps: tuple[Step, ...] = field(default=())
+
+    def __init__(self, inputs: int, steps: Iterable[Step]) -> None:
+        object.__setattr__(self, "inputs", inputs)
+        object.__setattr__(self, "steps", tuple(steps))
+        for number, step in enumerate(self.steps):
+            if not all(0 <= source <= number for source in step.sources):
+                raise ShapeError(f"Step {number} reads a value that is not there yet.")
+            self._check_reads(number, step)
+
+    def _check_reads(self, number: int, step: Step) -> None:
+        there = sum(self.size(source) for source in step.sources)
+        match step:
+            case Affine():
+                fits = step.weights.shape[1] == there
+            case Maximum():
+                fits = step.groups.max() < there
+            case Product():
+                fits = step.pairs.max() < there
+            case Univariate():
+                fits = step.size == there
+        if not fits:
+            raise ShapeError(f"Step {number} does not fit the {there} components that it reads.")
+
+    def size(self, value: int) -> int:
+        """How many components a value has."""
+        return self.inputs if value == 0 else self.steps[value - 1].size
+
+    def values(self, x: Any) -> list[Any]:
+        """Every value at x: an array of floats or Fractions, or an `Interval`, inputs first."""
+        values = [x]
+        for step in self.steps:
+            values.append(_apply(step, _stack([values[source] for source in step.sources])))
+        return values
+
+
+def _stack(parts: list[Any]) -> Any:
+    if len(parts) == 1:
+        return parts[0]
+    if isinstance(parts[0], Interval):
+        return Interval(
+            np.concatenate([part.lo for part in parts]), np.concatenate([part.hi for part in parts])
+        )
+    return np.concatenate(parts)
+
+
+def _apply(step: Step, x: Any) -> Any:
+    match step:
+        case Affine(weights=weights, bias=bias):
+            if isinstance(x, np.ndarray) and x.dtype == object:
+                weights, bias = exact(weights), exact(bias)
+            if len(x.shape) > 1:
+                bias = bias.reshape(-1, *[1] * (len(x.shape) - 1))
+            return weights @ x + bias
+        case Univariate():
+            return x.maximum(0.0) if isinstance(x, Interval) else np.maximum(x, 0)
+        case Product(pairs=pairs):
+            return x[pairs[:, 0]] * x[pairs[:, 1]]
+        case Maximum(groups=groups):
+            filled = np.where(groups >= 0, groups, groups.max(axis=1, keepdims=True))
+            return x[filled].max(axis=1)
+
+
+@dataclass(frozen=True)
+class EncodedTarget:
+    """A target as it is written to a file: its kind, its text, its tensors."""
+
+    kind: str
+    text: str
+    tensors: dict[str, np.ndarray]
+
+
+@runtime_checkable
+class Target(Protocol):
+    """A function from R^inputs to R^outputs that means the same to everybody."""
+
+    @property
+    def inputs(self) -> int: ...
+
+    @property
+    def outputs(self) -> int: ...
+
+    @property
+    def parameters(self) -> int | None:
+        """How many numbers the source itself stores; None where that has no meaning."""
+
+    def __call__(self, x: Any, /) -> Any:
+        """The value at x: floats (batches along leading axes), Fractions, or an `Interval`."""
+
+    def steps(self) -> Steps | None:
+        """The straight-line program behind the function, if it has one."""
+
+    def encode(self) -> EncodedTarget | None:
+        """How a file holds it; None for an opaque target."""

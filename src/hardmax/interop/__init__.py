@@ -1,0 +1,10 @@
+"""Pairs of readers and writers: the one file that holds a model, and PyTorch.
+
+Opening this door loads neither safetensors nor torch; each is imported by the function that
+needs it.
+"""
+
+from hardmax.interop._description import StoredConstruction as StoredConstruction
+from hardmax.interop._safetensors import read_safetensors as read_safetensors
+from hardmax.interop._safetensors import write_safetensors as write_safetensors
+from hardmax.interop._torch import write_torch as write_torch

@@ -1,0 +1,291 @@
+"""A construction as text and tensors, and back: what a file says, whatever its format.
+
+Structure, claim and witness become a JSON object; every array becomes a named tensor. Heads
+of one shape are stored stacked, so that a layer of 512 heads is four tensors, with the places
+they had in the layer beside them. JSON prints a float64 with all the digits that matter, so
+nothing is rounded on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from hardmax._errors import FileError
+from hardmax.core import (
+    Attention,
+    Box,
+    Claim,
+    Construction,
+    EncodedTarget,
+    FeedForward,
+    Hardmax,
+    Head,
+    HeadGroup,
+    Holding,
+    ReadOut,
+    SequenceInput,
+    Share,
+    Softmax,
+    Target,
+    Transformer,
+    VectorInput,
+    Witness,
+)
+
+OPAQUE = "opaque"
+_TARGET = "target."
+
+
+class Tensors(dict[str, np.ndarray]):
+    """The named arrays of a file; one that is not there is a fault of the file."""
+
+    def __missing__(self, name: str) -> np.ndarray:
+        raise FileError(f"lacks the tensor {name}, which its description asks for.")
+
+
+@dataclass(frozen=True, eq=False)
+class StoredConstruction:
+    """What a file holds of a construction; its target still has to be decoded by its language.
+
+    `encoded_target` is None for an opaque target, a plain Python callable: the claim about it
+    is stored, but what it is about is not. `certificate` is what a checker once said about
+    this model, as JSON; reading does not confirm it.
+    """
+
+    transformer: Transformer
+    encoded_target: EncodedTarget | None
+    domain: Box
+    ledger: tuple[Share, ...]
+    witness: Witness | None
+    route: str
+    certificate: dict[str, Any] | None = None
+
+    def join(self, target: Target) -> Construction:
+        """The construction again, now that its target is known."""
+        claim = Claim(target, self.domain, self.ledger)
+        return Construction(self.transformer, claim, self.witness, self.route)
+
+
+def describe(construction: Construction) -> tuple[dict[str, Any], Tensors]:
+    """The JSON object and the tensors that say everything about a construction."""
+    tensors = Tensors()
+    transformer, claim = construction.transformer, construction.claim
+    description = {
+        "transformer": {
+            "input": _describe_input(transformer.input, tensors),
+            "sublayers": [
+                _describe_sublayer(sublayer, f"sublayers.{number}", tensors)
+                for number, sublayer in enumerate(transformer.sublayers)
+            ],
+            "readout": _describe_readout(transformer.readout, tensors),
+        },
+        "claim": {
+            "domain": {"low": claim.domain.low.tolist(), "high": claim.domain.high.tolist()},
+            "ledger": [[s.cause, s.where, float(s.amount)] for s in claim.ledger],
+        },
+        "target": _describe_target(claim.target, tensors),
+        "witness": _describe_witness(construction.witness, tensors),
+        "route": construction.route,
+    }
+    return description, tensors
+
+
+def rebuild(description: Mapping[str, Any], tensors: Tensors) -> StoredConstruction:
+    """The inverse of `describe`; whatever does not fit together is refused by the values."""
+    parts, claim = description["transformer"], description["claim"]
+    transformer = Transformer(
+        _rebuild_input(parts["input"], tensors),
+        [
+            _rebuild_sublayer(sublayer, f"sublayers.{number}", tensors)
+            for number, sublayer in enumerate(parts["sublayers"])
+        ],
+        _rebuild_readout(parts["readout"], tensors),
+    )
+    certificate = description.get("certificate")
+    return StoredConstruction(
+        transformer=transformer,
+        encoded_target=_rebuild_target(description["target"], tensors),
+        domain=Box(claim["domain"]["low"], claim["domain"]["high"]),
+        ledger=tuple(Share(str(cause), str(where), a) for cause, where, a in claim["ledger"]),
+        witness=_rebuild_witness(description["witness"], tensors),
+        route=str(description["route"]),
+        certificate=None if certificate is None else dict(certificate),
+    )
+
+
+def _describe_input(source: VectorInput | SequenceInput, tensors: Tensors) -> dict[str, Any]:
+    match source:
+        case VectorInput():
+            tensors["input.maps"] = source.maps
+            tensors["input.offsets"] = source.offsets
+            return {"kind": "vector"}
+        case SequenceInput():
+            tensors["input.embedding"] = source.embedding
+            tensors["input.positions"] = source.positions
+            if source.start is not None:
+                tensors["input.start"] = source.start
+            has_start = source.start is not None
+            return {"kind": "sequence", "alphabet": list(source.alphabet), "start": has_start}
+
+
+def _rebuild_input(part: Mapping[str, Any], tensors: Tensors) -> VectorInput | SequenceInput:
+    match part["kind"]:
+        case "vector":
+            return VectorInput(tensors["input.maps"], tensors["input.offsets"])
+        case "sequence":
+            start = tensors["input.start"] if part["start"] else None
+            embedding, positions = tensors["input.embedding"], tensors["input.positions"]
+            return SequenceInput(tuple(part["alphabet"]), embedding, positions, start)
+    raise FileError(f"has an input of the unknown kind {part['kind']!r}.")
+
+
+def _describe_sublayer(
+    sublayer: Attention | FeedForward, name: str, tensors: Tensors
+) -> dict[str, Any]:
+    match sublayer:
+        case FeedForward():
+            for part in ("inner", "inner_bias", "outer", "outer_bias"):
+                tensors[f"{name}.{part}"] = getattr(sublayer, part)
+            return {"kind": "feed-forward"}
+        case Attention():
+            groups = [
+                _describe_group(group, f"{name}.{number}", tensors)
+                for number, group in enumerate(sublayer.groups)
+            ]
+            return {"kind": "attention", "groups": groups}
+
+
+def _rebuild_sublayer(
+    part: Mapping[str, Any], name: str, tensors: Tensors
+) -> Attention | FeedForward:
+    match part["kind"]:
+        case "feed-forward":
+            inner, inner_bias = tensors[f"{name}.inner"], tensors[f"{name}.inner_bias"]
+            return FeedForward(
+                inner, inner_bias, tensors[f"{name}.outer"], tensors[f"{name}.outer_bias"]
+            )
+        case "attention":
+            heads: dict[int, Head] = {}
+            for number, group in enumerate(part["groups"]):
+                heads |= _rebuild_group(group, f"{name}.{number}", tensors)
+            return Attention(heads[place] for place in range(len(heads)))
+    raise FileError(f"has a sublayer of the unknown kind {part['kind']!r}.")
+
+
+def _describe_group(group: HeadGroup, name: str, tensors: Tensors) -> dict[str, Any]:
+    """Heads of one shape: four stacked tensors, and a fifth if they have position biases.
+
+    A hardmax has no coldness, and is written as null: JSON has no infinity.
+    """
+    for part in ("query", "key", "value", "output", "position_bias"):
+        if getattr(group, part) is not None:
+            tensors[f"{name}.{part}"] = getattr(group, part)
+    return {
+        "members": list(group.members),
+        "coldness": [b if np.isfinite(b) else None for b in group.coldness.tolist()],
+        "causal": bool(group.causal),
+        "position_bias": group.position_bias is not None,
+    }
+
+
+def _rebuild_group(part: Mapping[str, Any], name: str, tensors: Tensors) -> dict[int, Head]:
+    """The heads of a group by their places in the layer."""
+    stacked = [tensors[f"{name}.{field}"] for field in ("query", "key", "value", "output")]
+    biases: Any = [None] * len(part["members"])
+    if part["position_bias"]:
+        biases = tensors[f"{name}.position_bias"]
+    return {
+        index(place): Head(
+            *(query, key, value, output),
+            weighting=Hardmax() if coldness is None else Softmax(coldness),
+            causal=part["causal"] is True,
+            position_bias=bias,
+        )
+        for place, coldness, bias, query, key, value, output in zip(
+            part["members"], part["coldness"], biases, *stacked, strict=True
+        )
+    }
+
+
+def _describe_readout(readout: ReadOut, tensors: Tensors) -> dict[str, Any]:
+    tensors["readout.weights"] = readout.weights
+    tensors["readout.bias"] = readout.bias
+    return {"token": None if readout.token is None else int(readout.token)}
+
+
+def _rebuild_readout(part: Mapping[str, Any], tensors: Tensors) -> ReadOut:
+    token = None if part["token"] is None else index(part["token"])
+    return ReadOut(tensors["readout.weights"], tensors["readout.bias"], token)
+
+
+def _describe_target(target: Target, tensors: Tensors) -> dict[str, Any]:
+    encoded = target.encode()
+    if encoded is None:
+        return {"kind": OPAQUE}
+    for name, array in encoded.tensors.items():
+        tensors[_TARGET + name] = np.asarray(array)
+    return {"kind": encoded.kind, "text": encoded.text, "tensors": sorted(encoded.tensors)}
+
+
+def _rebuild_target(part: Mapping[str, Any], tensors: Tensors) -> EncodedTarget | None:
+    if part["kind"] == OPAQUE:
+        return None
+    own = {name: tensors[_TARGET + name] for name in part["tensors"]}
+    return EncodedTarget(str(part["kind"]), str(part["text"]), own)
+
+
+def _describe_witness(witness: Witness | None, tensors: Tensors) -> list[Any] | None:
+    """Three tensors for all holdings together, and their shapes to take them apart again."""
+    if witness is None:
+        return None
+    held = witness.holdings
+    tensors["witness.coordinates"] = _joined([h.coordinates for h in held], np.int64)
+    tensors["witness.components"] = _joined([h.components.ravel() for h in held], np.int64)
+    tensors["witness.errors"] = _joined([h.errors for h in held], np.float64)
+    return [
+        {
+            "sublayer": int(h.sublayer),
+            "token": int(h.token),
+            "value": int(h.value),
+            "components": list(h.components.shape),
+        }
+        for h in held
+    ]
+
+
+def _joined(arrays: list[np.ndarray], dtype: type) -> np.ndarray:
+    return np.concatenate([np.empty(0, dtype), *arrays])
+
+
+def _rebuild_witness(parts: list[Any] | None, tensors: Tensors) -> Witness | None:
+    if parts is None:
+        return None
+    shapes = [(index(rows), index(columns)) for rows, columns in (p["components"] for p in parts)]
+    by_row = [rows for rows, _ in shapes]
+    by_entry = [rows * columns for rows, columns in shapes]
+    coordinates = _apart("witness.coordinates", np.int64, by_row, tensors)
+    components = _apart("witness.components", np.int64, by_entry, tensors)
+    errors = _apart("witness.errors", np.float64, by_row, tensors)
+    return Witness(
+        Holding(
+            sublayer=index(part["sublayer"]),
+            token=index(part["token"]),
+            coordinates=coordinates[i],
+            value=index(part["value"]),
+            components=components[i].reshape(shape),
+            errors=errors[i],
+        )
+        for i, (part, shape) in enumerate(zip(parts, shapes, strict=True))
+    )
+
+
+def _apart(name: str, dtype: type, sizes: list[int], tensors: Tensors) -> list[np.ndarray]:
+    joined = tensors[name]
+    if joined.dtype != dtype or joined.shape != (sum(sizes),):
+        raise FileError(f"has a tensor {name} that does not fit its description.")
+    return np.split(joined, np.cumsum(sizes))

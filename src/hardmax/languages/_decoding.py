@@ -1,0 +1,34 @@
+"""From what a file holds back to the target it means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from hardmax._errors import FileError
+from hardmax.core import EncodedTarget, Target
+from hardmax.languages._max_affine import MaxAffine
+from hardmax.languages._maxout import MaxoutNetwork
+from hardmax.languages._piecewise import PiecewiseLinear
+from hardmax.languages._relu import ReluNetwork
+
+DECODERS: dict[str, Callable[[Mapping[str, np.ndarray]], Target]] = {
+    "relu": ReluNetwork.decode,
+    "maxout": MaxoutNetwork.decode,
+    "max-affine": MaxAffine.decode,
+    "piecewise-linear": PiecewiseLinear.decode,
+}
+
+
+def decode_target(encoded: EncodedTarget) -> Target:
+    """The target behind an encoding: decode_target(t.encode()) computes what t does, exactly.
+
+    The text is for people; meaning is in the kind and the tensors.
+    """
+    decoder = DECODERS.get(encoded.kind)
+    if decoder is None:
+        raise FileError(
+            f"There is no target of kind {encoded.kind!r}; this version knows {list(DECODERS)}."
+        )
+    return decoder(encoded.tensors)

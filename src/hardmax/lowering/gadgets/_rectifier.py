@@ -1,0 +1,39 @@
+"""One ReLU is one head over {itself, a sink}."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from hardmax.core import Head
+from hardmax.lowering._layout import row
+
+
+def rectifier_head(
+    width: int, *, read: Mapping[int, float], flag: int, write: np.ndarray
+) -> Head:
+    """Add max(z, 0) times the column `write` to the data token, where z = sum read[c] x[c].
+
+    The prompt is (sink, data) and the head is causal. `flag` holds -1/2 on the sink and +1/2 on
+    the data token, so that the data token scores itself z/2 and the sink -z/2. Its own value is
+    z; the sink's is 0, because every coordinate in `read` is 0 there. If z > 0 it takes z, if
+    z < 0 it takes 0, and at a tie both are 0: the hard head is exactly relu(z). The sink sees
+    only itself, takes 0, and so stays as it is.
+
+    With a softmax of coldness beta the weight on itself is sigmoid(beta z), and
+    0 <= relu(z) - z sigmoid(beta z) <= W(1/e)/beta = 0.27846.../beta, attained at
+    |z| = (1 + W(1/e))/beta: this is `softmax_gap(2)`. The scores are split evenly between the two
+    tokens, so the largest logit is beta |z| / 2.
+
+    One head of key width 1; 2 len(read) + 1 nonzero weights and the column itself. No head can
+    do with less than one weight in each of query, key and value.
+    """
+    reading = row(width, read)
+    return Head(
+        query=reading,
+        key=row(width, {flag: 1.0}),
+        value=reading,
+        output=np.asarray(write, dtype=float).reshape(width, 1),
+        causal=True,
+    )

@@ -1,0 +1,31 @@
+"""A linear map that acts on one token only, by looking at a null token everywhere else."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hardmax.core import Head
+from hardmax.lowering._layout import row
+
+
+def switched_map_head(
+    width: int, *, read: np.ndarray, write: np.ndarray, code: int, one: int
+) -> Head:
+    """Add write @ y to the token where x[code] = +1, and nothing to the others.
+
+    All data tokens hold the same y in the coordinates `read`; the null token holds 0 there.
+    x[code] is +1 on one data token and -1 everywhere else; x[one] is +1 on data and -1 on null.
+    The score is x_t[code] x_j[one]: the chosen token scores every data token +1 and the null
+    token -1, so it takes the mean of equal vectors, y; any other token prefers the null token by
+    the same gap of 2 and takes 0. Exact in the hard semantics. A softmax of coldness beta leaks
+    at most n e^(-2 beta) of y, which beta = 32 brings below 1e-27.
+
+    One head for the whole map: 2 + len(read) weights besides `write` (width x len(read)). The
+    construction in the literature spends a head on every pair of unit and piece; this one spends
+    a head on every piece, and the maximum heads write each unit once.
+    """
+    value = np.zeros((len(read), width))
+    value[np.arange(len(read)), read] = 1.0
+    return Head(
+        query=row(width, {code: 1.0}), key=row(width, {one: 1.0}), value=value, output=write
+    )

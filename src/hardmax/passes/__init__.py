@@ -1,0 +1,3 @@
+"""Constructions become constructions; each pass says how the claim changes."""
+
+from hardmax.passes._soften import soften as soften

@@ -1,0 +1,239 @@
+"""Hard heads become softmax heads, as warm as the error allows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hardmax._errors import PrecisionError, RequestError, SemanticsError
+from hardmax.core import (
+    MARGIN,
+    Affine,
+    Attention,
+    Claim,
+    Construction,
+    Flow,
+    ReadOut,
+    Share,
+    Softmax,
+    Transformer,
+    VectorInput,
+    Witness,
+    follow,
+    with_margin,
+)
+
+_ROUTING = 64.0  # constant scores: the losers' logits fall behind by this much, weight 1.6e-28
+_CLOSE = 1e-3  # the largest logit is minimal to within this
+_HeadKey = tuple[int, int]  # sublayer, head
+
+
+def soften(construction: Construction, *, error: float | None) -> Construction:
+    """Replace every hardmax by a softmax so that the total error stays within `error`.
+
+    Let head h have score radius R_h on the domain. At coldness Lambda / R_h no logit exceeds
+    Lambda, and every bound on the deviation decreases as a head gets colder; so for a given
+    largest logit it is best to let all heads reach it, and the smallest Lambda whose deviation
+    fits the error is optimal among all choices of coldness (for the bound at hand). For ReLU
+    heads with downstream sensitivities A_h this is Lambda = c sum_h A_h R_h / error. Heads whose
+    scores are constants are routing: their coldness comes from their gap alone.
+
+    Softmax means fall short of maxima, never beyond: the deviation is one-sided, and a constant
+    added where the target's affine values are stored (where a bias is stored anyway) centres it.
+    That halves the coldness and costs no weight unless a bias was 0.
+
+    The claim grows by the deviation of the evaluation in float64 from the hard skeleton, layer by
+    layer, rounding apart, and by the margin. The witness's errors grow likewise. With
+    `error=None` the heads stay hard, and only rounding enters the ledger.
+    """
+    if error is not None and not (isinstance(error, int | float) and 0 < error < math.inf):
+        raise RequestError(f"The error must be a number > 0, but it is {error!r}.")
+    if not construction.transformer.is_hard:
+        raise SemanticsError("This construction is soft already; soften its hard skeleton instead.")
+    if error is None:
+        return _keep_hard(construction)
+    solver = _Solver.of(construction)
+    budget = error / (1.0 + MARGIN) * (1.0 - 1e-12) - construction.claim.error
+    logit = solver.smallest_logit(budget) if solver.free else 0.0
+    soft, flow = solver.build(logit)
+    if not flow.error <= budget:
+        raise _too_small(error, flow.error)
+    shares = [*construction.claim.ledger, *solver.shares(logit, flow.error)]
+    return _with(construction, soft, flow, shares)
+
+
+def _keep_hard(construction: Construction) -> Construction:
+    transformer, claim = construction.transformer, construction.claim
+    flow = follow(transformer, claim.domain, skeleton=transformer)
+    shares = [*claim.ledger, Share("rounding", "float64 evaluation", flow.error)]
+    return _with(construction, transformer, flow, shares)
+
+
+def _with(
+    construction: Construction, transformer: Transformer, flow: Flow, shares: list[Share]
+) -> Construction:
+    claim = construction.claim
+    return Construction(
+        transformer,
+        Claim(claim.target, claim.domain, with_margin(shares)),
+        _widened(construction.witness, flow),
+        construction.route,
+    )
+
+
+def _widened(witness: Witness | None, flow: Flow) -> Witness | None:
+    if witness is None:
+        return None
+    holdings = []
+    for holding in witness.holdings:
+        deviation = flow.places[holding.sublayer + 1].deviation.magnitude
+        more = deviation[holding.token, holding.coordinates]
+        holdings.append(replace(holding, errors=holding.errors + more))
+    return Witness(holdings)
+
+
+@dataclass(frozen=True, eq=False)
+class _Solver:
+    """A hard construction, its heads' score radii, and what can be centred."""
+
+    construction: Construction
+    radius: dict[_HeadKey, float]  # heads whose scores depend on the input
+    routing: dict[_HeadKey, float]  # the other heads' coldness
+    centre: np.ndarray
+
+    @classmethod
+    def of(cls, construction: Construction) -> _Solver:
+        transformer, domain = construction.transformer, construction.claim.domain
+        flow = follow(transformer, domain, skeleton=transformer, unit=0.0)
+        radius, routing = {}, {}
+        for key, head in flow.heads.items():
+            if head.constant:
+                routing[key] = _ROUTING / head.gap if math.isfinite(head.gap) else 1.0
+            else:
+                radius[key] = head.radius
+        return cls(construction, radius, routing, _centrable(construction))
+
+    @property
+    def free(self) -> bool:
+        """Whether any coldness is left to choose."""
+        return bool(self.radius)
+
+    def coldness(self, logit: float) -> dict[_HeadKey, float]:
+        return self.routing | {key: logit / radius for key, radius in self.radius.items()}
+
+    def flow(self, coldness: dict[_HeadKey, float], unit: float | None = None) -> Flow:
+        transformer, domain = self.construction.transformer, self.construction.claim.domain
+        units = {} if unit is None else {"unit": unit}
+        return follow(
+            transformer, domain, skeleton=transformer, centre=self.centre, coldness=coldness, **units
+        )
+
+    def error(self, logit: float) -> float:
+        return self.flow(self.coldness(logit)).error
+
+    def smallest_logit(self, budget: float) -> float:
+        """The smallest largest logit whose deviation fits, to within a part in a thousand.
+
+        The deviation is a/logit + b for moderate logits, with b from rounding; secant steps in
+        1/logit land at once. Much colder, rounding of huge logits takes over: if the deviation
+        rises again before it fits, no logit fits.
+        """
+        logit, error = 1.0, self.error(1.0)
+        best = error
+        while error > budget:
+            bigger = logit * min(max(1.0001 * error / budget, 1.0 + _CLOSE), 2.0**20)
+            logit, error = bigger, self.error(bigger)
+            if error > 0.999 * best and logit > 2.0**20:
+                raise _too_small(budget * (1 + MARGIN), self._least(logit))
+            best = min(best, error)
+        low = 0.0
+        for _ in range(60):
+            if low and logit <= low * (1 + _CLOSE):
+                break
+            guess = logit * error / budget * (1 + _CLOSE / 4) if not low else math.sqrt(low * logit)
+            if not low < guess < logit:
+                guess = logit * (1 - _CLOSE)
+            guess_error = self.error(guess)
+            if guess_error <= budget:
+                logit, error = guess, guess_error
+            else:
+                low = guess
+        return logit
+
+    def _least(self, logit: float) -> float:
+        """The smallest deviation at any logit up to a given one, by a search on a grid of powers."""
+        return min(self.error(2.0**k) for k in range(0, 4 + math.ceil(math.log2(logit)), 2))
+
+    def build(self, logit: float) -> tuple[Transformer, Flow]:
+        """The softmax Transformer, centred; and how far it strays from the skeleton in float64."""
+        skeleton, domain = self.construction.transformer, self.construction.claim.domain
+        coldness = self.coldness(logit)
+        flow = self.flow(coldness)
+        order = [coldness[key] for key in _head_keys(skeleton)]
+        softened = skeleton.with_weightings(Softmax(beta) for beta in order)
+        source, readout = softened.input, softened.readout
+        assert isinstance(source, VectorInput)
+        centred = Transformer(
+            VectorInput(source.maps, source.offsets + flow.shifts),
+            softened.sublayers,
+            ReadOut(readout.weights, readout.bias + flow.answer_shift, readout.token),
+        )
+        return centred, follow(centred, domain, skeleton=skeleton)
+
+    def shares(self, logit: float, total: float) -> Iterator[Share]:
+        """Where the deviation comes from: routing, then layer after layer softened, then rounding.
+
+        A layer's share is what softening it adds when all layers before it are soft already, each
+        time centred anew, without rounding; what is left of the total is rounding.
+        """
+        skeleton = self.construction.transformer
+        coldness = {key: math.inf for key in _head_keys(skeleton)}
+        so_far = 0.0
+        stages = [("routing", "heads with constant scores", self.routing)]
+        layers = [n for n, s in enumerate(skeleton.sublayers) if isinstance(s, Attention)]
+        for ordinal, number in enumerate(layers, start=1):
+            part = {k: logit / r for k, r in self.radius.items() if k[0] == number}
+            stages.append(("softening", f"attention layer {ordinal}", part))
+        for cause, where, part in stages:
+            if part:
+                coldness |= part
+                error = min(self.flow(coldness, unit=0.0).error, total)
+                yield Share(cause, where, max(error - so_far, 0.0))
+                so_far = max(error, so_far)
+        yield Share("rounding", "float64 evaluation", max(total - so_far, 0.0))
+
+
+def _head_keys(transformer: Transformer) -> list[_HeadKey]:
+    return [
+        (number, index)
+        for number, sublayer in enumerate(transformer.sublayers)
+        if isinstance(sublayer, Attention)
+        for index in range(len(sublayer.heads))
+    ]
+
+
+def _centrable(construction: Construction) -> np.ndarray:
+    """Where the target's affine values live: there a bias is stored, and a constant is free."""
+    transformer, witness = construction.transformer, construction.witness
+    centre = np.zeros((transformer.tokens, transformer.width), dtype=bool)
+    steps = construction.claim.target.steps()
+    if witness is None or steps is None:
+        return centre
+    for holding in witness.holdings:
+        if holding.value and isinstance(steps.steps[holding.value - 1], Affine):
+            centre[holding.token, holding.coordinates] = True
+    return centre
+
+
+def _too_small(asked: float, reachable: float) -> PrecisionError:
+    least = reachable * (1 + MARGIN) * (1 + 1e-2)
+    return PrecisionError(
+        f"An error of {asked:.3g} is below what float64 can promise here: rounding alone, summed "
+        f"over the layers, allows no less than {least:.3g}. Ask for {least:.3g} or more, or shrink "
+        f"the domain."
+    )
+
+
