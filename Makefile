@@ -1,47 +1,71 @@
 # Two commands: `make run` compiles a network and shows its bill, `make test` runs everything.
+# Both set up their own environment in .venv, which takes minutes once and nothing afterwards.
 PYTHON ?= python3
-VENV   := .venv
+VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
-SOURCES := $(shell find src -name '*.py') pyproject.toml README.md LICENSE
+# Folders are listed too: their times change when a file goes away.
+SOURCES := README.md LICENSE $(shell find src -name __pycache__ -prune -o \( -type d -o -type f \) -print)
+HALF   := $(VENV).half
 
 .PHONY: run test lint bench clean
+.NOTPARALLEL:
 
-run: $(VENV)/core
+run: $(VENV)/wheel
 	@mkdir -p out
-	$(BIN)/python -m hardmax compile examples/bump.npz --on "[-1,1]^2" --error 1e-3 --route attention -o out/bump.safetensors
+	$(BIN)/hardmax compile examples/bump.npz --on "[-1,1]^2" --error 1e-3 --route attention -o out/bump.safetensors
 
-test: $(VENV)/dev lint
+test: lint
 	$(BIN)/python -m pytest
 
-lint: $(VENV)/dev
+lint: $(VENV)/dev $(VENV)/wheel
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-bench: $(VENV)/plots
+bench: $(VENV)/plots $(VENV)/wheel
 	@mkdir -p out
 	$(BIN)/python -m benchmarks.networks
 
 clean:
-	rm -rf $(VENV) out build dist
+	rm -rf $(VENV) $(HALF) out build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache
 
-# The package is installed as a wheel, not linked: what is tested is what a user gets.
-$(VENV)/python:
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "hardmax needs Python 3.11 or newer: try make PYTHON=python3.12")'
-	$(PYTHON) -m venv $(VENV)
-	@touch $@
+# An install that is interrupted leaves half a package, which pip takes for a whole one. The
+# marker $(HALF) stands while dependencies are installed; if it still does, the environment
+# starts over. The package itself is simply removed before it is installed again.
+ifneq ($(wildcard $(HALF)),)
+$(info The last set-up was interrupted: starting over.)
+$(shell rm -rf $(VENV) $(HALF))
+endif
+BEGIN = @touch $(HALF); $(FORGET)
+END   = @touch $@ && rm $(HALF)
+FORGET = rm -rf $(VENV)/lib/python*/site-packages/hardmax $(VENV)/lib/python*/site-packages/hardmax-*.dist-info
 
-$(VENV)/core: $(VENV)/python constraints.txt $(SOURCES)
-	$(PIP) install -c constraints.txt .
-	$(PIP) install --no-deps --force-reinstall .
-	@touch $@
+$(VENV)/ready:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "hardmax needs Python 3.11 or newer; try: make PYTHON=python3.12")'
+	$(BEGIN)
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
+	$(END)
+
+$(VENV)/core: $(VENV)/ready pyproject.toml constraints.txt
+	$(BEGIN)
+	$(PIP) install 'hatchling>=1.24'
+	$(PIP) install --no-build-isolation -c constraints.txt .
+	$(END)
 
 $(VENV)/dev: $(VENV)/core
-	$(PIP) install -c constraints.txt ".[dev,torch]"
-	@touch $@
+	$(BEGIN)
+	$(PIP) install --no-build-isolation -c constraints.txt '.[dev,torch]'
+	$(END)
 
 $(VENV)/plots: $(VENV)/dev
-	$(PIP) install -c constraints.txt ".[plots]"
+	$(BEGIN)
+	$(PIP) install --no-build-isolation -c constraints.txt '.[plots]'
+	$(END)
+
+# A wheel and not a link to the sources: what is tested is what a user gets.
+$(VENV)/wheel: $(VENV)/core $(SOURCES)
+	@$(FORGET)
+	$(PIP) install --no-build-isolation --no-deps .
 	@touch $@

@@ -162,7 +162,7 @@ def text(content):
 
 def zipped(path):
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("W1.npy", b"not an array")
+        archive.writestr("W1.npy", b"\x93NUMPY\x09\x09 and no array")
 
 
 def single(path):

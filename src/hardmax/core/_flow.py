@@ -78,9 +78,11 @@ def follow(
     `answer_shift` in the read-out's bias.
     """
     rules = Rules(unit, skeleton is not None, coldness or {})
-    place = _embed(transformer.input, domain, unit)
-    if skeleton is not None and isinstance(skeleton.input, VectorInput):
-        place = place.shifted(transformer.input.offsets - skeleton.input.offsets)
+    place = _embed((skeleton or transformer).input, domain, unit)
+    if isinstance(transformer.input, VectorInput) and isinstance(
+        reference_input := (skeleton or transformer).input, VectorInput
+    ):
+        place = place.shifted(transformer.input.offsets - reference_input.offsets)
     shifts = np.zeros(place.range.shape)
     places = [place]
     heads: dict[tuple[int, int], HeadFlow] = {}
@@ -93,7 +95,7 @@ def follow(
             case FeedForward():
                 place = _feed_forward(place, sublayer, unit)
         if centre is not None:
-            middle = np.where(centre & fresh, place.deviation.middle, 0.0)
+            middle = np.where(centre & fresh, _worthwhile(place.deviation), 0.0)
             shifts -= middle
             place = place.shifted(-middle)
         places.append(place)
@@ -103,9 +105,15 @@ def follow(
         answer = Place(answer.range - change[:, None], answer.deviation + change[:, None])
     answer_shift = np.zeros(transformer.outputs)
     if centre is not None:
-        answer_shift -= answer.deviation.middle.mean(axis=1)
+        answer_shift -= _worthwhile(answer.deviation).mean(axis=1)
         answer = answer.shifted(answer_shift[:, None])
     return Flow(places, answer, heads, shifts, answer_shift)
+
+
+def _worthwhile(deviation: Interval) -> np.ndarray:
+    """The midpoints, but 0 where the interval is centred already: no weight for nothing."""
+    middle = deviation.middle
+    return np.where(np.abs(middle) > 2.0**-10 * (deviation.hi - deviation.lo), middle, 0.0)
 
 
 def rounding_bound(transformer: Transformer, domain: Box, dtype: str = "float64") -> np.ndarray:
@@ -115,7 +123,7 @@ def rounding_bound(transformer: Transformer, domain: Box, dtype: str = "float64"
     into the query weights, and inputs that are numbers of the format already.
     """
     flow = follow(transformer, domain, unit=UNIT_ROUNDOFF[dtype])
-    return flow.answer.deviation.magnitude
+    return flow.answer.deviation.magnitude.max(axis=1)
 
 
 def _embed(source: Input, domain: Box | None, unit: float) -> Place:

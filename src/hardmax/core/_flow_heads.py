@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from hardmax.core._layers import HeadGroup
-from hardmax.numerics import Interval, exact, gamma, softmax_gap
+from hardmax.numerics import Interval, exact, gamma, inflate, softmax_gap
 
 NEGLIGIBLE = 40.0  # a token whose logit is this far behind counts as leakage, not as contender
 
@@ -108,6 +108,7 @@ class _Asking:
     seen: np.ndarray  # visible tokens
     coldness: np.ndarray
     scores: Interval  # heads x seen, reference and evaluation
+    score_deviation: np.ndarray  # heads: how far a score moves with the stream's deviation
     logit_stray: np.ndarray  # heads: rounding of a logit
     values: Place  # heads x value width x seen
     value_stray: np.ndarray  # heads: rounding of the mixed value
@@ -168,9 +169,12 @@ class _Projected:
         size = where.magnitude.T
         self.query, self.query_size = self._project(group.query, columns, size)
         self.key, self.key_size = self._project(group.key, columns, size)
+        deviation = place.deviation.magnitude.T
+        self.query_deviation = self._bound(group.query, deviation)
+        self.key_deviation = self._bound(group.key, deviation)
         flat = group.value.reshape(-1, width)
         transposed = place.transposed()
-        shape = (self.heads, group.value.shape[1], -1)
+        shape = (self.heads, group.value.shape[1], place.range.shape[0])
         self.value = Place(
             (flat @ transposed.range).reshape(*shape),
             (flat @ transposed.deviation).reshape(*shape),
@@ -186,7 +190,13 @@ class _Projected:
     ) -> tuple[Interval, np.ndarray]:
         flat = matrix.reshape(-1, matrix.shape[2])
         shape = (self.heads, self.key_width, columns.shape[1])
-        return (flat @ columns).reshape(*shape), (np.abs(flat) @ size).reshape(shape)
+        return (flat @ columns).reshape(*shape), self._bound(matrix, size)
+
+    def _bound(self, matrix: np.ndarray, size: np.ndarray) -> np.ndarray:
+        """|matrix| @ size, heads x key width x tokens."""
+        flat = np.abs(matrix.reshape(-1, matrix.shape[2]))
+        bound = inflate(flat @ size, matrix.shape[2])
+        return bound.reshape(self.heads, self.key_width, size.shape[1])
 
     def asked_by(self, t: int, coldness: np.ndarray, against_skeleton: bool) -> _Asking:
         group, unit = self.group, self.unit
@@ -200,6 +210,10 @@ class _Projected:
         if group.position_bias is not None:
             bias = group.position_bias[:, t][:, seen]
             scores, size = scores + bias, size + np.abs(bias)
+        moved = (
+            self.query_deviation[:, :, t][:, :, None] * self.key_size[:, :, seen]
+            + self.query_size[:, :, t][:, :, None] * self.key_deviation[:, :, seen]
+        ).sum(axis=1)
         terms = _terms(group.query) + _terms(group.key) + self.key_width + 8
         finite = np.where(np.isinf(coldness), 1.0, coldness)
         values = self.value[:, :, seen]
@@ -212,6 +226,7 @@ class _Projected:
             seen,
             coldness,
             scores,
+            inflate(moved.max(axis=1), self.key_width + 8),
             2 * gamma(terms, unit) * size.max(axis=1) * finite,
             values,
             gamma(value_terms, unit) * value_size,
@@ -290,16 +305,17 @@ def _hull(asking: _Asking) -> Place:
     """
     inner, outer = asking.values.range, asking.values.where
     hull = Interval(inner.lo.min(axis=2), inner.hi.max(axis=2))
-    lo, hi = outer.lo.min(axis=2) - hull.hi, outer.hi.max(axis=2) - hull.lo
+    apart = Interval(outer.lo.min(axis=2), outer.hi.max(axis=2)) - hull
+    lo, hi = np.minimum(apart.lo, 0.0), np.maximum(apart.hi, 0.0)
     if not asking.against_skeleton:
-        width = asking.scores.hi - asking.scores.lo  # covers the stream's own deviation
+        hard = np.isinf(asking.coldness)
+        cold = np.where(hard, 0.0, asking.coldness)
+        off = np.where(hard, np.inf, asking.logit_stray + cold * asking.score_deviation)
         moved = asking.values.deviation.magnitude.max(axis=2)
-        quiet = asking.place.deviation.magnitude.max() == 0.0
-        finite = np.where(np.isinf(asking.coldness), np.inf, asking.coldness)
-        off = asking.logit_stray + (0.0 if quiet else finite * width.max(axis=1))
-        total = np.tanh(np.minimum(off, 1e3) / 2)[:, None] * (hull.hi - hull.lo) + moved
+        share = np.tanh(np.minimum(off, 1e3) / 2)[:, None]
+        total = inflate(share * (hull.hi - hull.lo) + moved)
         lo, hi = np.maximum(lo, -total), np.minimum(hi, total)
-    return Place(hull, Interval(np.minimum(lo, 0.0), np.maximum(hi, 0.0)))
+    return Place(hull, Interval(lo, hi))
 
 
 def _select(asking: _Asking) -> tuple[np.ndarray, Place]:
@@ -322,7 +338,7 @@ def _select(asking: _Asking) -> tuple[np.ndarray, Place]:
         leak = np.zeros_like(leak)
     taken = values[heads, :, winner]
     if not asking.against_skeleton:
-        leaky = Interval(taken.range.lo - leak, taken.range.hi + leak)
+        leaky = taken.range + Interval(-leak, leak)
         return holds, Place(leaky, taken.deviation).strayed(2 * leak)
     return holds, taken.strayed(leak)
 
@@ -336,7 +352,9 @@ def _constant(asking: _Asking, flows: list[HeadFlow]) -> Place:
     heads, seen = asking.scores.shape
     hard = np.zeros((heads, seen))
     soft = np.zeros((heads, seen))
-    for h in np.flatnonzero(asking.constant):
+    if seen == 1:
+        hard[:] = soft[:] = 1.0
+    for h in np.flatnonzero(asking.constant) if seen > 1 else ():
         scores = _exact_scores(asking, int(h))
         top = max(scores)
         tied = np.array([score == top for score in scores])
@@ -447,14 +465,11 @@ def _maximum(values: Place, contest: _Contest, against_skeleton: bool) -> Place:
     up = np.where(c, values.deviation.hi, -np.inf).max(axis=1)
     empty = ~c.any(axis=1)
     low, high, down, up = (np.where(empty, 0.0, part) for part in (low, high, down, up))
+    fall = Interval(-inflate(contest.shortfall + contest.stray), contest.stray)
     if against_skeleton:
-        deviation = Interval(down - contest.shortfall - contest.stray, up + contest.stray)
-        return Place(Interval(low, high), deviation)
+        return Place(Interval(low, high), Interval(down, up) + fall)
     moved = np.maximum(np.abs(down), np.abs(up)) * contest.lipschitz + contest.stray
-    leak = contest.stray
-    return Place(
-        Interval(low - contest.shortfall - leak, high + leak), Interval(-moved, moved)
-    )
+    return Place(Interval(low, high) + fall, Interval(-inflate(moved), inflate(moved)))
 
 
 def _scored_by_value(asking: _Asking) -> tuple[np.ndarray, Interval]:

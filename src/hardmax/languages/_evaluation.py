@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -63,9 +62,3 @@ def affine_rows(x: np.ndarray, weights: np.ndarray, bias: np.ndarray) -> np.ndar
     y = x @ weights.T
     y += bias
     return np.asarray(y)
-
-
-def relu_rows(x: np.ndarray) -> np.ndarray:
-    """max(x, 0) in place; the zero is a Fraction among Fractions."""
-    zero: Any = Fraction(0) if x.dtype == object else 0.0
-    return np.asarray(np.maximum(x, zero, out=x))

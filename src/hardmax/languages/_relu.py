@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hardmax.core import Affine, EncodedTarget, Steps, Univariate
-from hardmax.languages._evaluation import affine_rows, evaluate, relu_rows
+from hardmax.languages._evaluation import affine_rows, evaluate
 from hardmax.languages._layers import (
     Arrays,
     checked_layers,
@@ -71,7 +71,8 @@ class ReluNetwork:
 
     def _rows(self, x: np.ndarray) -> np.ndarray:
         for W, b in zip(self.weights[:-1], self.biases[:-1], strict=True):
-            x = relu_rows(affine_rows(x, W, b))
+            x = affine_rows(x, W, b)
+            np.maximum(x, 0, out=x)
         return affine_rows(x, self.weights[-1], self.biases[-1])
 
     def steps(self) -> Steps:

@@ -28,7 +28,8 @@ def activity(network: ReluNetwork, domain: Box) -> list[LayerActivity]:
     """Each hidden layer's neurons by sign, from intervals propagated neuron by neuron.
 
     Outward rounding makes the answer safe: a neuron called passing or off is so for every point
-    of the domain, ties at 0 included.
+    of the domain, ties at 0 included. Neurons from which no weight leads to the output count as
+    neither: nothing depends on them.
     """
     layers = []
     box: Interval = domain.interval
@@ -39,4 +40,15 @@ def activity(network: ReluNetwork, domain: Box) -> list[LayerActivity]:
             LayerActivity(np.flatnonzero(~off & ~passing), np.flatnonzero(passing & ~off))
         )
         box = before.maximum(0.0)
-    return layers
+    return _read_by_somebody(network, layers)
+
+
+def _read_by_somebody(network: ReluNetwork, layers: list[LayerActivity]) -> list[LayerActivity]:
+    kept: list[LayerActivity] = []
+    readers = np.arange(network.outputs)
+    for layer, weights in zip(reversed(layers), reversed(network.weights), strict=False):
+        read = weights[readers].any(axis=0)
+        layer = LayerActivity(layer.switching[read[layer.switching]], layer.passing[read[layer.passing]])
+        kept.append(layer)
+        readers = layer.alive
+    return kept[::-1]

@@ -27,6 +27,7 @@ from hardmax.core import (
 )
 
 _ROUTING = 64.0  # constant scores: the losers' logits fall behind by this much, weight 1.6e-28
+_WARMEST = 2.0**-10  # a largest logit below this is not worth looking for
 _CLOSE = 1e-3  # the largest logit is minimal to within this
 _HeadKey = tuple[int, int]  # sublayer, head
 
@@ -141,7 +142,9 @@ class _Solver:
         1/logit land at once. Much colder, rounding of huge logits takes over: if the deviation
         rises again before it fits, no logit fits.
         """
-        logit, error = 1.0, self.error(1.0)
+        logit, error = _WARMEST, self.error(_WARMEST)
+        if error <= budget:
+            return logit
         best = error
         while error > budget:
             bigger = logit * min(max(1.0001 * error / budget, 1.0 + _CLOSE), 2.0**20)

@@ -1,0 +1,1 @@
+"""Numbers to reach, measured: `python -m benchmarks.networks` from the project's folder."""

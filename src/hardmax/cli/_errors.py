@@ -1,0 +1,49 @@
+"""The guard around every command: whatever goes wrong ends in one line, never in a traceback."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import NoReturn, ParamSpec
+
+import click
+
+from hardmax import HardmaxError
+
+BROKEN_CLAIM = 1
+BAD_INPUT = 2
+INTERRUPTED = 130  # 128 + SIGINT, as shells count
+
+_WRITTEN = "hardmax.written"
+_P = ParamSpec("_P")
+
+
+def guarded(command: Callable[_P, None]) -> Callable[_P, None]:
+    """The command, with refusals and interruptions told in one line on stderr.
+
+    A closed pipe is left to click, which ends in silence with exit code 1.
+    """
+
+    @functools.wraps(command)
+    def safe(*args: _P.args, **kwargs: _P.kwargs) -> None:
+        try:
+            command(*args, **kwargs)
+        except HardmaxError as reason:
+            _leave(f"{type(reason).__name__}: {reason}", BAD_INPUT)
+        except MemoryError:
+            _leave("MemoryError: This does not fit into memory; try a smaller source.", BAD_INPUT)
+        except KeyboardInterrupt:
+            written = click.get_current_context().meta.get(_WRITTEN, "nothing")
+            _leave(f"Interrupted; {written} was written.", INTERRUPTED)
+
+    return safe
+
+
+def note_written(path: str) -> None:
+    """Remember, for an interruption from now on, that this file is there."""
+    click.get_current_context().meta[_WRITTEN] = path
+
+
+def _leave(sentence: str, code: int) -> NoReturn:
+    click.echo(" ".join(sentence.split()), err=True)
+    raise click.exceptions.Exit(code)

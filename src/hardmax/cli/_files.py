@@ -1,0 +1,75 @@
+"""Which file holds what, and whether a new one can be written, asked before any long work."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from hardmax import Construction, FileError, load, load_network
+from hardmax.core import Target
+
+
+def open_network(path: str) -> Target:
+    """The network in a file; a compiled model is refused with a hint."""
+    if _is_model(path):
+        raise FileError(
+            f"{path} holds a compiled model, not a network. Compile the network it was made from, "
+            f"or look at it with: hardmax show {path}"
+        )
+    return load_network(path)
+
+
+def open_model(path: str) -> Construction:
+    """The compiled model in a file; a network is refused with a hint."""
+    if _is_archive(path):
+        raise FileError(
+            f"{path} is no compiled model. If it holds a network, compile it first: "
+            f"hardmax compile {path} --on DOMAIN -o MODEL.safetensors"
+        )
+    return load(path)
+
+
+def open_either(path: str) -> Construction | Target:
+    """Whatever a file holds. Damaged files count as models: `load` says best what is wrong."""
+    if _is_archive(path) or _is_bare(path):
+        return load_network(path)
+    return load(path)
+
+
+def check_writable(path: str, *, source: str) -> None:
+    """Refuse a place that cannot be written to, or that would replace the source itself."""
+    folder = Path(path).absolute().parent
+    if not folder.is_dir():
+        raise FileError(f"There is no folder {folder} for {path}. Make it, or choose another.")
+    if os.path.isdir(path):
+        raise FileError(f"{path} is a folder. Name a file inside it.")
+    if os.path.exists(path) and os.path.samefile(path, source):
+        raise FileError(f"{path} is the network itself. Choose another name for the model.")
+    if not os.access(folder, os.W_OK):
+        raise FileError(f"The folder {folder} cannot be written to. Choose another for {path}.")
+
+
+def _is_archive(path: str) -> bool:
+    return Path(path).suffix.lower() == ".npz"
+
+
+def _is_model(path: str) -> bool:
+    return "hardmax" in (_metadata(path) or {})
+
+
+def _is_bare(path: str) -> bool:
+    metadata = _metadata(path)
+    return metadata is not None and "hardmax" not in metadata
+
+
+def _metadata(path: str) -> dict[str, str] | None:
+    """What a safetensors file says of itself; None if it is not one, or damaged."""
+    from safetensors import SafetensorError, safe_open
+
+    if not os.path.isfile(path):
+        return None
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return file.metadata() or {}
+    except (SafetensorError, OSError):
+        return None

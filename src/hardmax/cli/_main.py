@@ -1,0 +1,36 @@
+"""The command `hardmax` and its subcommands."""
+
+from __future__ import annotations
+
+import click
+
+from hardmax import __version__
+from hardmax.cli._compile import compile_network
+from hardmax.cli._run import run_model
+from hardmax.cli._show import show_file
+
+
+@click.group(
+    "hardmax",
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 0 done, 1 a claim was seen to fail, 2 bad input, 130 interrupted.",
+)
+@click.version_option(__version__, prog_name="hardmax", message="%(prog)s %(version)s")
+@click.pass_context
+def main(context: click.Context) -> None:
+    """Compile networks into Transformers, with a claimed error and a bill.
+
+    \b
+    Example:
+      hardmax compile net.npz --on "[-1,1]^2" --error 1e-3 -o t.safetensors
+      hardmax run t.safetensors 0.3 -0.5
+      hardmax show t.safetensors
+    """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+main.add_command(compile_network)
+main.add_command(run_model)
+main.add_command(show_file)

@@ -1,0 +1,134 @@
+"""Points as people type them: numbers, names with numbers, files, or rows from a pipe."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from hardmax import FileError, RequestError, ShapeError
+
+
+def typed_point(values: tuple[str, ...], inputs: int) -> np.ndarray:
+    """One point from `0.3 -0.5` or `x0=0.3 x1=-0.5`, as a batch of one."""
+    if any("=" in value for value in values):
+        numbers = _named(values, inputs)
+    else:
+        numbers = [_number(value, inputs) for value in values]
+    if len(numbers) != inputs:
+        raise ShapeError(
+            f"The model reads {_numbers(inputs)}, but {len(numbers)} came. Give one point as "
+            f"{example(inputs)}, or many with --input."
+        )
+    return np.array([numbers])
+
+
+def points_from(place: str, inputs: int) -> np.ndarray:
+    """One point per row, from .npy, .npz, a text file, or - for stdin."""
+    points = _read(place)
+    if points.ndim == 1 and points.size == inputs:
+        points = points[None]
+    if points.ndim != 2 or points.shape[1] != inputs or not len(points):
+        raise ShapeError(
+            f"{_name(place)} must hold rows of {_numbers(inputs)}, but its shape is {points.shape}."
+        )
+    return points
+
+
+def example(inputs: int) -> str:
+    """What a user could type for one point."""
+    shown = ["0.3", "-0.5", "0.2"][:inputs]
+    return " ".join(shown) + (" ..." if inputs > len(shown) else "")
+
+
+def _numbers(count: int) -> str:
+    return f"{count} number{'s' * (count != 1)}"
+
+
+def _named(values: Iterable[str], inputs: int) -> list[float]:
+    names = [f"x{i}" for i in range(inputs)]
+    given: dict[str, float] = {}
+    for value in values:
+        name, equals, text = value.partition("=")
+        if not equals:
+            raise RequestError(f"{value!r} has no name. Name all numbers, as in x0=0.3, or none.")
+        if name not in names:
+            raise RequestError(f"There is no input {name!r}. The inputs are {_range(names)}.")
+        if name in given:
+            raise RequestError(f"{name} is given twice. Give every input once.")
+        given[name] = _number(text, inputs)
+    missing = [name for name in names if name not in given]
+    if missing:
+        raise RequestError(f"{missing[0]} is missing. The inputs are {_range(names)}.")
+    return [given[name] for name in names]
+
+
+def _range(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+
+
+def _number(text: str, inputs: int) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise RequestError(
+            f"{text!r} is not a number. Give {_numbers(inputs)}, as in {example(inputs)}."
+        ) from None
+
+
+def _name(place: str) -> str:
+    return "The standard input" if place == "-" else place
+
+
+def _read(place: str) -> np.ndarray:
+    suffix = Path(place).suffix.lower()
+    try:
+        if place == "-":
+            return _rows(sys.stdin, place)
+        if suffix in (".npy", ".npz"):
+            return _array(place)
+        with open(place, encoding="utf-8") as file:
+            return _rows(file, place)
+    except UnicodeDecodeError:
+        raise FileError(
+            f"{_name(place)} holds no text. Give .npy, .npz, or rows of numbers."
+        ) from None
+    except OSError as reason:
+        raise FileError(f"{place} could not be read ({reason.strerror}).") from reason
+
+
+def _array(place: str) -> np.ndarray:
+    try:
+        loaded = np.load(place, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return np.asarray(loaded, dtype=np.float64)
+        with loaded:
+            if len(loaded.files) != 1:
+                raise FileError(f"{place} must hold one array, but it holds {len(loaded.files)}.")
+            return np.asarray(loaded[loaded.files[0]], dtype=np.float64)
+    except (FileError, OSError):
+        raise
+    except Exception as reason:  # a foreign or damaged file may trip its parser anywhere
+        raise FileError(f"{place} could not be read as an array of numbers.") from reason
+
+
+def _rows(lines: Iterable[str], place: str) -> np.ndarray:
+    """Numbers separated by blanks or commas, one point per line; blank lines are passed over."""
+    rows: list[list[float]] = []
+    for number, line in enumerate(lines, 1):
+        try:
+            row = [float(word) for word in line.replace(",", " ").split()]
+        except ValueError:
+            raise FileError(
+                f"{_name(place)} has something other than numbers in line {number}."
+            ) from None
+        if row and rows and len(row) != len(rows[0]):
+            raise ShapeError(
+                f"{_name(place)} has {len(row)} numbers in line {number}, but {len(rows[0])} in "
+                f"the lines before."
+            )
+        if row:
+            rows.append(row)
+    return np.array(rows, dtype=np.float64).reshape(len(rows), -1 if rows else 0)

@@ -1,0 +1,82 @@
+"""What the commands report, as plain data for `--json`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from hardmax import Construction, Measurement
+from hardmax.core import Target, Witness, fingerprint
+from hardmax.lowering import routes_for
+
+
+def print_json(record: dict[str, Any]) -> None:
+    """One JSON object on stdout, and nothing else."""
+    click.echo(json.dumps(record, indent=2, allow_nan=False))
+
+
+def model_record(construction: Construction) -> dict[str, Any]:
+    """Bill, claim and identity of a compiled model."""
+    claim = construction.claim
+    return {
+        "bill": construction.bill.as_dict(),
+        "claim": {
+            "error": claim.error,
+            "domain": str(claim.domain),
+            "ledger": [
+                {"cause": share.cause, "where": share.where, "amount": share.amount}
+                for share in claim.ledger
+            ],
+        },
+        "route": construction.route,
+        "semantics": semantics(construction),
+        "target": target_text(claim.target),
+        "fingerprint": fingerprint(construction.transformer),
+    }
+
+
+def measurement_record(measurement: Measurement, seed: int) -> dict[str, Any]:
+    return {"points": measurement.points, "seed": seed, "at": list(measurement.at)}
+
+
+def witness_record(witness: Witness | None) -> list[dict[str, Any]] | None:
+    """One entry per holding: which value lives where, and how closely."""
+    if witness is None:
+        return None
+    return [
+        {
+            "after_sublayer": holding.sublayer,
+            "token": holding.token,
+            "coordinates": len(holding.coordinates),
+            "value": holding.value,
+            "largest_error": float(holding.errors.max(initial=0.0)),
+        }
+        for holding in witness.holdings
+    ]
+
+
+def network_record(network: Target) -> dict[str, Any]:
+    """Kind, layer sizes and routes of a network."""
+    encoded = network.encode()
+    return {
+        "kind": encoded.kind if encoded else type(network).__name__,
+        "text": target_text(network),
+        "inputs": network.inputs,
+        "outputs": network.outputs,
+        "parameters": network.parameters,
+        "tensors": {k: list(v.shape) for k, v in encoded.tensors.items()} if encoded else {},
+        "routes": list(routes_for(network)),
+    }
+
+
+def semantics(construction: Construction) -> str:
+    if not construction.transformer.heads:
+        return "no heads"
+    return "hardmax" if construction.transformer.is_hard else "softmax"
+
+
+def target_text(target: Target) -> str:
+    encoded = target.encode()
+    return encoded.text if encoded else f"opaque {type(target).__name__}"

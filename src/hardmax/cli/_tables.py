@@ -1,0 +1,159 @@
+"""What the commands report, as tables for people. Opening this file loads Rich."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from hardmax import Bill, Claim, Construction, Measurement
+from hardmax.cli._records import network_record, semantics, target_text, witness_record
+from hardmax.core import Target, fingerprint
+
+if TYPE_CHECKING:
+    from hardmax.cli._run import Evaluation
+
+_MOST_ROWS = 40
+_UNITS = {"attention_memory": "attention memory (bytes)"}
+
+
+def print_compiled(
+    construction: Construction,
+    measurement: Measurement,
+    asked: float | None,
+    saved: str | None,
+) -> None:
+    """Bill, ledger, and the inequality that everything is about."""
+    console, claim = _console(), construction.claim
+    console.print(_headline(construction), soft_wrap=True)
+    _print_table(console, _bill_table(construction.bill))
+    _print_table(console, _ledger_table(claim))
+    console.print()
+    relation = "<=" if measurement.error <= claim.error else ">"
+    line = f"{measurement.error:.6g} measured {relation} {claim.error:.6g} claimed"
+    if asked is not None:
+        line += f" <= {asked:g} asked"
+    console.print(f"{line}, on {measurement.points:,} points of {claim.domain}", soft_wrap=True)
+    console.print(f"saved {saved}" if saved else "not saved; -o FILE saves it", soft_wrap=True)
+
+
+def print_model(construction: Construction) -> None:
+    """Everything a compiled model says of itself."""
+    console = _console()
+    console.print(_headline(construction), soft_wrap=True)
+    console.print(f"claimed on {construction.claim.domain}", soft_wrap=True)
+    console.print(f"fingerprint {fingerprint(construction.transformer)}", soft_wrap=True)
+    _print_table(console, _bill_table(construction.bill))
+    _print_table(console, _ledger_table(construction.claim))
+    _print_witness(console, construction)
+
+
+def print_network(network: Target) -> None:
+    """The layers of a network, and where it can go from here."""
+    console, record = _console(), network_record(network)
+    console.print(f"{record['text']}, {record['parameters']:,} parameters", soft_wrap=True)
+    table = _table("tensor", "shape")
+    for name, shape in record["tensors"].items():
+        table.add_row(name, " x ".join(map(str, shape)))
+    _print_table(console, table)
+    console.print(f"\nroutes: {', '.join(record['routes'])}", soft_wrap=True)
+
+
+def print_evaluation(evaluation: Evaluation) -> None:
+    """Outputs beside the target's own values, with the bound that is promised inside."""
+    console, claim = _console(), evaluation.claim
+    table = _table("point", "output", "Transformer", "target", "difference", "bound")
+    shown = max(1, _MOST_ROWS // evaluation.outputs.shape[1])
+    for i in range(min(shown, len(evaluation.points))):
+        bound = f"{claim.error:.6g}" if evaluation.inside[i] else "none"
+        pairs = zip(evaluation.outputs[i], evaluation.targets[i], strict=True)
+        for j, (output, target) in enumerate(pairs):
+            point = _point(evaluation.points[i]) if j == 0 else ""
+            difference = f"{abs(output - target):.3g}"
+            table.add_row(point, f"y{j}", f"{output:.9g}", f"{target:.9g}", difference, bound)
+    console.print(table)
+    more = len(evaluation.points) - shown
+    if more > 0:
+        console.print(f"and {more:,} more points; --json prints all", soft_wrap=True)
+
+
+def _console() -> Console:
+    """Plain text in, plain text out: a domain such as [-1,1]^2 is not markup."""
+    return Console(markup=False, highlight=False, emoji=False)
+
+
+def _table(*columns: str) -> Table:
+    """Words to the left, numbers to the right; the first column holds words."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    words = {"where", "output", "shape", "holds"}
+    for number, name in enumerate(columns):
+        left = number == 0 or name in words
+        table.add_column(name, justify="left" if left else "right", overflow="fold")
+    return table
+
+
+def _print_table(console: Console, table: Table) -> None:
+    """A blank line, then the table without the blanks that fill its last column."""
+    with console.capture() as captured:
+        console.print(table)
+    console.print()
+    for line in captured.get().splitlines():
+        console.out(line.rstrip(), highlight=False)
+
+
+def _headline(construction: Construction) -> str:
+    target = target_text(construction.claim.target)
+    return f"{target} -> Transformer, route {construction.route}, {semantics(construction)}"
+
+
+def _bill_table(bill: Bill) -> Table:
+    """Every field; the source's own parameter count stands beside the Transformer's."""
+    table = _table("bill", "Transformer", "source", "ratio")
+    source = bill.source_parameters
+    for name, value in bill.as_dict().items():
+        if name == "source_parameters":
+            continue
+        label = _UNITS.get(name, name.replace("_", " "))
+        if source and name.endswith("parameters"):
+            table.add_row(label, _number(value), _number(source), f"{value / source:.2f}x")
+        else:
+            table.add_row(label, _number(value))
+    return table
+
+
+def _ledger_table(claim: Claim) -> Table:
+    """Where the error comes from; the last line is the sum."""
+    table = _table("ledger", "where", "error")
+    for share in claim.ledger:
+        table.add_row(share.cause, share.where, f"{share.amount:.6g}")
+    if table.rows:
+        table.add_section()
+    table.add_row("claimed", "", f"{claim.error:.6g}")
+    return table
+
+
+def _print_witness(console: Console, construction: Construction) -> None:
+    holdings = witness_record(construction.witness)
+    if not holdings:
+        console.print("\nno witness")
+        return
+    table = _table("witness: after", "holds", "token", "within")
+    for holding in holdings[:_MOST_ROWS]:
+        number = holding["after_sublayer"]
+        after = "embedding" if number < 0 else f"sublayer {number}"
+        held = f"value {holding['value']} in {holding['coordinates']} coordinates"
+        table.add_row(after, held, str(holding["token"]), f"{holding['largest_error']:.3g}")
+    _print_table(console, table)
+    if len(holdings) > _MOST_ROWS:
+        console.print(f"and {len(holdings) - _MOST_ROWS} more holdings; --json prints all")
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
+
+
+def _point(point: list[float]) -> str:
+    words = [f"{value:g}" for value in point[:4]]
+    return "(" + ", ".join(words) + (", ...)" if len(point) > 4 else ")")
