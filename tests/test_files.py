@@ -455,6 +455,13 @@ def test_every_missing_or_misshapen_tensor_is_refused(saved: Path) -> None:
             refusal(saved)
 
 
+def test_parts_that_make_no_model_are_refused_with_the_reason(saved: Path) -> None:
+    description, tensors = _contents(saved)
+    _forge(saved, description, tensors | {"readout.bias": np.array([np.nan])})
+    reason = "holds parts that do not make a model: read-out bias must be finite"
+    assert reason in refusal(saved)
+
+
 def _edits(value: Any) -> Iterator[Any]:
     """Every JSON value that differs from `value` in one place: gone, or replaced by nonsense."""
     yield from (None, True, -1, 10**30, 0.5, "x", [], {}, [[]], {"kind": "x"})

@@ -1,5 +1,6 @@
 """Every route is exact in the hard semantics: rationals and ==, ties and dead units included."""
 
+import itertools
 from fractions import Fraction
 
 import numpy as np
@@ -79,7 +80,7 @@ def distances(holding: Holding, streams, values):
 
 
 def test_ties_and_dead_units_by_hand():
-    """relu(x) - relu(-x) = x at 0, a repeated neuron, one that never fires, one that always does."""
+    """relu(x) - relu(-x) at 0, a repeated neuron, one that never fires, one that always does."""
     weights = [[[1.0], [-1.0], [1.0], [0.5], [0.25]], [[1.0, -1.0, 2.0, 3.0, 1.0]]]
     biases = [[0.0, 0.0, 0.0, -7.0, 2.0], [-2.0]]
     network = hm.ReluNetwork([np.array(w) for w in weights], [np.array(b) for b in biases])
@@ -126,7 +127,7 @@ def test_nonzero_weights_are_those_of_the_docstrings():
     rng = np.random.default_rng(3)
     widths = [8, 32, 32, 1]
     relu = hm.ReluNetwork(
-        [rng.normal(size=(b, a)) for a, b in zip(widths, widths[1:], strict=False)],
+        [rng.normal(size=(b, a)) for a, b in itertools.pairwise(widths)],
         [0.1 * rng.normal(size=b) for b in widths[1:]],
     )
     box = hm.Box(-np.ones(8), np.ones(8))
@@ -136,7 +137,7 @@ def test_nonzero_weights_are_those_of_the_docstrings():
     assert lower(relu, box, "feedforward").bill.nonzero_parameters == 1377 + 8 + 32 + 1
     widths = [4, 16, 16, 1]
     maxout = hm.MaxoutNetwork(
-        [rng.normal(size=(4, b, a)) for a, b in zip(widths, widths[1:], strict=False)],
+        [rng.normal(size=(4, b, a)) for a, b in itertools.pairwise(widths)],
         [0.1 * rng.normal(size=(4, b)) for b in widths[1:]],
     )
     box = hm.Box(-np.ones(4), np.ones(4))

@@ -122,7 +122,7 @@ def test_centring_halves_the_error_where_all_weights_agree_in_sign():
         [network.biases[0], np.zeros(6) - 1.0, network.biases[2]],
     )
     hard = lower(network, hm.Box(-np.ones(2), np.ones(2)), "attention-only")
-    coldness = {key: 100.0 for key in follow(hard.transformer, hard.claim.domain).heads}
+    coldness = dict.fromkeys(follow(hard.transformer, hard.claim.domain).heads, 100.0)
     everywhere = np.ones((2, hard.transformer.width), dtype=bool)
     plain, centred = (
         follow(

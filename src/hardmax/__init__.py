@@ -1,10 +1,10 @@
 """What Transformers can compute, made executable.
 
-    import hardmax as hm
+import hardmax as hm
 
-    network = hm.ReluNetwork(weights, biases)
-    construction = hm.compile(network, on=hm.Box([-1, -1], [1, 1]), error=1e-3)
-    print(construction.bill)
+network = hm.ReluNetwork(weights, biases)
+construction = hm.compile(network, on=hm.Box([-1, -1], [1, 1]), error=1e-3)
+print(construction.bill)
 """
 
 from hardmax._errors import DomainError as DomainError

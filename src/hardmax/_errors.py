@@ -1,13 +1,13 @@
 """What can go wrong, as one tree. Every message says what was needed, what came, and what to do.
 
-    HardmaxError
-    ├── ShapeError (ValueError)      arrays that do not fit together, or hold nan or infinities
-    ├── DomainError (ValueError)     a domain that is unbounded, inverted or of the wrong dimension
-    ├── RequestError (ValueError)    an error, route or option that makes no sense for the source
-    │   └── PrecisionError           an error below what the float format can deliver
-    ├── FileError (ValueError)       a file that is foreign, truncated or altered
-    ├── SemanticsError (TypeError)   an operation that the weighting does not allow
-    └── MissingExtra (ImportError)   an optional dependency that is not installed
+HardmaxError
+├── ShapeError (ValueError)      arrays that do not fit together, or hold nan or infinities
+├── DomainError (ValueError)     a domain that is unbounded, inverted or of the wrong dimension
+├── RequestError (ValueError)    an error, route or option that makes no sense for the source
+│   └── PrecisionError           an error below what the float format can deliver
+├── FileError (ValueError)       a file that is foreign, truncated or altered
+├── SemanticsError (TypeError)   an operation that the weighting does not allow
+└── MissingExtra (ImportError)   an optional dependency that is not installed
 """
 
 

@@ -77,7 +77,7 @@ def compile_network(
         note_written(output)
     _report(construction, measurement, asked, seed, output if holds else None, as_json)
     if not holds:
-        click.echo("The measured error breaks the claim: do not use this model.", err=True)
+        click.echo("The measured error breaks the claim: nothing was saved.", err=True)
         raise click.exceptions.Exit(BROKEN_CLAIM)
 
 

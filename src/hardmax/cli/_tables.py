@@ -31,12 +31,13 @@ def print_compiled(
     _print_table(console, _bill_table(construction.bill))
     _print_table(console, _ledger_table(claim))
     console.print()
-    relation = "<=" if measurement.error <= claim.error else ">"
-    line = f"{measurement.error:.6g} measured {relation} {claim.error:.6g} claimed"
+    holds = measurement.error <= claim.error
+    line = f"{measurement.error:.6g} measured {'<=' if holds else '>'} {claim.error:.6g} claimed"
     if asked is not None:
         line += f" <= {asked:g} asked"
     console.print(f"{line}, on {measurement.points:,} points of {claim.domain}", soft_wrap=True)
-    console.print(f"saved {saved}" if saved else "not saved; -o FILE saves it", soft_wrap=True)
+    if holds:
+        console.print(f"saved {saved}" if saved else "not saved; -o FILE does", soft_wrap=True)
 
 
 def print_model(construction: Construction) -> None:

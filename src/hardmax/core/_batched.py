@@ -148,10 +148,7 @@ class GroupRecipe:
         return rows.reshape(self.heads, width, rows.shape[1])
 
     def _score(self, query: np.ndarray, key: np.ndarray, t: int, j: int) -> np.ndarray:
-        if self.key_width == 1:
-            score = query[:, 0] * key[:, 0]
-        else:
-            score = (query * key).sum(axis=1)
+        score = query[:, 0] * key[:, 0] if self.key_width == 1 else (query * key).sum(axis=1)
         return score if self.position_bias is None else score + self.position_bias[:, t, j, None]
 
     def _mix(self, scores: list[np.ndarray], values: list[np.ndarray]) -> np.ndarray:
@@ -212,7 +209,8 @@ class Recipe:
 
     @classmethod
     def of(cls, transformer: Transformer) -> Recipe:
-        assert isinstance(transformer.input, VectorInput) and transformer.readout.token is not None
+        assert isinstance(transformer.input, VectorInput)
+        assert transformer.readout.token is not None
         token = transformer.readout.token % transformer.tokens
         needed: set[int] = {token}
         stages = []

@@ -17,7 +17,9 @@ from hardmax.core._transformer import Transformer
 
 @dataclass(frozen=True)
 class Bill:
-    """The resources of a Transformer. A layer is an attention sublayer with an optional feed-forward.
+    """The resources of a Transformer.
+
+    A layer is an attention sublayer with an optional feed-forward sublayer after it.
 
     `parameters` are dense: every entry of every matrix, embeddings, prompt tokens and read-out
     included, each head at its own key and value width. `padded_parameters` are those of the same

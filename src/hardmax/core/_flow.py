@@ -70,7 +70,7 @@ def follow(
 ) -> Flow:
     """Follow ranges and deviations through all sublayers.
 
-    With a `skeleton` (equal weights, but possibly other input offsets) the reference is its hard
+    Sequences are followed at their full length. With a `skeleton` (equal weights, but possibly other input offsets) the reference is its hard
     semantics; without one it is the Transformer itself over the reals. `coldness` overrides that
     of single heads, keyed by (sublayer, head). `centre` (tokens x width) names coordinates whose
     deviation is centred by a constant as soon as it arises, unless something read them before;
@@ -158,7 +158,7 @@ def _embed(source: Input, domain: Box | None, unit: float) -> Place:
 def _reads(sublayer: Attention | FeedForward) -> np.ndarray:
     """Which coordinates a sublayer looks at."""
     if isinstance(sublayer, FeedForward):
-        return sublayer.inner.any(axis=0)
+        return np.asarray(sublayer.inner.any(axis=0))
     reads = np.zeros(sublayer.width, dtype=bool)
     for group in sublayer.groups:
         for matrix in (group.query, group.key, group.value):
@@ -184,14 +184,17 @@ def _attend(
             for member, own in zip(group.members, group.coldness, strict=True)
         ]
         result = follow_group(
-            place, group, np.array(override), np.asarray(writers), rules.unit, rules.against_skeleton
+            place,
+            group,
+            np.array(override),
+            np.asarray(writers),
+            rules.unit,
+            rules.against_skeleton,
         )
         change = change + result.change
         size += result.size
         alone.append((result.alone_at, result.alone_rows, result.alone))
-        heads.update(
-            {(number, m): h for m, h in zip(group.members, result.heads, strict=True)}
-        )
+        heads.update({(number, m): h for m, h in zip(group.members, result.heads, strict=True)})
     after = place + change
     for at, rows, values in alone:
         after = after.replaced(at, rows, values)
@@ -203,7 +206,7 @@ def _attend(
 
 
 def _feed_forward(place: Place, layer: FeedForward, unit: float) -> Place:
-    """Token-wise; a hidden unit that is off for the reference and for the evaluation adds nothing."""
+    """Token-wise. A hidden unit that is off for reference and evaluation alike adds nothing."""
     stream = place.transposed()
     terms = (layer.inner != 0).sum(axis=1)[:, None]
     size = np.abs(layer.inner) @ stream.where.magnitude + np.abs(layer.inner_bias)[:, None]
@@ -241,6 +244,6 @@ def _read(place: Place, transformer: Transformer, unit: float) -> Place:
     # One entry equal to 1 and no bias is a copy: nothing is rounded.
     copy = ((readout.weights == 1).sum(axis=1)[:, None] == terms) & (terms == 1) & (bias == 0)
     stray = np.where(copy, 0.0, gamma(terms + 3, unit) * size)
-    return Place(
-        readout.weights @ stream.range + bias, readout.weights @ stream.deviation
-    ).strayed(stray)
+    return Place(readout.weights @ stream.range + bias, readout.weights @ stream.deviation).strayed(
+        stray
+    )

@@ -40,9 +40,7 @@ class Place:
     def where(self) -> Interval:
         """Where reference and evaluation both are."""
         moved = self.range + self.deviation
-        return Interval(
-            np.minimum(moved.lo, self.range.lo), np.maximum(moved.hi, self.range.hi)
-        )
+        return Interval(np.minimum(moved.lo, self.range.lo), np.maximum(moved.hi, self.range.hi))
 
     @property
     def fixed(self) -> np.ndarray:
@@ -417,7 +415,7 @@ def _find_contest(asking: _Asking) -> _Contest:
     d/beta' of max V, and the mean of V differs from that of V' by at most d/beta'.
     """
     slope, handicap = _scored_by_value(asking)
-    heads, seen = asking.scores.shape
+    _heads, seen = asking.scores.shape
     holds = (slope > 0) & ~asking.constant & (asking.values.range.shape[1] == 1)
     slope = np.where(holds, slope, 1.0)
     cold = np.where(np.isinf(asking.coldness), 1.0, asking.coldness) * slope
@@ -453,7 +451,7 @@ def _maximum(values: Place, contest: _Contest, against_skeleton: bool) -> Place:
     """The maximum over the contenders, and how a soft evaluation of it deviates.
 
     Against the skeleton: max(V + e) - max V lies in [min e, max e], then comes the shortfall.
-    Against itself: m(V) = sum p_j V_j with p = softmax(beta V) has gradient p_j (1 + beta (V_j - m)),
+    Against itself: m(V) = sum p_j V_j, p = softmax(beta V), has gradient p_j (1 + beta (V_j - m)),
     whose 1-norm is at most 1 + beta sum p_j |V_j - m| <= 1 + 2 c_n, because the positive and the
     negative parts of V_j - m balance and the former add up to at most max V - m. Logits off by d
     move m by at most (2 c_n d + d^2)/beta, integrating the same estimate along the way.

@@ -105,7 +105,9 @@ def _attend(head: Head, stream: Stream, number: type) -> Stream:
         seen = range(t + 1) if head.causal else range(len(stream))
         scores = [_dot(query, keys[j], number) for j in seen]
         if head.position_bias is not None:
-            scores = [s + number(head.position_bias[t, j]) for j, s in zip(seen, scores, strict=True)]
+            scores = [
+                s + number(head.position_bias[t, j]) for j, s in zip(seen, scores, strict=True)
+            ]
         weights = _weights(head, scores, number)
         mixed = [
             _dot(weights, [values[j][v] for j in seen], number) for v in range(head.value_width)
@@ -130,7 +132,9 @@ def _read(transformer: Transformer, stream: Stream, number: type) -> list[Any]:
     readout = transformer.readout
     if readout.token is not None:
         return _affine(readout.weights, readout.bias, stream[readout.token], number)
-    first = int(isinstance(transformer.input, SequenceInput) and transformer.input.start is not None)
+    first = int(
+        isinstance(transformer.input, SequenceInput) and transformer.input.start is not None
+    )
     return [_affine(readout.weights, readout.bias, token, number) for token in stream[first:]]
 
 

@@ -18,18 +18,22 @@ _LARGEST_SCORES = 2**22  # attention weights held at once, in numbers
 def evaluate_sequences(transformer: Transformer, x: Any) -> Any:
     """The outputs for one sequence (a text or a list of symbols) or for a list of sequences.
 
-    A read-out at one token gives an array of outputs; at every token, one row per symbol.
+    A list whose items are all symbols is one sequence. A read-out at one token gives an array of
+    outputs; at every token, one row per symbol.
     """
     source = transformer.input
     assert isinstance(source, SequenceInput)
     if isinstance(x, str) or not _is_batch(x, source.alphabet):
-        return evaluate_sequences(transformer, [x])[0]
-    ids = [source.indices(sequence) for sequence in x]
-    results: list[np.ndarray | None] = [None] * len(ids)
+        return _evaluate_batch(transformer, [source.indices(x)])[0]
+    return _evaluate_batch(transformer, [source.indices(sequence) for sequence in x])
+
+
+def _evaluate_batch(transformer: Transformer, ids: list[list[int]]) -> list[Any]:
+    results: list[Any] = [None] * len(ids)
     for length in {len(sequence) for sequence in ids}:
         members = [i for i, sequence in enumerate(ids) if len(sequence) == length]
-        scores = sum(len(layer.heads) for layer in transformer.sublayers if _attends(layer))
-        step = max(1, _LARGEST_SCORES // max(1, scores * (length + 1) ** 2))
+        scores = max(1, len(transformer.heads)) * (length + 1) ** 2
+        step = max(1, _LARGEST_SCORES // scores)
         for start in range(0, len(members), step):
             chunk = members[start : start + step]
             table = np.array([ids[i] for i in chunk], dtype=np.int64).reshape(len(chunk), length)
@@ -38,14 +42,10 @@ def evaluate_sequences(transformer: Transformer, x: Any) -> Any:
     return results
 
 
-def _attends(layer: Any) -> bool:
-    return isinstance(layer, Attention)
-
-
 def _is_batch(x: Any, alphabet: tuple[Hashable, ...]) -> bool:
     if not isinstance(x, Sequence | np.ndarray):
         raise ShapeError("The input must be a sequence of symbols, or a list of sequences.")
-    return len(x) > 0 and not any(isinstance(item, str | int) and item in alphabet for item in x)
+    return len(x) > 0 and not all(isinstance(item, str | int) and item in alphabet for item in x)
 
 
 def _run(transformer: Transformer, ids: np.ndarray) -> np.ndarray:

@@ -91,7 +91,10 @@ Step = Affine | Maximum | Univariate | Product
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """A straight-line program. Value 0 is the input; step i makes value i + 1; the last is the answer."""
+    """A straight-line program.
+
+    Value 0 is the input, step i makes value i + 1, and the last value is the answer.
+    """
 
     inputs: int
     steps: tuple[Step, ...] = field(default=())

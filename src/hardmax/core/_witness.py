@@ -36,7 +36,8 @@ class Holding:
         errors = finite_array(np.broadcast_to(self.errors, coordinates.shape), "errors", ndim=1)
         if coordinates.ndim != 1 or components.shape[:1] != coordinates.shape:
             raise ShapeError(
-                f"A holding lists {coordinates.shape} coordinates but {components.shape} components."
+                f"A holding lists {coordinates.shape} coordinates but names components "
+                f"{components.shape}."
             )
         if (errors < 0).any():
             raise ShapeError("A holding's errors must be >= 0.")

@@ -97,7 +97,7 @@ def _from_bytes(data: bytes) -> StoredConstruction:
         raise
     except HardmaxError as reason:
         raise FileError(f"holds parts that do not make a model: {reason}") from reason
-    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as reason:
+    except (LookupError, TypeError, ValueError, ArithmeticError) as reason:
         raise FileError("has a malformed description of its model.") from reason
 
 

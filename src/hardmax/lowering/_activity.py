@@ -47,8 +47,10 @@ def _read_by_somebody(network: ReluNetwork, layers: list[LayerActivity]) -> list
     kept: list[LayerActivity] = []
     readers = np.arange(network.outputs)
     for layer, weights in zip(reversed(layers), reversed(network.weights), strict=False):
-        read = weights[readers].any(axis=0)
-        layer = LayerActivity(layer.switching[read[layer.switching]], layer.passing[read[layer.passing]])
+        read = np.asarray(weights[readers].any(axis=0))
+        layer = LayerActivity(
+            layer.switching[read[layer.switching]], layer.passing[read[layer.passing]]
+        )
         kept.append(layer)
         readers = layer.alive
     return kept[::-1]

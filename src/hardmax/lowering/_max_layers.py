@@ -86,9 +86,7 @@ def _from_maxout(network: MaxoutNetwork, domain: Box) -> MaxStack:
     for table, offsets in tables:
         pieces, out, _ = table.shape
         rows = np.arange(pieces) * out
-        units = tuple(
-            _unit(table[:, i], offsets[:, i], rows + i, box) for i in range(out)
-        )
+        units = tuple(_unit(table[:, i], offsets[:, i], rows + i, box) for i in range(out))
         affine_value, value = value + 1, value + 1 + (pieces > 1)
         layers.append(MaxLayer(units, affine_value, value))
         box = (table.reshape(-1, table.shape[2]) @ box).reshape(pieces, out) + offsets
@@ -97,7 +95,7 @@ def _from_maxout(network: MaxoutNetwork, domain: Box) -> MaxStack:
 
 
 def _unit(weights: np.ndarray, biases: np.ndarray, components: np.ndarray, box: Interval) -> Unit:
-    """Drop every piece that some piece still kept is never below; of equal pieces keep the first."""
+    """Drop every piece that a piece still kept is never below; of equal pieces keep the first."""
     leads = _leads(weights, biases, box)
     kept = list(range(len(biases)))
     for piece in range(len(biases)):

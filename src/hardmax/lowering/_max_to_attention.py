@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from hardmax.core import Attention, Box, Holding, ReadOut, Sublayer, Transformer, Witness
 from hardmax.languages import MaxAffine, MaxoutNetwork, PiecewiseLinear
 from hardmax.lowering._layout import Prompt

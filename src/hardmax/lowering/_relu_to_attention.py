@@ -47,7 +47,9 @@ def _rectify_in_place(stream: ReluStream, depth: int) -> list[Sublayer]:
         slot = stream.slot_of(depth, neuron)
         column = np.zeros(stream.width)
         column[slot] = 1.0
-        heads.append(rectifier_head(stream.width, read={slot: -1.0}, flag=stream.flag, write=column))
+        heads.append(
+            rectifier_head(stream.width, read={slot: -1.0}, flag=stream.flag, write=column)
+        )
     return [Attention(heads)] if heads else []
 
 
@@ -60,4 +62,3 @@ def _affine(stream: ReluStream, depth: int) -> list[Sublayer]:
     outer = np.zeros((stream.width, len(read)))
     outer[write] = stream.incoming(depth + 1)[:, stream.rows[depth]]
     return [FeedForward(inner, np.zeros(len(read)), outer, np.zeros(stream.width))]
-

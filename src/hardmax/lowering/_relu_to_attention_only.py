@@ -52,4 +52,3 @@ def layer_heads(stream: ReluStream, depth: int) -> list[Head]:
         read = np.array([stream.slot_of(depth, neuron) for neuron in layer.passing])
         heads.append(averaging_head(read, write, width=width))
     return heads
-

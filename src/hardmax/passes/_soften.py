@@ -129,7 +129,12 @@ class _Solver:
         transformer, domain = self.construction.transformer, self.construction.claim.domain
         units = {} if unit is None else {"unit": unit}
         return follow(
-            transformer, domain, skeleton=transformer, centre=self.centre, coldness=coldness, **units
+            transformer,
+            domain,
+            skeleton=transformer,
+            centre=self.centre,
+            coldness=coldness,
+            **units,
         )
 
     def error(self, logit: float) -> float:
@@ -167,7 +172,7 @@ class _Solver:
         return logit
 
     def _least(self, logit: float) -> float:
-        """The smallest deviation at any logit up to a given one, by a search on a grid of powers."""
+        """The smallest deviation at any logit up to a given one, on a grid of powers of 4."""
         return min(self.error(2.0**k) for k in range(0, 4 + math.ceil(math.log2(logit)), 2))
 
     def build(self, logit: float) -> tuple[Transformer, Flow]:
@@ -193,7 +198,7 @@ class _Solver:
         time centred anew, without rounding; what is left of the total is rounding.
         """
         skeleton = self.construction.transformer
-        coldness = {key: math.inf for key in _head_keys(skeleton)}
+        coldness = dict.fromkeys(_head_keys(skeleton), math.inf)
         so_far = 0.0
         stages = [("routing", "heads with constant scores", self.routing)]
         layers = [n for n, s in enumerate(skeleton.sublayers) if isinstance(s, Attention)]
@@ -238,5 +243,3 @@ def _too_small(asked: float, reachable: float) -> PrecisionError:
         f"over the layers, allows no less than {least:.3g}. Ask for {least:.3g} or more, or shrink "
         f"the domain."
     )
-
-

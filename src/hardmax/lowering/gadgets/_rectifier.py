@@ -10,9 +10,7 @@ from hardmax.core import Head
 from hardmax.lowering._layout import row
 
 
-def rectifier_head(
-    width: int, *, read: Mapping[int, float], flag: int, write: np.ndarray
-) -> Head:
+def rectifier_head(width: int, *, read: Mapping[int, float], flag: int, write: np.ndarray) -> Head:
     """Add max(z, 0) times the column `write` to the data token, where z = sum read[c] x[c].
 
     The prompt is (sink, data) and the head is causal. `flag` holds -1/2 on the sink and +1/2 on
