@@ -10,7 +10,7 @@ import numpy as np
 import hardmax as hm
 from benchmarks._measure import loglog_slope, peak, points_beside_kinks
 from benchmarks._plot import draw_coldness
-from benchmarks._report import Check, Report, Settings, table
+from benchmarks._report import Check, Report, Settings, Sheet
 from benchmarks._sources import DOMAIN, small_networks
 from hardmax.core import evaluate
 from hardmax.numerics import softmax_gap
@@ -26,10 +26,10 @@ def coldness(settings: Settings) -> Report:
     extremal = extremal_curves(betas)
     networks = _random_curves(settings, betas)
     checks = [check for name, curve in extremal.items() for check in _checks(name, curve)]
-    tables = [
-        _neuron_table(settings, betas, extremal[RELU]),
-        _maxima_table(settings, betas, extremal),
-        _networks_table(settings, betas, networks),
+    sheets = [
+        _neuron_sheet(settings, betas, extremal[RELU]),
+        _maxima_sheet(settings, betas, extremal),
+        _networks_sheet(settings, betas, networks),
     ]
     record = {"coldness": betas.tolist(), "extremal": extremal, "random": networks}
     try:
@@ -37,7 +37,7 @@ def coldness(settings: Settings) -> Report:
         notes = [f"Drawn: {', '.join(str(path) for path in drawn)}"]
     except hm.MissingExtra as reason:
         notes = [f"The plot was skipped: {reason}"]
-    return Report(tables, checks, record, notes)
+    return Report(sheets, checks, record, notes)
 
 
 def extremal_curves(betas: np.ndarray) -> dict[str, dict[str, Any]]:
@@ -136,8 +136,8 @@ def _network_error(hard: hm.Construction, beta: float, points: int, seed: int) -
     return float(np.abs(evaluate(softened(hard, beta), x) - network(x)).max())
 
 
-def _neuron_table(settings: Settings, betas: np.ndarray, curve: dict[str, Any]) -> Any:
-    result = table(
+def _neuron_sheet(settings: Settings, betas: np.ndarray, curve: dict[str, Any]) -> Sheet:
+    sheet = Sheet(
         settings.command("coldness"),
         "relu(x) on [-1,1], one head. Required: slope -1 and the constant of the theorem, "
         f"W(1/e) = {softmax_gap(2):.6f}, both within {CLOSE:.0%}.",
@@ -145,28 +145,28 @@ def _neuron_table(settings: Settings, betas: np.ndarray, curve: dict[str, Any]) 
     )
     for row in zip(betas, curve["measured"], curve["theorem"], curve["ratio"], strict=True):
         beta, measured, theorem, ratio = row
-        result.add_row(f"{beta:,.1f}", f"{measured:.6e}", f"{theorem:.6e}", f"{ratio:.9f}")
-    result.add_section()
+        sheet.table.add_row(f"{beta:,.1f}", f"{measured:.6e}", f"{theorem:.6e}", f"{ratio:.9f}")
+    sheet.table.add_section()
     slope, constant = _checks(RELU, curve)
-    result.add_row("slope", f"{curve['slope']:.6f}", "-1", slope.mark)
+    sheet.table.add_row("slope", f"{curve['slope']:.6f}", "-1", slope.mark)
     gap = f"{softmax_gap(2):.6f}"
-    result.add_row("constant", f"{curve['constant']:.6f}", gap, constant.mark)
-    return result
+    sheet.table.add_row("constant", f"{curve['constant']:.6f}", gap, constant.mark)
+    return sheet
 
 
-def _maxima_table(
+def _maxima_sheet(
     settings: Settings, betas: np.ndarray, extremal: dict[str, dict[str, Any]]
-) -> Any:
+) -> Sheet:
     curves = {name: curve for name, curve in extremal.items() if name != RELU}
-    result = table(
+    sheet = Sheet(
         settings.command("coldness"),
         "max(x_1 ... x_n) on [-1,1]^n, one head. Required: slope -1 and the constant of the "
         f"theorem, W((n-1)/e), both within {CLOSE:.0%}.",
         *("coldness", *(f"n = {curve['contenders']}" for curve in curves.values())),
     )
     for i, beta in enumerate(betas):
-        result.add_row(f"{beta:,.1f}", *(f"{c['measured'][i]:.6e}" for c in curves.values()))
-    result.add_section()
+        sheet.table.add_row(f"{beta:,.1f}", *(f"{c['measured'][i]:.6e}" for c in curves.values()))
+    sheet.table.add_section()
     checks = [_checks(name, curve) for name, curve in curves.items()]
     rows = {
         "slope": [f"{c['slope']:.6f}" for c in curves.values()],
@@ -177,25 +177,25 @@ def _maxima_table(
         " ": [pair[1].mark for pair in checks],
     }
     for name, cells in rows.items():
-        result.add_row(name, *cells)
-    return result
+        sheet.table.add_row(name, *cells)
+    return sheet
 
 
 def _from_one(ratio: float) -> float:
     return abs(ratio - 1)
 
 
-def _networks_table(
+def _networks_sheet(
     settings: Settings, betas: np.ndarray, curves: dict[str, dict[str, Any]]
-) -> Any:
+) -> Sheet:
     names = list(dict.fromkeys(curve["network"] for curve in curves.values()))
-    result = table(
+    sheet = Sheet(
         settings.command("coldness"),
         "Random networks, every head at one coldness, uncentred: the largest error over "
         f"{settings.seeds} seeds, on {settings.points:,} uniform points\nand on points "
         "beside the kinks. Nothing is required: a sampled error is a lower bound, and many units "
         "err at once while the coldness is small.",
-        *("coldness", *(f"{name}: {what}" for name in names for what in ("error", "times beta"))),
+        *("coldness", *(f"{name}\n{what}" for name in names for what in ("error", "times beta"))),
     )
     worst = {
         name: np.max([c["measured"] for c in curves.values() if c["network"] == name], axis=0)
@@ -203,10 +203,10 @@ def _networks_table(
     }
     for i, beta in enumerate(betas):
         cells = [(f"{worst[n][i]:.3e}", f"{worst[n][i] * beta:.3f}") for n in names]
-        result.add_row(f"{beta:,.1f}", *(cell for pair in cells for cell in pair))
-    result.add_section()
+        sheet.table.add_row(f"{beta:,.1f}", *(cell for pair in cells for cell in pair))
+    sheet.table.add_section()
     cold = betas >= 1e4
     for label, part in (("slope", betas > 0), ("slope, beta >= 10^4", cold)):
         slopes = [f"{loglog_slope(betas[part], worst[name][part]):.4f}" for name in names]
-        result.add_row(label, *(cell for slope in slopes for cell in (slope, "")))
-    return result
+        sheet.table.add_row(label, *(cell for slope in slopes for cell in (slope, "")))
+    return sheet

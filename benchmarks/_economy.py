@@ -9,7 +9,7 @@ import numpy as np
 
 import hardmax as hm
 from benchmarks._coldness import softened
-from benchmarks._report import Check, Report, Settings, table
+from benchmarks._report import Check, Report, Settings, Sheet
 from benchmarks._sources import DOMAIN, ERROR, small_networks
 from hardmax.core import count_bill, evaluate
 from hardmax.lowering import routes_for
@@ -25,7 +25,7 @@ def economy(settings: Settings) -> Report:
         for route in routes_for(network)
         if route != "feedforward"
     ]
-    result = table(
+    sheet = Sheet(
         settings.command("economy"),
         f"Largest logit at error {ERROR:g}: one coldness for all heads from the product of norms, "
         "sum_l c_n/beta prod Lip, uncentred; and ours.\nRequired: ours is no larger. Medians over "
@@ -39,8 +39,8 @@ def economy(settings: Settings) -> Report:
         saved = [run["saved"] for run in group]
         what = f"{name}, {route}: the largest logit is {min(saved):.2f} times smaller"
         checks.append(Check(what, min(saved) >= 1))
-        result.add_row(*_row(name, route, group), checks[-1].mark)
-    return Report([result], checks, {"runs": runs})
+        sheet.table.add_row(*_row(name, route, group), checks[-1].mark)
+    return Report([sheet], checks, {"runs": runs})
 
 
 def norms_coldness(network: hm.ReluNetwork | hm.MaxoutNetwork) -> float:

@@ -6,8 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
+
+WORDS = "·"  # before the name of a column of words, which are set to the left
 
 
 @dataclass(frozen=True)
@@ -49,24 +52,26 @@ class Check:
         return "[green]met[/]" if self.holds else "[bold red]missed[/]"
 
 
+class Sheet:
+    """A table headed by the command that makes it and by what is required of it."""
+
+    def __init__(self, command: str, requirement: str, *columns: str) -> None:
+        self.heading = f"[bold]$ {escape(command)}[/]\n{escape(requirement)}"
+        self.table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
+        for column in columns:
+            words = column.startswith(WORDS)
+            name = escape(column.removeprefix(WORDS))
+            self.table.add_column(name, justify="left" if words else "right", no_wrap=True)
+
+
 @dataclass(frozen=True)
 class Report:
     """One part of the benchmark."""
 
-    tables: list[Table]
+    sheets: list[Sheet]
     checks: list[Check]
     record: dict[str, Any]
     notes: list[str] = field(default_factory=list)
-
-
-def table(command: str, requirement: str, *columns: str) -> Table:
-    """A table headed by the command that makes it and by what is required of it."""
-    title = f"[bold]$ {escape(command)}[/]\n{escape(requirement)}"
-    made = Table(title=title, title_style="", title_justify="left", header_style="bold")
-    for column in columns:
-        made.add_column(escape(column), justify="left" if column.startswith("·") else "right")
-        made.columns[-1].header = escape(column.lstrip("· "))
-    return made
 
 
 def failed(checks: list[Check]) -> bool:

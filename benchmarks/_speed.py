@@ -9,7 +9,7 @@ import numpy as np
 
 import hardmax as hm
 from benchmarks._measure import interleaved_medians
-from benchmarks._report import Check, Report, Settings, table
+from benchmarks._report import Check, Report, Settings, Sheet
 from benchmarks._sources import DOMAIN, ERROR, large_network
 from hardmax.core import rounding_bound
 from hardmax.lowering import routes_for
@@ -38,7 +38,7 @@ def speed(settings: Settings) -> Report:
     except hm.MissingExtra as reason:
         reports[-1].notes.append(f"The PyTorch columns were skipped: {reason}")
     return Report(
-        [made for report in reports for made in report.tables],
+        [sheet for report in reports for sheet in report.sheets],
         [check for report in reports for check in report.checks],
         {key: value for report in reports for key, value in report.record.items()},
         [note for report in reports for note in report.notes],
@@ -52,7 +52,7 @@ def _compiler(network: hm.ReluNetwork, route: str) -> Callable[[], hm.Constructi
 def _compiling(
     settings: Settings, seconds: dict[str, float], constructions: dict[str, hm.Construction]
 ) -> Report:
-    result = table(
+    sheet = Sheet(
         settings.command("speed"),
         f"Required: compiling 64-256-256-10 attention-only takes less than {COMPILE_LIMIT:g} s of "
         "CPU. The median of 3.",
@@ -64,7 +64,7 @@ def _compiling(
         what = f"compiling 64-256-256-10 {route}: {seconds[route]:.2f} s of CPU"
         check = Check(what, not limited or seconds[route] < COMPILE_LIMIT, timed=True)
         checks += [check] * limited
-        result.add_row(
+        sheet.table.add_row(
             route,
             str(bill.heads),
             f"{bill.nonzero_parameters / bill.source_parameters:.3f}",
@@ -74,7 +74,7 @@ def _compiling(
             f"{COMPILE_LIMIT:g}" if limited else "",
             check.mark if limited else "",
         )
-    return Report([result], checks, {"compile_cpu_seconds": seconds})
+    return Report([sheet], checks, {"compile_cpu_seconds": seconds})
 
 
 def _running(
@@ -86,26 +86,27 @@ def _running(
     calls: dict[str, Callable[[], object]] = {"source": lambda: network(x)}
     for route, construction in constructions.items():
         calls[route] = lambda construction=construction: construction(x)
-        for dtype in DTYPES:
-            calls |= _torch_call(f"{route}, {dtype}", construction, dtype, x)
     seconds = interleaved_medians(calls, settings.rounds)
-    result = table(
+    seconds |= interleaved_medians(_torch_calls(constructions, x), settings.rounds // 2)
+    sheet = Sheet(
         settings.command("speed"),
-        f"Required: a batch of {BATCH:,} inputs takes at most {RUN_LIMIT:g} times the source "
-        f"network in NumPy ({seconds['source']:.3f} s of CPU).\nThe median of {settings.rounds}, "
-        "interleaved; the PyTorch module beside it.",
+        f"Required: a batch of {BATCH:,} inputs takes a soft Transformer at most {RUN_LIMIT:g} "
+        f"times the source network in NumPy, {seconds['source']:.3f} s of CPU.\nThe median of "
+        f"{settings.rounds}, interleaved; the PyTorch module beside it, the median of "
+        f"{settings.rounds // 2}.",
         *("·route", "NumPy s", "times", "limit", "torch float64 s", "times"),
         *("torch float32 s", "times", "·"),
     )
     checks = []
-    for route in constructions:
-        ratio = seconds[route] / seconds["source"]
+    for route, construction in constructions.items():
+        ratio, soft = seconds[route] / seconds["source"], bool(construction.bill.heads)
         what = f"running 64-256-256-10 {route}: {ratio:.1f} times the source, at most {RUN_LIMIT:g}"
-        checks.append(Check(what, ratio <= RUN_LIMIT, timed=True))
+        check = Check(what, not soft or ratio <= RUN_LIMIT, timed=True)
+        checks += [check] * soft
         beside = [_times(seconds, f"{route}, {dtype}") for dtype in DTYPES]
-        own = (*_times(seconds, route), f"{RUN_LIMIT:g}")
-        result.add_row(route, *own, *beside[0], *beside[1], checks[-1].mark)
-    return Report([result], checks, {"run_cpu_seconds": seconds})
+        limit, mark = (f"{RUN_LIMIT:g}", check.mark) if soft else ("", "")
+        sheet.table.add_row(route, *_times(seconds, route), limit, *beside[0], *beside[1], mark)
+    return Report([sheet], checks, {"run_cpu_seconds": seconds})
 
 
 def _times(seconds: dict[str, float], name: str) -> tuple[str, str]:
@@ -114,15 +115,19 @@ def _times(seconds: dict[str, float], name: str) -> tuple[str, str]:
     return f"{seconds[name]:.3f}", f"{seconds[name] / seconds['source']:.1f}"
 
 
-def _torch_call(
-    name: str, construction: hm.Construction, dtype: str, x: np.ndarray
+def _torch_calls(
+    constructions: dict[str, hm.Construction], x: np.ndarray
 ) -> dict[str, Callable[[], object]]:
-    """The PyTorch module on the batch, if PyTorch is installed."""
-    try:
-        run = _torch_runner(construction, dtype)
-    except hm.MissingExtra:
-        return {}
-    return {name: lambda: run(x)}
+    """The PyTorch modules on the batch; none if PyTorch is not installed."""
+    calls: dict[str, Callable[[], object]] = {}
+    for route, construction in constructions.items():
+        for dtype in DTYPES:
+            try:
+                run = _torch_runner(construction, dtype)
+            except hm.MissingExtra:
+                return {}
+            calls[f"{route}, {dtype}"] = lambda run=run: run(x)
+    return calls
 
 
 def _torch_runner(construction: hm.Construction, dtype: str) -> Callable[[np.ndarray], np.ndarray]:
@@ -139,7 +144,7 @@ def _torch_runner(construction: hm.Construction, dtype: str) -> Callable[[np.nda
 def _agreement(
     settings: Settings, constructions: dict[str, hm.Construction], x: np.ndarray
 ) -> Report:
-    result = table(
+    sheet = Sheet(
         settings.command("speed"),
         f"Required: PyTorch and the NumPy evaluator differ on {BATCH:,} inputs by at most the "
         "rounding bounds of both evaluations together.",
@@ -157,7 +162,9 @@ def _agreement(
             what = f"{route} in torch {dtype}: {worst:.2e} from NumPy, bound {bound:.2e}"
             checks.append(Check(what, bool((apart <= bounds).all())))
             slack = f"{bound / max(worst, 5e-324):.3g}"
-            result.add_row(route, dtype, f"{worst:.2e}", f"{bound:.2e}", slack, checks[-1].mark)
+            sheet.table.add_row(
+                route, dtype, f"{worst:.2e}", f"{bound:.2e}", slack, checks[-1].mark
+            )
             row = {"route": route, "dtype": dtype, "difference": worst, "bound": bound}
             record.append(row)
-    return Report([result], checks, {"torch_against_numpy": record})
+    return Report([sheet], checks, {"torch_against_numpy": record})

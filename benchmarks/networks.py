@@ -33,7 +33,7 @@ PARTS: dict[str, Callable[[Settings], Report]] = {
     "coldness": coldness,
     "economy": economy,
 }
-WIDTH = 150  # columns: the widest table, also when the output is not a terminal
+WIDTH = 160  # columns: the widest table, also when the output is not a terminal
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -46,8 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     reports: dict[str, Report] = {}
     for part in options.only or PARTS:
         reports[part] = PARTS[part](settings)
-        for printed in reports[part].tables:
-            console.print(printed, "")
+        for sheet in reports[part].sheets:
+            console.print(sheet.heading, sheet.table, sep="\n")
         for note in reports[part].notes:
             console.print(escape(note), "")
     checks = [check for report in reports.values() for check in report.checks]

@@ -274,3 +274,13 @@ def test_an_interruption_writes_nothing(zoo: Path, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (130, "Interrupted; nothing was written.\n")
     assert done.stdout == ""
     assert os.listdir(tmp_path) == []
+
+
+def test_names_that_the_terminal_cannot_spell(zoo: Path, tmp_path: Path) -> None:
+    ascii_only = os.environ | {"PYTHONIOENCODING": "ascii"}
+    place = tmp_path / "hü.safetensors"
+    command = ("compile", zoo / "small.npz", "--on", "[-1,1]^2", "-o", place, *POINTS)
+    done = real(*command, env=ascii_only)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("h\\xfc.safetensors\n")
+    assert place.exists()

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import hardmax as hm
-from hardmax.cli import _compile, _run, main
+from hardmax.cli import _compile, _run, _show, main
 
 ON = ("--on", "[-1,1]^2", "--points", "100")
 
@@ -238,3 +238,21 @@ def test_an_interruption_after_saving_names_the_file(
     assert result.exit_code == 130
     assert result.stderr == f"Interrupted; {place} was written.\n"
     assert hm.load(place).claim.error <= 1e-3
+
+
+@pytest.mark.parametrize(
+    ("failure", "sentence"),
+    [
+        (OSError(28, "No space left"), "OSError: The output could not be written (No space left)."),
+        (MemoryError(), "MemoryError: This does not fit into memory; try a smaller source."),
+    ],
+)
+def test_a_machine_that_gives_up(
+    inside: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception, sentence: str
+) -> None:
+    def fail(_: object) -> None:
+        raise failure
+
+    monkeypatch.setattr(_show, "print_json", fail)
+    result = run("show", "net.npz", "--json")
+    assert (result.exit_code, result.stderr) == (2, f"{sentence}\n")

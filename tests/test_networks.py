@@ -135,6 +135,9 @@ def test_they_print_what_they_are():
     assert repr(mixed) == "MaxoutNetwork(1-3-1, ranks 2,1, 16 parameters)"
     assert repr(hat) == "PiecewiseLinear(1-1, 1 - 2 pieces, 6 parameters)"
     assert repr(hat.minus) == "MaxAffine(1-1, 2 pieces, 4 parameters)"
+    assert repr(hat.plus) == "MaxAffine(1-1, 1 piece, 2 parameters)"
+    assert hat.encode().text == "piecewise linear function of 1 variable, 1 - 2 pieces"
+    assert hat.minus.encode().text == "maximum of 2 affine functions of 1 variable"
     assert relu.encode().text == "relu network 8-32-32-1"
     assert maxout.encode().text == "maxout network 4-16-16-1 of rank 4"
 
@@ -270,6 +273,12 @@ def test_whole_numbers_are_interpolated_exactly(values, x):
     kinks = np.diff(values, n=2)
     assert function.plus.pieces == 1 + (kinks > 0).sum()
     assert (0 if function.minus is None else function.minus.pieces - 1) == (kinks < 0).sum()
+
+
+def test_rational_knots_are_taken_at_their_word():
+    """(1/3, 1) lies on the line through (0, 0) and (1, 3); the float next to 1/3 makes a kink."""
+    assert PiecewiseLinear.from_knots([0, Fraction(1, 3), 1], [0, 1, 3]).minus is None
+    assert PiecewiseLinear.from_knots([0, 1 / 3, 1], [0, 1, 3]).minus.pieces == 2
 
 
 @given(st.lists(st.integers(-8, 8), min_size=4, max_size=9))

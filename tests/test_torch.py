@@ -309,6 +309,7 @@ def test_the_state_is_complete() -> None:
     """One model's state makes another model of the same shape the same function."""
     for model in (vector_model("mixed"), sequence_model("mixed", start=True, token=None)):
         source, other = write_torch(model), write_torch(model)
+        assert "blocks.0.mask" in source.state_dict()
         for tensor in other.state_dict().values():
             tensor.fill_(0.25)
         x = torch.rand(4, INPUTS, dtype=torch.float64)

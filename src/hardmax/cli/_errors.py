@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import io
+import sys
 from collections.abc import Callable
 from typing import NoReturn, ParamSpec
 
@@ -26,10 +28,15 @@ def guarded(command: Callable[_P, None]) -> Callable[_P, None]:
 
     @functools.wraps(command)
     def safe(*args: _P.args, **kwargs: _P.kwargs) -> None:
+        _print_anything()
         try:
             command(*args, **kwargs)
         except HardmaxError as reason:
             _leave(f"{type(reason).__name__}: {reason}", BAD_INPUT)
+        except BrokenPipeError:
+            raise
+        except OSError as reason:
+            _leave(f"OSError: The output could not be written ({reason.strerror}).", BAD_INPUT)
         except MemoryError:
             _leave("MemoryError: This does not fit into memory; try a smaller source.", BAD_INPUT)
         except KeyboardInterrupt:
@@ -42,6 +49,13 @@ def guarded(command: Callable[_P, None]) -> Callable[_P, None]:
 def note_written(path: str) -> None:
     """Remember, for an interruption from now on, that this file is there."""
     click.get_current_context().meta[_WRITTEN] = path
+
+
+def _print_anything() -> None:
+    """A file may have a name that the terminal's encoding lacks; print it with escapes."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _leave(sentence: str, code: int) -> NoReturn:

@@ -140,9 +140,25 @@ class GroupRecipe:
         for t in after:
             visible = [j for j in seen if j <= t] if self.causal else seen
             query = self._by_head(self.query(before[t]), self.key_width)
-            scores = [self._score(query, keys[j], t, j) for j in visible]
-            mixed = self._mix(scores, [values[j] for j in visible])
+            if len(visible) == 2 and self.all_soft and self.position_bias is None:
+                first, second = visible
+                lead = self._lead(query, keys[first], keys[second])
+                mixed = _logistic_mix(lead, values[first], values[second])
+            else:
+                scores = [self._score(query, keys[j], t, j) for j in visible]
+                mixed = self._mix(scores, [values[j] for j in visible])
             after[t] = self.output.add(after[t], mixed.reshape(self.heads * self.value_width, -1))
+
+    @property
+    def all_soft(self) -> bool:
+        return self.key_width > 0 and bool(np.isfinite(self.coldness).all())
+
+    def _lead(self, query: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """The logit of the first token minus that of the second; heads x 1 x batch."""
+        difference = (first - second) * self.coldness[:, :, None]
+        if self.key_width == 1:
+            return query * difference
+        return (query * difference).sum(axis=1, keepdims=True)
 
     def _by_head(self, rows: np.ndarray, width: int) -> np.ndarray:
         return rows.reshape(self.heads, width, rows.shape[1])
@@ -157,13 +173,6 @@ class GroupRecipe:
             return values[0]
         if self.key_width == 0 and self.position_bias is None:
             return sum(values[1:], start=values[0]) / len(values)
-        if len(scores) == 2 and np.isfinite(self.coldness).all():
-            difference = self.coldness * (scores[0] - scores[1])
-            with np.errstate(over="ignore"):
-                second = 1.0 / (1.0 + np.exp(difference))[:, None]
-            if values[0].shape[2] == 1 and not values[0].any():
-                return second * values[1]
-            return (1.0 - second) * values[0] + second * values[1]
         weights = attention_weights(np.stack(np.broadcast_arrays(*scores)), self.coldness, axis=0)
         return sum(
             (w[:, None] * v for w, v in zip(weights[1:], values[1:], strict=True)),
@@ -171,8 +180,21 @@ class GroupRecipe:
         )
 
 
+def _logistic_mix(lead: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """The softmax of two logits is a logistic function of their difference; works in place."""
+    with np.errstate(over="ignore", under="ignore"):
+        odds = np.exp(lead, out=lead)
+        odds += 1.0
+        if first.shape[2] == 1 and not first.any():
+            return second / odds
+        weight = 1.0 / odds
+        return (1.0 - weight) * first + weight * second
+
+
 @dataclass(frozen=True, eq=False)
 class FeedForwardRecipe:
+    """A feed-forward layer, ready to run."""
+
     inner: Projection
     inner_bias: np.ndarray
     outer: Update

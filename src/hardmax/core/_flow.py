@@ -21,7 +21,9 @@ import numpy as np
 
 from hardmax._errors import DomainError
 from hardmax.core._domain import Box
-from hardmax.core._flow_heads import HeadFlow, Place, follow_group
+from hardmax.core._flow_asking import HeadFlow
+from hardmax.core._flow_heads import follow_group
+from hardmax.core._flow_place import Place
 from hardmax.core._inputs import Input, SequenceInput, VectorInput
 from hardmax.core._layers import Attention, FeedForward
 from hardmax.core._transformer import Transformer
@@ -70,7 +72,8 @@ def follow(
 ) -> Flow:
     """Follow ranges and deviations through all sublayers.
 
-    Sequences are followed at their full length. With a `skeleton` (equal weights, but possibly other input offsets) the reference is its hard
+    Sequences are followed at their full length. With a `skeleton` (equal weights, but possibly
+    other offsets and read-out bias) the reference is its hard
     semantics; without one it is the Transformer itself over the reals. `coldness` overrides that
     of single heads, keyed by (sublayer, head). `centre` (tokens x width) names coordinates whose
     deviation is centred by a constant as soon as it arises, unless something read them before;

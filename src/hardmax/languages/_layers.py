@@ -64,6 +64,11 @@ def count(*groups: Arrays) -> int:
     return sum(array.size for group in groups for array in group)
 
 
+def counted(number: int, thing: str) -> str:
+    """1 piece, 2 pieces."""
+    return f"{number} {thing}{'s' * (number != 1)}"
+
+
 def named_layers(weights: Arrays, biases: Arrays) -> dict[str, np.ndarray]:
     """W1, b1, W2, b2, ... as files hold them."""
     pairs = enumerate(zip(weights, biases, strict=True), 1)

@@ -11,7 +11,7 @@ import numpy as np
 
 from hardmax.core import Affine, EncodedTarget, Maximum, Steps
 from hardmax.languages._evaluation import affine_rows, evaluate
-from hardmax.languages._layers import checked_layers, needed
+from hardmax.languages._layers import checked_layers, counted, needed
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,8 @@ class MaxAffine:
         return Steps(self.inputs, [pieces, Maximum((1,), np.arange(self.pieces)[None])])
 
     def encode(self) -> EncodedTarget:
-        text = f"maximum of {self.pieces} affine functions of {self.inputs} variables"
+        pieces = counted(self.pieces, "affine function")
+        text = f"maximum of {pieces} of {counted(self.inputs, 'variable')}"
         return EncodedTarget("max-affine", text, {"W1": self.weights, "b1": self.biases})
 
     @classmethod
@@ -75,4 +76,5 @@ class MaxAffine:
         return cls(needed(tensors, "W1"), needed(tensors, "b1"))
 
     def __repr__(self) -> str:
-        return f"MaxAffine({self.inputs}-1, {self.pieces} pieces, {self.parameters} parameters)"
+        pieces = counted(self.pieces, "piece")
+        return f"MaxAffine({self.inputs}-1, {pieces}, {self.parameters} parameters)"

@@ -12,7 +12,7 @@ import numpy as np
 from hardmax._errors import ShapeError
 from hardmax.core import Affine, EncodedTarget, Maximum, Steps
 from hardmax.languages._knots import convex_parts
-from hardmax.languages._layers import needed
+from hardmax.languages._layers import counted, needed
 from hardmax.languages._max_affine import MaxAffine
 
 
@@ -100,10 +100,13 @@ class PiecewiseLinear:
         return Steps(self.inputs, [pieces, Maximum((1,), groups), difference])
 
     def _pieces(self) -> str:
-        return " - ".join(str(part.pieces) for part in self._parts)
+        if self.minus is None:
+            return counted(self.plus.pieces, "piece")
+        return f"{self.plus.pieces} - {counted(self.minus.pieces, 'piece')}"
 
     def encode(self) -> EncodedTarget:
-        text = f"piecewise linear function of {self.inputs} variables, {self._pieces()} pieces"
+        variables = counted(self.inputs, "variable")
+        text = f"piecewise linear function of {variables}, {self._pieces()}"
         tensors: dict[str, np.ndarray] = {}
         for name, part in zip(("plus", "minus"), self._parts, strict=False):
             tensors |= {f"{name}.W": part.weights, f"{name}.b": part.biases}
@@ -118,7 +121,4 @@ class PiecewiseLinear:
         return cls(plus, MaxAffine(needed(tensors, "minus.W"), needed(tensors, "minus.b")))
 
     def __repr__(self) -> str:
-        return (
-            f"PiecewiseLinear({self.inputs}-1, {self._pieces()} pieces, "
-            f"{self.parameters} parameters)"
-        )
+        return f"PiecewiseLinear({self.inputs}-1, {self._pieces()}, {self.parameters} parameters)"

@@ -40,7 +40,7 @@ class Interval:
         hi = np.asarray(self.hi, dtype=np.float64)
         if lo.shape != hi.shape:
             raise ShapeError(f"The ends have shapes {lo.shape} and {hi.shape}; they must agree.")
-        if np.isnan(lo).any() or np.isnan(hi).any() or (lo > hi).any():
+        if not (lo <= hi).all():  # false for nan, too
             raise ShapeError("An interval needs lo <= hi everywhere, and no nan.")
         object.__setattr__(self, "lo", lo)
         object.__setattr__(self, "hi", hi)

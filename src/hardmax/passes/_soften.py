@@ -28,6 +28,7 @@ from hardmax.core import (
 
 _ROUTING = 64.0  # constant scores: the losers' logits fall behind by this much, weight 1.6e-28
 _WARMEST = 2.0**-10  # a largest logit below this is not worth looking for
+_COLDEST = 2.0**60  # colder than this, rounding is all that is left
 _CLOSE = 1e-3  # the largest logit is minimal to within this
 _HeadKey = tuple[int, int]  # sublayer, head
 
@@ -58,10 +59,7 @@ def soften(construction: Construction, *, error: float | None) -> Construction:
         return _keep_hard(construction)
     solver = _Solver.of(construction)
     budget = error / (1.0 + MARGIN) * (1.0 - 1e-12) - construction.claim.error
-    logit = solver.smallest_logit(budget) if solver.free else 0.0
-    soft, flow = solver.build(logit)
-    if not flow.error <= budget:
-        raise _too_small(error, flow.error)
+    logit, soft, flow = solver.solve(budget)
     shares = [*construction.claim.ledger, *solver.shares(logit, flow.error)]
     return _with(construction, soft, flow, shares)
 
@@ -140,40 +138,46 @@ class _Solver:
     def error(self, logit: float) -> float:
         return self.flow(self.coldness(logit)).error
 
+    def solve(self, budget: float) -> tuple[float, Transformer, Flow]:
+        """The softmax Transformer of smallest largest logit, with what was proved of it.
+
+        Centring stores rounded constants, so what is built may stray a little further than
+        planned; then it is planned again with that much less.
+        """
+        target = budget
+        for _ in range(5):
+            logit = self.smallest_logit(target) if self.free else 0.0
+            soft, flow = self.build(logit)
+            if flow.error <= budget:
+                return logit, soft, flow
+            target -= 2 * (flow.error - budget)
+        raise _too_small(budget * (1 + MARGIN), flow.error)
+
     def smallest_logit(self, budget: float) -> float:
         """The smallest largest logit whose deviation fits, to within a part in a thousand.
 
-        The deviation is a/logit + b for moderate logits, with b from rounding; secant steps in
-        1/logit land at once. Much colder, rounding of huge logits takes over: if the deviation
-        rises again before it fits, no logit fits.
+        The deviation is close to a/logit + b, with b from rounding, so that steps in 1/logit land
+        almost at once. What does not fit at 2^60 fits nowhere: there only b is left.
         """
+        low, low_error = 0.0, math.inf
         logit, error = _WARMEST, self.error(_WARMEST)
-        if error <= budget:
-            return logit
-        best = error
         while error > budget:
-            bigger = logit * min(max(1.0001 * error / budget, 1.0 + _CLOSE), 2.0**20)
-            logit, error = bigger, self.error(bigger)
-            if error > 0.999 * best and logit > 2.0**20:
-                raise _too_small(budget * (1 + MARGIN), self._least(logit))
-            best = min(best, error)
-        low = 0.0
-        for _ in range(60):
-            if low and logit <= low * (1 + _CLOSE):
-                break
-            guess = logit * error / budget * (1 + _CLOSE / 4) if not low else math.sqrt(low * logit)
-            if not low < guess < logit:
-                guess = logit * (1 - _CLOSE)
+            if logit >= _COLDEST:
+                raise _too_small(budget * (1 + MARGIN), error)
+            low, low_error = logit, error
+            logit = min(logit * min(max(1.001 * error / budget, 2.0), 2.0**20), _COLDEST)
+            error = self.error(logit)
+        while low and logit > low * (1 + _CLOSE):
+            slope = (low_error - error) / (1 / low - 1 / logit)
+            room = budget - (error - slope / logit)
+            guess = slope / room * (1 + _CLOSE / 4) if room > 0 else math.sqrt(low * logit)
+            guess = min(max(guess, low * (1 + _CLOSE / 2)), logit / (1 + _CLOSE / 2))
             guess_error = self.error(guess)
             if guess_error <= budget:
                 logit, error = guess, guess_error
             else:
-                low = guess
+                low, low_error = guess, guess_error
         return logit
-
-    def _least(self, logit: float) -> float:
-        """The smallest deviation at any logit up to a given one, on a grid of powers of 4."""
-        return min(self.error(2.0**k) for k in range(0, 4 + math.ceil(math.log2(logit)), 2))
 
     def build(self, logit: float) -> tuple[Transformer, Flow]:
         """The softmax Transformer, centred; and how far it strays from the skeleton in float64."""
@@ -237,7 +241,7 @@ def _centrable(construction: Construction) -> np.ndarray:
 
 
 def _too_small(asked: float, reachable: float) -> PrecisionError:
-    least = reachable * (1 + MARGIN) * (1 + 1e-2)
+    least = reachable * (1 + MARGIN) * 1.05
     return PrecisionError(
         f"An error of {asked:.3g} is below what float64 can promise here: rounding alone, summed "
         f"over the layers, allows no less than {least:.3g}. Ask for {least:.3g} or more, or shrink "

@@ -1,0 +1,209 @@
+"""Heads whose scores are their values: they take a maximum, and softly almost so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hardmax.core._flow_asking import Asking
+from hardmax.core._flow_place import Place
+from hardmax.numerics import Interval, gamma, inflate, softmax_gap
+
+NEGLIGIBLE = 40.0  # a token whose logit is this far behind counts as leakage, not as contender
+
+
+@dataclass(frozen=True, eq=False)
+class Contest:
+    """Heads that take a maximum of their values, as seen from one token."""
+
+    holds: np.ndarray  # heads: the lemma applies
+    contender: np.ndarray  # heads x seen: may win
+    shortfall: np.ndarray  # heads: c_n / (alpha beta)
+    stray: np.ndarray  # heads: leakage and rounding, to either side
+    lipschitz: np.ndarray  # heads: of the soft maximum in its values
+
+
+def find_contest(asking: Asking) -> Contest:
+    """Decide which heads are contests, and by how much each can fall short of its maximum.
+
+    Let the score of token j be alpha (V_j + r_j) up to a term common to all j, with V_j the value.
+    Tokens with the largest r are *genuine*; what their r differ by is a perturbation of the
+    logits. A token with smaller r is *handicapped*: it must lose by a gap, and only leaks.
+
+    Lemma (perturbed logits). If the logits lie within d of beta' V_j, beta' = alpha beta, the mean
+    lies in [max V - (c_n + 2 d)/beta', max V + 2 d/beta']. Proof: put V'_j = V_j + d_j/beta'. The
+    softmax mean of V' with its own logits lies within c_n/beta' below max V', which is within
+    d/beta' of max V, and the mean of V differs from that of V' by at most d/beta'.
+    """
+    slope, handicap = _scored_by_value(asking)
+    _heads, seen = asking.scores.shape
+    holds = (slope > 0) & ~asking.constant & (asking.values.range.shape[1] == 1)
+    slope = np.where(holds, slope, 1.0)
+    cold = np.where(np.isinf(asking.coldness), 1.0, asking.coldness) * slope
+    hard = np.isinf(asking.coldness)
+    outer = asking.values.where[:, 0, :]
+    top = handicap.hi.max(axis=1, keepdims=True)
+    scale = np.maximum(outer.magnitude.max(axis=1, keepdims=True), np.abs(top))
+    genuine = handicap.lo >= top - 1e-9 * scale
+    perturbed = np.where(genuine, top - handicap.lo, 0.0).max(axis=1) * cold + asking.logit_stray
+    floor = np.where(genuine, outer.lo, -np.inf).max(axis=1, keepdims=True)
+    reach = outer.hi + np.where(genuine, 0.0, handicap.hi - top)
+    behind = (floor - reach) - 4 * (perturbed / cold)[:, None]
+    beaten = (behind > 0) & (~genuine | (behind * cold[:, None] >= NEGLIGIBLE) | hard[:, None])
+    holds &= (genuine | beaten).all(axis=1)
+    contender = genuine & ~beaten
+    count = np.maximum(contender.sum(axis=1), 1)
+    gaps = np.array([softmax_gap(n) for n in range(1, seen + 1)])[count - 1]
+    spread = outer.hi.max(axis=1) - outer.lo.min(axis=1)
+    with np.errstate(under="ignore"):
+        leaks = np.where(beaten, np.exp(-np.maximum(behind * cold[:, None], 0.0)), 0.0)
+    leak = np.where(hard, 0.0, leaks.sum(axis=1) * spread * (1 + 1e-12))
+    shortfall = np.where(hard, 0.0, gaps / cold) * (1 + 2.0**-48)
+    if asking.against_skeleton:
+        stray = leak + 2 * perturbed / cold
+    else:  # both sides are soft: see `maximum`
+        stray = 2 * leak + np.where(
+            hard, 2 * perturbed / cold, (2 * gaps * perturbed + perturbed**2) / cold
+        )
+    return Contest(holds, contender, shortfall, stray, 1 + np.where(hard, 0.0, 2 * gaps))
+
+
+def maximum(values: Place, contest: Contest, against_skeleton: bool) -> Place:
+    """The maximum over the contenders, and how a soft evaluation of it deviates.
+
+    Against the skeleton: max(V + e) - max V lies in [min e, max e], then comes the shortfall.
+    Against itself: m(V) = sum p_j V_j, p = softmax(beta V), has gradient p_j (1 + beta (V_j - m)),
+    whose 1-norm is at most 1 + beta sum p_j |V_j - m| <= 1 + 2 c_n, because the positive and the
+    negative parts of V_j - m balance and the former add up to at most max V - m. Logits off by d
+    move m by at most (2 c_n d + d^2)/beta, integrating the same estimate along the way.
+    """
+    c = contest.contender
+    low = np.where(c, values.range.lo, -np.inf).max(axis=1)
+    high = np.where(c, values.range.hi, -np.inf).max(axis=1)
+    down = np.where(c, values.deviation.lo, np.inf).min(axis=1)
+    up = np.where(c, values.deviation.hi, -np.inf).max(axis=1)
+    empty = ~c.any(axis=1)
+    low, high, down, up = (np.where(empty, 0.0, part) for part in (low, high, down, up))
+    fall = Interval(-inflate(contest.shortfall + contest.stray), contest.stray)
+    if against_skeleton:
+        return Place(Interval(low, high), Interval(down, up) + fall)
+    moved = np.maximum(np.abs(down), np.abs(up)) * contest.lipschitz + contest.stray
+    return Place(Interval(low, high) + fall, Interval(-inflate(moved), inflate(moved)))
+
+
+def _scored_by_value(asking: Asking) -> tuple[np.ndarray, Interval]:
+    """For each head a slope alpha and handicaps r_j with score_j = alpha (value_j + r_j) + common.
+
+    Two shapes are recognised. (a) The query is constant, so scores are functionals of the keys'
+    tokens. (b) The keys are constants and only the asking token's value varies, so that all
+    differences are functionals of the asking token; this is the ReLU head over {itself, sink}.
+    The slope is 0 where neither shape fits.
+    """
+    heads, seen = asking.scores.shape
+    slope = np.zeros(heads)
+    lo, hi = np.zeros((heads, seen)), np.zeros((heads, seen))
+    if asking.values.range.shape[1] != 1 or asking.group.query.shape[1] == 0:
+        return slope, Interval(lo, hi)
+    for shape in (_by_constant_query, _by_constant_keys):
+        found, alpha, handicap = shape(asking)
+        new = found & (slope == 0) & (alpha > 0)
+        slope[new] = alpha[new]
+        lo[new], hi[new] = handicap.lo[new], handicap.hi[new]
+    return slope, Interval(lo, hi)
+
+
+def _by_constant_query(asking: Asking) -> tuple[np.ndarray, np.ndarray, Interval]:
+    group, place = asking.group, asking.place
+    free = ~place.fixed
+    found = (group.query.any(axis=1).astype(float) @ free[asking.t]) == 0
+    query = np.einsum("hkw,w->hk", group.query, np.where(free, 0.0, place.range.lo)[asking.t])
+    scored = np.einsum("hk,hkw->hw", query, group.key)
+    valued = group.value[:, 0]
+    slope = _slope(scored, valued, free[asking.seen].any(axis=0))
+    rest = scored - slope[:, None] * valued
+    where = place.where[asking.seen]
+    handicap = rest @ Interval(where.lo.T, where.hi.T)
+    if group.position_bias is not None:
+        handicap = handicap + group.position_bias[:, asking.t][:, asking.seen]
+    safe = np.where(slope > 0, slope, 1.0)[:, None]
+    return found & (slope > 0), slope, handicap * (1 / safe)
+
+
+def _by_constant_keys(asking: Asking) -> tuple[np.ndarray, np.ndarray, Interval]:
+    group, place, t, seen = asking.group, asking.place, asking.t, asking.seen
+    free = ~place.fixed
+    others = seen != t
+    key_reads = group.key.any(axis=1).astype(float) @ free[seen].T
+    value_reads = (group.value[:, 0] != 0).astype(float) @ free[seen[others]].T
+    found = (key_reads.sum(axis=1) == 0) & (value_reads.sum(axis=1) == 0)
+    keys = np.einsum("hkw,jw->hkj", group.key, np.where(free, 0.0, place.range.lo)[seen])
+    here = keys[:, :, np.flatnonzero(~others)]
+    scored = np.einsum("hkj,hkw->hjw", here - keys, group.query)  # score_t - score_j at token t
+    valued = group.value[:, 0]
+    lead = np.array([_slope(scored[:, j], valued, free[t]) for j in range(len(seen))]).T
+    slope = np.where(others, lead, np.inf).min(axis=1, initial=np.inf)
+    slope = np.where(np.isfinite(slope), slope, 0.0)
+    rest = slope[:, None, None] * valued[:, None, :] - scored
+    where = place.where[t]
+    moving = rest.reshape(-1, rest.shape[2]) @ where
+    constant = asking.values.where[:, 0, :] * slope[:, None]
+    handicap = moving.reshape(*rest.shape[:2]) - constant
+    if group.position_bias is not None:
+        bias = group.position_bias[:, t][:, seen]
+        handicap = handicap + (bias - bias[:, ~others])
+    safe = np.where(slope > 0, slope, 1.0)[:, None]
+    lo = np.where(others, handicap.lo / safe, 0.0)
+    hi = np.where(others, handicap.hi / safe, 0.0)
+    return found & (slope > 0), slope, Interval(lo, hi)
+
+
+def _slope(scored: np.ndarray, valued: np.ndarray, free: np.ndarray) -> np.ndarray:
+    """The factor between two rows, read where the second is largest among free coordinates."""
+    size = np.where(free, np.abs(valued), 0.0)
+    at = size.argmax(axis=1)
+    heads = np.arange(len(valued))
+    usable = size[heads, at] > 0
+    divisor = np.where(usable, valued[heads, at], 1.0)
+    return np.where(usable, scored[heads, at] / divisor, 0.0)
+
+
+def alone(asking: Asking, contest: Contest, writers: np.ndarray) -> tuple[np.ndarray, Place]:
+    """Coordinates whose only writer is a contest: x + w max_j V_j = max_j (x + w V_j), tighter.
+
+    For the token itself x and V_j read the same stream, so that a head which turns x into
+    max(x, y) in place is seen as the maximum that it is. A negative w makes it a minimum; the
+    bound on the deviation is the same.
+    """
+    group, place, t = asking.group, asking.place, asking.t
+    nothing = np.zeros(0, dtype=int), Place.zero((0,))
+    if group.value.shape[1] != 1 or not contest.holds.any():
+        return nothing
+    entries = (group.output[:, :, 0] != 0) & (writers == 1) & contest.holds[:, None]
+    entries &= ~place.fixed[t]
+    head, row = np.nonzero(entries)
+    if not len(head):
+        return nothing
+    weight = group.output[head, row, 0]
+    own = weight[:, None] * group.value[head, 0]
+    own[np.arange(len(head)), row] += 1.0
+    rounded = gamma(4) * (np.abs(own) + 2.0 * (own != 0)) @ place.where.magnitude[t]
+    here = Place(own @ place.range[t], own @ place.deviation[t])
+    here = Place(here.range + Interval(-rounded, rounded), here.deviation).strayed(2 * rounded)
+    values = asking.values[head, 0]
+    factor = Interval.point(weight[:, None])
+    joined = Place(
+        values.range * factor + place.range[t, row][:, None],
+        values.deviation * factor + place.deviation[t, row][:, None],
+    ).overruled(asking.seen == t, here[:, None])
+    scaled = Contest(
+        contest.holds[head],
+        contest.contender[head],
+        contest.shortfall[head] * np.abs(weight),
+        contest.stray[head] * np.abs(weight),
+        contest.lipschitz[head],
+    )
+    up = maximum(joined, scaled, asking.against_skeleton)
+    down = -maximum(-joined, scaled, asking.against_skeleton)
+    stray = asking.value_stray[head] * np.abs(weight)
+    return row, down.overruled(weight > 0, up).strayed(stray)
