@@ -130,7 +130,7 @@ def _random_curves(settings: Settings, betas: np.ndarray) -> dict[str, dict[str,
 def _network_error(hard: hm.Construction, beta: float, points: int, seed: int) -> float:
     network: Any = hard.claim.target
     distance = (1 + softmax_gap(2)) / beta
-    beside = points_beside_kinks(network, distance=distance, count=points // 5, seed=seed)
+    beside = points_beside_kinks(network, distance=distance, count=points // 20, seed=seed)
     uniform = hard.claim.domain.sample(points, np.random.default_rng(seed))
     x = np.concatenate([beside, uniform])
     return float(np.abs(evaluate(softened(hard, beta), x) - network(x)).max())

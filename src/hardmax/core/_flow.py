@@ -27,7 +27,7 @@ from hardmax.core._flow_place import Place
 from hardmax.core._inputs import Input, SequenceInput, VectorInput
 from hardmax.core._layers import Attention, FeedForward
 from hardmax.core._transformer import Transformer
-from hardmax.numerics import UNIT_ROUNDOFF, Interval, gamma, is_representable
+from hardmax.numerics import UNIT_ROUNDOFF, Interval, gamma, inflate, is_representable
 
 FLOAT64 = UNIT_ROUNDOFF["float64"]
 
@@ -85,7 +85,7 @@ def follow(
     if isinstance(transformer.input, VectorInput) and isinstance(
         reference_input := (skeleton or transformer).input, VectorInput
     ):
-        place = place.shifted(transformer.input.offsets - reference_input.offsets)
+        place = place.shifted(Interval.point(transformer.input.offsets) - reference_input.offsets)
     shifts = np.zeros(place.range.shape)
     places = [place]
     heads: dict[tuple[int, int], HeadFlow] = {}
@@ -104,8 +104,8 @@ def follow(
         places.append(place)
     answer = _read(place, transformer, unit)
     if skeleton is not None:
-        change = transformer.readout.bias - skeleton.readout.bias
-        answer = Place(answer.range - change[:, None], answer.deviation + change[:, None])
+        change = (Interval.point(transformer.readout.bias) - skeleton.readout.bias)[:, None]
+        answer = Place(answer.range - change, answer.deviation + change)
     answer_shift = np.zeros(transformer.outputs)
     if centre is not None:
         answer_shift -= _worthwhile(answer.deviation).mean(axis=1)
@@ -202,9 +202,8 @@ def _attend(
     for at, rows, values in alone:
         after = after.replaced(at, rows, values)
     written = size > 0
-    stray = np.where(
-        written, gamma(np.asarray(writers) + 5, rules.unit) * (size + after.where.magnitude), 0.0
-    )
+    terms = gamma(np.asarray(writers) + 5, rules.unit)
+    stray = np.where(written, inflate(terms * (size + place.where.magnitude)), 0.0)
     return after.strayed(stray)
 
 
@@ -223,7 +222,8 @@ def _feed_forward(place: Place, layer: FeedForward, unit: float) -> Place:
     written = (layer.outer.any(axis=1) | (layer.outer_bias != 0))[:, None]
     terms = (layer.outer != 0).sum(axis=1)[:, None]
     after = stream + change
-    stray = np.where(written, gamma(terms + 5, unit) * (size + after.where.magnitude), 0.0)
+    size = inflate(gamma(terms + 5, unit) * (size + stream.where.magnitude))
+    stray = np.where(written, size, 0.0)
     return after.strayed(stray).transposed()
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from hardmax.core._flow_asking import Asking
 from hardmax.core._flow_place import Place
-from hardmax.numerics import Interval, gamma, inflate, softmax_gap
+from hardmax.numerics import Interval, gamma, inflate, is_coarse, is_power_of_two, softmax_gap
 
 NEGLIGIBLE = 40.0  # a token whose logit is this far behind counts as leakage, not as contender
 
@@ -21,6 +21,7 @@ class Contest:
     contender: np.ndarray  # heads x seen: may win
     shortfall: np.ndarray  # heads: c_n / (alpha beta)
     stray: np.ndarray  # heads: leakage and rounding, to either side
+    blur: np.ndarray  # heads: by how much the reference itself may miss its maximum
     lipschitz: np.ndarray  # heads: of the soft maximum in its values
 
 
@@ -46,7 +47,8 @@ def find_contest(asking: Asking) -> Contest:
     top = handicap.hi.max(axis=1, keepdims=True)
     scale = np.maximum(outer.magnitude.max(axis=1, keepdims=True), np.abs(top))
     genuine = handicap.lo >= top - 1e-9 * scale
-    perturbed = np.where(genuine, top - handicap.lo, 0.0).max(axis=1) * cold + asking.logit_stray
+    blur = np.where(genuine, top - handicap.lo, 0.0).max(axis=1)
+    perturbed = inflate(blur * cold + asking.logit_stray)
     floor = np.where(genuine, outer.lo, -np.inf).max(axis=1, keepdims=True)
     reach = outer.hi + np.where(genuine, 0.0, handicap.hi - top)
     behind = (floor - reach) - 4 * (perturbed / cold)[:, None]
@@ -61,12 +63,13 @@ def find_contest(asking: Asking) -> Contest:
     leak = np.where(hard, 0.0, leaks.sum(axis=1) * spread * (1 + 1e-12))
     shortfall = np.where(hard, 0.0, gaps / cold) * (1 + 2.0**-48)
     if asking.against_skeleton:
-        stray = leak + 2 * perturbed / cold
+        stray = leak + 2 * perturbed / cold + blur
     else:  # both sides are soft: see `maximum`
         stray = 2 * leak + np.where(
             hard, 2 * perturbed / cold, (2 * gaps * perturbed + perturbed**2) / cold
         )
-    return Contest(holds, contender, shortfall, stray, 1 + np.where(hard, 0.0, 2 * gaps))
+    lipschitz = 1 + np.where(hard, 0.0, 2 * gaps)
+    return Contest(holds, contender, shortfall, inflate(stray), blur, lipschitz)
 
 
 def maximum(values: Place, contest: Contest, against_skeleton: bool) -> Place:
@@ -87,7 +90,8 @@ def maximum(values: Place, contest: Contest, against_skeleton: bool) -> Place:
     low, high, down, up = (np.where(empty, 0.0, part) for part in (low, high, down, up))
     fall = Interval(-inflate(contest.shortfall + contest.stray), contest.stray)
     if against_skeleton:
-        return Place(Interval(low, high), Interval(down, up) + fall)
+        range = Interval(low, high) + Interval(-contest.blur, np.zeros_like(contest.blur))
+        return Place(range, Interval(down, up) + fall)
     moved = np.maximum(np.abs(down), np.abs(up)) * contest.lipschitz + contest.stray
     return Place(Interval(low, high) + fall, Interval(-inflate(moved), inflate(moved)))
 
@@ -114,20 +118,23 @@ def _scored_by_value(asking: Asking) -> tuple[np.ndarray, Interval]:
 
 
 def _by_constant_query(asking: Asking) -> tuple[np.ndarray, np.ndarray, Interval]:
-    group, place = asking.group, asking.place
+    group, place, t, seen = asking.group, asking.place, asking.t, asking.seen
     free = ~place.fixed
-    found = (group.query.any(axis=1).astype(float) @ free[asking.t]) == 0
-    query = np.einsum("hkw,w->hk", group.query, np.where(free, 0.0, place.range.lo)[asking.t])
+    found = (group.query.any(axis=1).astype(float) @ free[t]) == 0
+    known = np.where(free, 0.0, place.range.lo)[t]
+    query = np.einsum("hkw,w->hk", group.query, known)
     scored = np.einsum("hk,hkw->hw", query, group.key)
+    wrong = _product_error(query[:, :, None], group.query, known, group.key)
     valued = group.value[:, 0]
-    slope = _slope(scored, valued, free[asking.seen].any(axis=0))
-    rest = scored - slope[:, None] * valued
-    where = place.where[asking.seen]
+    slope = _slope(scored, valued, free[seen].any(axis=0))
+    rest, slack = _residual(scored, slope[:, None], valued)
+    where = place.where[seen]
     handicap = rest @ Interval(where.lo.T, where.hi.T)
+    blur = (slack + wrong) @ where.magnitude.T
+    handicap = handicap + Interval(-blur, blur)
     if group.position_bias is not None:
-        handicap = handicap + group.position_bias[:, asking.t][:, asking.seen]
-    safe = np.where(slope > 0, slope, 1.0)[:, None]
-    return found & (slope > 0), slope, handicap * (1 / safe)
+        handicap = handicap + group.position_bias[:, t][:, seen]
+    return found & (slope > 0), slope, _divided(handicap, slope)
 
 
 def _by_constant_keys(asking: Asking) -> tuple[np.ndarray, np.ndarray, Interval]:
@@ -137,25 +144,61 @@ def _by_constant_keys(asking: Asking) -> tuple[np.ndarray, np.ndarray, Interval]
     key_reads = group.key.any(axis=1).astype(float) @ free[seen].T
     value_reads = (group.value[:, 0] != 0).astype(float) @ free[seen[others]].T
     found = (key_reads.sum(axis=1) == 0) & (value_reads.sum(axis=1) == 0)
-    keys = np.einsum("hkw,jw->hkj", group.key, np.where(free, 0.0, place.range.lo)[seen])
-    here = keys[:, :, np.flatnonzero(~others)]
-    scored = np.einsum("hkj,hkw->hjw", here - keys, group.query)  # score_t - score_j at token t
+    known = np.where(free, 0.0, place.range.lo)[seen]
+    keys = np.einsum("hkw,jw->hkj", group.key, known)
+    ahead = keys[:, :, np.flatnonzero(~others)] - keys
+    scored = np.einsum("hkj,hkw->hjw", ahead, group.query)  # score_t - score_j at token t
+    wrong = _product_error(ahead, group.key, known, group.query)
     valued = group.value[:, 0]
     lead = np.array([_slope(scored[:, j], valued, free[t]) for j in range(len(seen))]).T
     slope = np.where(others, lead, np.inf).min(axis=1, initial=np.inf)
     slope = np.where(np.isfinite(slope), slope, 0.0)
-    rest = slope[:, None, None] * valued[:, None, :] - scored
+    rest, slack = _residual(scored, slope[:, None, None], valued[:, None, :])
     where = place.where[t]
-    moving = rest.reshape(-1, rest.shape[2]) @ where
+    moving = -(rest.reshape(-1, rest.shape[2]) @ where).reshape(*rest.shape[:2])
+    blur = (slack + wrong[:, None, :]) @ where.magnitude
     constant = asking.values.where[:, 0, :] * slope[:, None]
-    handicap = moving.reshape(*rest.shape[:2]) - constant
+    handicap = moving - constant + Interval(-blur, blur)
     if group.position_bias is not None:
-        bias = group.position_bias[:, t][:, seen]
-        handicap = handicap + (bias - bias[:, ~others])
-    safe = np.where(slope > 0, slope, 1.0)[:, None]
-    lo = np.where(others, handicap.lo / safe, 0.0)
-    hi = np.where(others, handicap.hi / safe, 0.0)
+        bias = Interval.point(group.position_bias[:, t][:, seen])
+        handicap = handicap + (bias - group.position_bias[:, t][:, seen[~others]])
+    handicap = _divided(handicap, slope)
+    lo, hi = np.where(others, handicap.lo, 0.0), np.where(others, handicap.hi, 0.0)
     return found & (slope > 0), slope, Interval(lo, hi)
+
+
+def _divided(handicap: Interval, slope: np.ndarray) -> Interval:
+    """handicap / slope; exact where the slope is a power of two, as it is in compiled heads."""
+    safe = np.where(slope > 0, slope, 1.0)[:, None]
+    lo, hi = handicap.lo / safe, handicap.hi / safe
+    slack = np.where(is_power_of_two(safe), 0.0, 2.0**-50 * np.maximum(np.abs(lo), np.abs(hi)))
+    return Interval(lo - slack, hi + slack)
+
+
+def _residual(
+    scored: np.ndarray, slope: np.ndarray, valued: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """scored - slope * valued, and a bound on how far each entry is rounded."""
+    product = slope * valued
+    rest = scored - product
+    exact = is_power_of_two(slope) | is_power_of_two(valued)
+    exact = exact & ((rest == 0.0) | (scored == 0.0) | (product == 0.0))
+    return rest, np.where(exact, 0.0, gamma(4) * (np.abs(scored) + np.abs(product)))
+
+
+def _product_error(
+    factor: np.ndarray, matrix: np.ndarray, known: np.ndarray, other: np.ndarray
+) -> np.ndarray:
+    """A bound on the rounding of factor @ other (heads x width), factor = matrix @ known.
+
+    0 if the factor comes from coarse numbers and is a power of two.
+    """
+    reads = matrix.any(axis=(0, 1))
+    coarse = is_coarse(matrix[..., reads]) and is_coarse(known[..., reads])
+    exact = is_power_of_two(factor).all(axis=(1, 2)) & coarse & (matrix.shape[1] == 1)
+    most = np.abs(matrix) @ np.abs(known).reshape(-1, matrix.shape[2]).max(axis=0)
+    size = 2 * np.einsum("hk,hkw->hw", most, np.abs(other))
+    return np.where(exact[:, None], 0.0, gamma(matrix.shape[2] + matrix.shape[1] + 8) * size)
 
 
 def _slope(scored: np.ndarray, valued: np.ndarray, free: np.ndarray) -> np.ndarray:
@@ -201,6 +244,7 @@ def alone(asking: Asking, contest: Contest, writers: np.ndarray) -> tuple[np.nda
         contest.contender[head],
         contest.shortfall[head] * np.abs(weight),
         contest.stray[head] * np.abs(weight),
+        contest.blur[head] * np.abs(weight),
         contest.lipschitz[head],
     )
     up = maximum(joined, scaled, asking.against_skeleton)

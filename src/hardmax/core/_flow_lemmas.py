@@ -8,7 +8,7 @@ import numpy as np
 
 from hardmax.core._flow_asking import Asking, HeadFlow
 from hardmax.core._flow_place import Place
-from hardmax.numerics import Interval, exact, gamma, inflate
+from hardmax.numerics import Interval, exact, gamma, inflate, is_coarse
 
 
 def hull_of_values(asking: Asking) -> Place:
@@ -35,7 +35,12 @@ def hull_of_values(asking: Asking) -> Place:
 
 
 def selection(asking: Asking) -> tuple[np.ndarray, Place]:
-    """The head takes the value of the one token whose score leads all others by a gap."""
+    """The head takes the value of the one token whose score leads all others by a gap.
+
+    A loser's weight is at most e^(-beta gap) times the winner's, so the n - 1 losers have at most
+    (n-1)/(e^(beta gap) + n - 1) of the weight, which is attained when all of them tie; times the
+    spread of the values that is how far the mean can be from the winner's value.
+    """
     scores, values = asking.scores, asking.values
     heads = np.arange(scores.shape[0])
     winner = scores.lo.argmax(axis=1)
@@ -46,7 +51,8 @@ def selection(asking: Asking) -> tuple[np.ndarray, Place]:
     holds = gap > 0
     with np.errstate(under="ignore", invalid="ignore"):
         exponent = np.where(np.isinf(asking.coldness), -np.inf, -asking.coldness * gap)
-        leak = (len(asking.seen) - 1) * np.exp(np.minimum(exponent, 0.0)) * (1 + 1e-12)
+        losers = (len(asking.seen) - 1) * np.exp(np.minimum(exponent, 0.0))
+        leak = losers / (1 + losers) * (1 + 1e-12)
     outer = values.where
     spread = outer.hi.max(axis=2) - outer.lo.min(axis=2)
     leak = np.where(holds, leak, 0.0)[:, None] * spread
@@ -103,8 +109,8 @@ def _note_gaps(asking: Asking, below: np.ndarray, flows: list[HeadFlow]) -> None
 def _below_the_best(asking: Asking) -> tuple[np.ndarray, bool]:
     """score - best score <= 0 for every head and token, and whether floats compute it exactly.
 
-    Numbers that are multiples of 2^-8 below 2^8 have products and sums without rounding; flags and
-    codes are such numbers. For others the difference is taken in Fractions.
+    Flags and codes are coarse numbers, which floats add and multiply exactly; for others the
+    difference is taken in Fractions.
     """
     heads, seen = asking.scores.shape
     group, stream = asking.group, np.where(asking.place.fixed, asking.place.range.lo, 0.0)
@@ -112,7 +118,7 @@ def _below_the_best(asking: Asking) -> tuple[np.ndarray, bool]:
         return np.zeros((heads, seen)), True
     query, key = group.query[asking.constant], group.key[asking.constant]
     used = query.any(axis=(0, 1)) | key.any(axis=(0, 1))
-    if group.position_bias is None and all(map(_is_coarse, (query, key, stream[:, used]))):
+    if group.position_bias is None and all(map(is_coarse, (query, key, stream[:, used]))):
         q = np.einsum("hkw,w->hk", query, stream[asking.t])
         k = np.einsum("hkw,jw->hkj", key, stream[asking.seen])
         scores = np.zeros((heads, seen))
@@ -123,11 +129,6 @@ def _below_the_best(asking: Asking) -> tuple[np.ndarray, bool]:
         fractions = _exact_scores(asking, int(h))
         below[h] = [float(score - max(fractions)) for score in fractions]
     return below, False
-
-
-def _is_coarse(values: np.ndarray) -> bool:
-    scaled = values * 2.0**8
-    return bool((np.abs(values) <= 2.0**8).all() and (scaled == np.round(scaled)).all())
 
 
 def _sum(terms: Interval) -> Interval:

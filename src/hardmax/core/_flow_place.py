@@ -46,7 +46,7 @@ class Place:
         r, d = self.range, self.deviation
         return Place(Interval(r.lo.T, r.hi.T), Interval(d.lo.T, d.hi.T))
 
-    def shifted(self, shift: np.ndarray) -> Place:
+    def shifted(self, shift: np.ndarray | Interval) -> Place:
         return Place(self.range, self.deviation + shift)
 
     def strayed(self, stray: np.ndarray) -> Place:

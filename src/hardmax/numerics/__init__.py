@@ -9,4 +9,6 @@ from hardmax.numerics._lambert import softmax_gap as softmax_gap
 from hardmax.numerics._rounding import UNIT_ROUNDOFF as UNIT_ROUNDOFF
 from hardmax.numerics._rounding import gamma as gamma
 from hardmax.numerics._rounding import inflate as inflate
+from hardmax.numerics._rounding import is_coarse as is_coarse
+from hardmax.numerics._rounding import is_power_of_two as is_power_of_two
 from hardmax.numerics._rounding import is_representable as is_representable

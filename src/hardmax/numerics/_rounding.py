@@ -37,3 +37,18 @@ def is_representable(values: np.ndarray, unit: float) -> np.ndarray:
     mantissa, _ = np.frexp(values)
     scaled = mantissa / unit
     return scaled == np.round(scaled)
+
+
+def is_coarse(values: np.ndarray) -> bool:
+    """Whether all numbers are multiples of 2^-8 below 2^8, as flags and codes are.
+
+    Products and sums of such numbers are computed in floats without rounding.
+    """
+    scaled = values * 2.0**8
+    return bool((np.abs(values) <= 2.0**8).all() and (scaled == np.round(scaled)).all())
+
+
+def is_power_of_two(values: np.ndarray) -> np.ndarray:
+    """Which numbers are 0 or a power of two up to sign: multiplying by them rounds nothing."""
+    mantissa, _ = np.frexp(values)
+    return np.asarray((np.abs(mantissa) == 0.5) | (values == 0.0))
