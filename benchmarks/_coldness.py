@@ -118,7 +118,7 @@ def _random_curves(settings: Settings, betas: np.ndarray) -> dict[str, dict[str,
         for name, network in small_networks(seed).items():
             route = "attention-only" if isinstance(network, hm.ReluNetwork) else "attention"
             hard = hm.compile(network, on=DOMAIN, error=None, route=route)
-            errors = [_network_error(hard, beta, settings.points, seed) for beta in betas]
+            errors = [_network_error(hard, beta, settings.points // 5, seed) for beta in betas]
             curves[f"{name}, seed {seed}"] = {
                 "network": name,
                 "measured": errors,
@@ -130,7 +130,7 @@ def _random_curves(settings: Settings, betas: np.ndarray) -> dict[str, dict[str,
 def _network_error(hard: hm.Construction, beta: float, points: int, seed: int) -> float:
     network: Any = hard.claim.target
     distance = (1 + softmax_gap(2)) / beta
-    beside = points_beside_kinks(network, distance=distance, count=points // 20, seed=seed)
+    beside = points_beside_kinks(network, distance=distance, count=points // 4, seed=seed)
     uniform = hard.claim.domain.sample(points, np.random.default_rng(seed))
     x = np.concatenate([beside, uniform])
     return float(np.abs(evaluate(softened(hard, beta), x) - network(x)).max())
@@ -192,7 +192,7 @@ def _networks_sheet(
     sheet = Sheet(
         settings.command("coldness"),
         "Random networks, every head at one coldness, uncentred: the largest error over "
-        f"{settings.seeds} seeds, on {settings.points:,} uniform points\nand on points "
+        f"{settings.seeds} seeds, on {settings.points // 5:,} uniform points\nand on points "
         "beside the kinks. Nothing is required: a sampled error is a lower bound, and many units "
         "err at once while the coldness is small.",
         *("coldness", *(f"{name}\n{what}" for name in names for what in ("error", "times beta"))),

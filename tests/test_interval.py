@@ -173,3 +173,24 @@ def test_the_softmax_gap_of_one_and_of_none():
     assert softmax_gap(2) == pytest.approx(0.2784645427610738, rel=2e-14)
     with pytest.raises(ValueError, match="at least one contender"):
         softmax_gap(0)
+
+
+def test_points_that_float64_does_not_hold_get_neighbours():
+    for number in (Fraction(1, 3), Fraction(-1, 3), 2**53 + 1, Fraction(1, 2)):
+        point = Interval.point([number])
+        assert point.contains(np.array([number], dtype=object)).all()
+        assert (point.lo[0] == point.hi[0]) == (Fraction(float(number)) == number)
+
+
+def test_overflow_gives_infinite_ends_and_never_nan():
+    largest = float(np.finfo(np.float64).max)
+    huge = Interval.point([largest])
+    for result in (huge + huge, huge * huge, np.array([[2.0]]) @ huge):
+        assert result.hi[0] == np.inf
+        assert result.lo[0] <= largest
+    for result in (-huge - huge, (-huge) * huge, np.array([[-2.0]]) @ huge):
+        assert result.lo[0] == -np.inf
+        assert result.hi[0] >= -largest
+    unbounded = Interval(np.array([0.0]), np.array([np.inf]))
+    assert (unbounded * 0.0).hi[0] == 0.0
+    assert (unbounded - unbounded).lo[0] == -np.inf

@@ -40,8 +40,8 @@ class Box:
                 f"The domain is inverted in coordinate {i}: [{low[i]:g}, {high[i]:g}]. "
                 f"Give the smaller end first."
             )
-        object.__setattr__(self, "low", frozen_array(low))
-        object.__setattr__(self, "high", frozen_array(high))
+        object.__setattr__(self, "low", frozen_array(low + 0.0))  # -0.0 becomes 0.0
+        object.__setattr__(self, "high", frozen_array(high + 0.0))
 
     @classmethod
     def parse(cls, text: str) -> Box:
@@ -100,7 +100,8 @@ class Box:
 
     def sample(self, count: int, rng: np.random.Generator) -> np.ndarray:
         """`count` points: corners, faces and the middle among uniform ones."""
-        points = rng.uniform(self.low, self.high, size=(count, self.dimension))
+        share = rng.random((count, self.dimension))
+        points = self.low * (1 - share) + self.high * share  # high - low may overflow
         extreme = points[: count // 4]
         pick = rng.integers(0, 3, size=extreme.shape)
         extreme[pick == 1] = np.broadcast_to(self.low, extreme.shape)[pick == 1]

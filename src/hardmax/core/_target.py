@@ -46,7 +46,7 @@ class Maximum:
 
     def __post_init__(self) -> None:
         groups = frozen_array(np.asarray(self.groups, dtype=np.int64))
-        if groups.ndim != 2 or not (groups >= 0).any(axis=1).all():
+        if groups.ndim != 2 or not groups.size or not (groups >= 0).any(axis=1).all():
             raise ShapeError("A maximum step needs a table of components, none of its rows empty.")
         object.__setattr__(self, "groups", groups)
 
@@ -77,7 +77,7 @@ class Product:
 
     def __post_init__(self) -> None:
         pairs = frozen_array(np.asarray(self.pairs, dtype=np.int64))
-        if pairs.ndim != 2 or pairs.shape[1] != 2:
+        if pairs.ndim != 2 or pairs.shape[1] != 2 or not pairs.size or (pairs < 0).any():
             raise ShapeError("A product step needs a table of pairs of components.")
         object.__setattr__(self, "pairs", pairs)
 

@@ -13,10 +13,13 @@ from hardmax._errors import ShapeError
 def finite_array(values: Any, name: str, *, ndim: int | None = None) -> np.ndarray:
     """A read-only float64 copy of `values`, refused if it holds anything but finite numbers."""
     try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as reason:
+        given = np.asarray(values)
+        if given.dtype.kind == "c":
+            raise TypeError("complex numbers")
+        array = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as reason:
         raise ShapeError(
-            f"{name} must be a rectangular array of numbers, but it could not be read as one."
+            f"{name} must be a rectangular array of real numbers, but it could not be read as one."
         ) from reason
     if ndim is not None and array.ndim != ndim:
         raise ShapeError(

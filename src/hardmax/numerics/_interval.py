@@ -16,19 +16,28 @@ from hardmax._errors import ShapeError
 from hardmax.numerics._rounding import TINY, gamma
 
 _STEP = 2.0**-52
+_LARGEST = float(np.finfo(np.float64).max)
 
 
 def _down(r: np.ndarray) -> np.ndarray:
-    return np.where(r == 0.0, r, r - (np.abs(r) * _STEP + TINY))
+    """Below the exact result; an overflow to +inf means no more than that it was huge."""
+    if np.isfinite(r).all():
+        with np.errstate(over="ignore"):
+            return np.where(r == 0.0, r, r - (np.abs(r) * _STEP + TINY))
+    r = np.where(np.isnan(r), -np.inf, np.minimum(r, _LARGEST))
+    return np.where(r == -np.inf, r, _down(np.maximum(r, -_LARGEST)))
 
 
 def _up(r: np.ndarray) -> np.ndarray:
-    return np.where(r == 0.0, r, r + (np.abs(r) * _STEP + TINY))
+    return -_down(-r)
 
 
 @dataclass(frozen=True, eq=False)
 class Interval:
-    """An array of closed intervals [lo, hi]; every operation encloses the exact result."""
+    """An array of closed intervals [lo, hi]; every operation encloses the exact result.
+
+    Ends may be infinite. The arrays are taken as they are, not copied.
+    """
 
     lo: np.ndarray
     hi: np.ndarray
@@ -47,9 +56,16 @@ class Interval:
 
     @classmethod
     def point(cls, values: Any) -> Interval:
-        """The degenerate intervals [v, v]."""
-        array = np.asarray(values, dtype=np.float64)
-        return cls(array, array)
+        """The degenerate intervals [v, v]; a number that float64 does not hold gets neighbours."""
+        given = np.asarray(values)
+        array = np.asarray(given, dtype=np.float64)
+        if given.dtype.kind not in "Oiu":
+            return cls(array, array)
+        below, above = array > given, array < given  # compared exactly
+        return cls(
+            np.where(below, np.nextafter(array, -np.inf), array),
+            np.where(above, np.nextafter(array, np.inf), array),
+        )
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -89,7 +105,8 @@ class Interval:
 
     def __add__(self, other: Any) -> Interval:
         other = _as_interval(other)
-        lo, hi = self.lo + other.lo, self.hi + other.hi
+        with np.errstate(over="ignore", invalid="ignore"):
+            lo, hi = self.lo + other.lo, self.hi + other.hi
         lo_exact = (self.lo == 0.0) | (other.lo == 0.0)  # adding 0 rounds nothing
         hi_exact = (self.hi == 0.0) | (other.hi == 0.0)
         return Interval(np.where(lo_exact, lo, _down(lo)), np.where(hi_exact, hi, _up(hi)))
@@ -104,15 +121,17 @@ class Interval:
 
     def __mul__(self, other: Any) -> Interval:
         other = _as_interval(other)
-        products = np.stack(
-            np.broadcast_arrays(
-                self.lo * other.lo, self.lo * other.hi, self.hi * other.lo, self.hi * other.hi
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            products = np.stack(
+                np.broadcast_arrays(
+                    self.lo * other.lo, self.lo * other.hi, self.hi * other.lo, self.hi * other.hi
+                )
             )
-        )
+        products[np.isnan(products)] = 0.0  # 0 times an infinite end
         exact_zero = (self.magnitude == 0.0) | (other.magnitude == 0.0)
         lo, hi = products.min(axis=0), products.max(axis=0)
-        widen = np.where(exact_zero, 0.0, np.maximum(np.abs(lo), np.abs(hi)) * _STEP + TINY)
-        return Interval(lo - widen, hi + widen)
+        lo = np.where(exact_zero, 0.0, _down(lo) - TINY)
+        return Interval(lo, np.where(exact_zero, 0.0, _up(hi) + TINY))
 
     __rmul__ = __mul__
 
@@ -120,13 +139,19 @@ class Interval:
         """matrix @ self for a float matrix: one rounding bound for the whole sum, any order."""
         matrix = np.asarray(matrix, dtype=np.float64)
         positive, negative = np.maximum(matrix, 0.0), np.minimum(matrix, 0.0)
-        lo = positive @ self.lo + negative @ self.hi
-        hi = positive @ self.hi + negative @ self.lo
-        terms = 2 * int((matrix != 0.0).sum(axis=-1).max(initial=0)) + 4
-        size = np.abs(matrix) @ self.magnitude
-        widen = size * gamma(terms) * (1 + 2 * gamma(terms))
-        widen = np.where(size > 0.0, widen + terms * TINY, 0.0)
-        return Interval(lo - widen, hi + widen)
+        entries = (matrix != 0.0).astype(np.float64)
+        terms = 2 * int(entries.sum(axis=-1).max(initial=0)) + 4
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            lo = positive @ self.lo + negative @ self.hi
+            hi = positive @ self.hi + negative @ self.lo
+            size = np.abs(matrix) @ self.magnitude
+            widen = size * (gamma(terms) * (1 + 2 * gamma(terms))) + terms * TINY
+            widen = np.where(entries @ (self.magnitude != 0.0) > 0.0, widen, 0.0)
+            lo, hi = lo - widen, hi + widen
+        if not np.isfinite(size).all():
+            huge = ~np.isfinite(size)
+            lo, hi = np.where(huge, -np.inf, lo), np.where(huge, np.inf, hi)
+        return Interval(lo, hi)
 
     def maximum(self, other: Any) -> Interval:
         other = _as_interval(other)
