@@ -61,7 +61,8 @@ class Interval:
         array = np.asarray(given, dtype=np.float64)
         if given.dtype.kind not in "Oiu":
             return cls(array, array)
-        below, above = array > given, array < given  # compared exactly
+        exactly = given.astype(object)  # Python compares these without rounding
+        below, above = array > exactly, array < exactly
         return cls(
             np.where(below, np.nextafter(array, -np.inf), array),
             np.where(above, np.nextafter(array, np.inf), array),
