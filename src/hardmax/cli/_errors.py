@@ -33,7 +33,7 @@ def guarded(command: Callable[_P, None]) -> Callable[_P, None]:
             command(*args, **kwargs)
         except HardmaxError as reason:
             _leave(f"{type(reason).__name__}: {reason}", BAD_INPUT)
-        except ZeroDivisionError:
+        except BrokenPipeError:
             raise
         except OSError as reason:
             _leave(f"OSError: The output could not be written ({reason.strerror}).", BAD_INPUT)

@@ -8,7 +8,7 @@ import numpy as np
 
 from hardmax.core._flow_place import Place
 from hardmax.core._layers import HeadGroup
-from hardmax.numerics import Interval, gamma, inflate
+from hardmax.numerics import UNIT_ROUNDOFF, Interval, gamma, inflate
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +22,7 @@ class Asking:
     coldness: np.ndarray
     scores: Interval  # heads x seen, reference and evaluation
     score_deviation: np.ndarray  # heads: how far a score moves with the stream's deviation
-    logit_stray: np.ndarray  # heads: rounding of a logit
+    logit_stray: np.ndarray  # heads: rounding of a logit, and of its exponential
     values: Place  # heads x value width x seen
     value_stray: np.ndarray  # heads: rounding of the mixed value
     constant: np.ndarray  # heads whose scores are constants
@@ -35,6 +35,9 @@ class Projected:
     def __init__(self, place: Place, group: HeadGroup, unit: float) -> None:
         self.place, self.group, self.unit = place, group, unit
         self.heads, self.key_width, width = group.query.shape
+        # exp with a relative error r is exp of a logit that is off by r. NumPy promises 4 ulps in
+        # float64; in narrower formats frameworks use an exp that is good to 20.
+        self.exp_stray = gamma(16 if unit <= UNIT_ROUNDOFF["float64"] else 64, unit)
         where = place.where
         columns = Interval(where.lo.T, where.hi.T)
         size = where.magnitude.T
@@ -86,9 +89,10 @@ class Projected:
             + self.query_size[:, :, t][:, :, None] * self.key_deviation[:, :, seen]
         ).sum(axis=1)
         terms = _terms(group.query) + _terms(group.key) + self.key_width + 8
-        finite = np.where(np.isinf(coldness), 1.0, coldness)
+        soft = np.isfinite(coldness)
+        finite = np.where(soft, coldness, 1.0)
         values = self.value[:, :, seen]
-        value_terms = _terms(group.value) + 2 * len(seen) + 16
+        value_terms = _terms(group.value) + 2 * len(seen) + 8
         value_size = self.value_size[:, :, seen].max(axis=(1, 2), initial=0.0)
         return Asking(
             group,
@@ -98,7 +102,7 @@ class Projected:
             coldness,
             scores,
             inflate(moved.max(axis=1), self.key_width + 8),
-            2 * gamma(terms, unit) * size.max(axis=1) * finite,
+            2 * gamma(terms, unit) * size.max(axis=1) * finite + self.exp_stray * soft,
             values,
             gamma(value_terms, unit) * value_size,
             (self.query_fixed[:, t] & self.key_fixed[:, seen].all(axis=1)) | (self.key_width == 0),
