@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import time
 from collections.abc import Callable, Mapping
 from statistics import median
@@ -10,6 +11,7 @@ from statistics import median
 import numpy as np
 
 import hardmax as hm
+from benchmarks import THREADS
 from hardmax.core import Maximum, Univariate
 
 
@@ -18,6 +20,13 @@ def cpu_seconds(call: Callable[[], object]) -> float:
     start = time.process_time()
     call()
     return time.process_time() - start
+
+
+def threads() -> str:
+    """How many threads linear algebra may use, as the environment says it."""
+    counts = {os.environ.get(name, "any number of") for name in THREADS}
+    named = counts.pop() if len(counts) == 1 else "a mixed number of"
+    return f"{named} thread" + "s" * (named != "1")
 
 
 def interleaved_medians(calls: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import hardmax as hm
-from benchmarks._measure import interleaved_medians
+from benchmarks._measure import interleaved_medians, threads
 from benchmarks._report import Check, Report, Settings, Sheet
 from benchmarks._sources import DOMAIN, ERROR, large_network
 from hardmax.core import rounding_bound
@@ -55,7 +55,7 @@ def _compiling(
     sheet = Sheet(
         settings.command("speed"),
         f"Required: compiling 64-256-256-10 attention-only takes less than {COMPILE_LIMIT:g} s of "
-        "CPU. The median of 3.",
+        f"CPU. The median of 3, on {threads()}.",
         *("·route", "heads", "nonzero", "largest logit", "claimed", "CPU s", "limit", "·"),
     )
     checks = []
@@ -93,7 +93,7 @@ def _running(
         f"Required: a batch of {BATCH:,} inputs takes a soft Transformer at most {RUN_LIMIT:g} "
         f"times the source network in NumPy, {seconds['source']:.3f} s of CPU.\nThe median of "
         f"{settings.rounds}, interleaved; the PyTorch module beside it, the median of "
-        f"{settings.rounds // 2}.",
+        f"{settings.rounds // 2}; on {threads()}.",
         *("·route", "NumPy s", "times", "limit", "torch float64 s", "times"),
         *("torch float32 s", "times", "·"),
     )

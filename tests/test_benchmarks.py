@@ -12,7 +12,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # benchmarks/ is not installed
 
-from benchmarks import _coldness, _measure, networks
+from benchmarks import THREADS, _coldness, _measure, networks
 from benchmarks._bills import bills
 from benchmarks._economy import economy
 from benchmarks._plot import draw_coldness
@@ -182,6 +182,18 @@ def test_timed_calls_take_turns():
     calls = {name: lambda name=name: turns.append(name) for name in "ab"}
     assert _measure.interleaved_medians(calls, 2).keys() == calls.keys()
     assert "".join(turns) == "ababab"
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"), [("1", "1 thread"), ("2", "2 threads"), (None, "any number of threads")]
+)
+def test_times_say_on_how_many_threads(monkeypatch, setting, said):
+    for name in THREADS:
+        if setting is None:
+            monkeypatch.delenv(name, raising=False)
+        else:
+            monkeypatch.setenv(name, setting)
+    assert _measure.threads() == said
 
 
 def test_slopes_are_read_from_logarithms():

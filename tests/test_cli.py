@@ -143,6 +143,8 @@ def test_bare_call_and_version() -> None:
     assert bare.exit_code == 0
     assert bare.stdout == run("--help").stdout
     assert {"compile", "run", "show"} <= set(bare.stdout.split("Commands:")[1].split())
+    for command in ("compile", "run", "show"):
+        assert f"\n    hardmax {command} " in bare.stdout
     assert run("--version").stdout == f"hardmax {hm.__version__}\n"
 
 
@@ -270,11 +272,11 @@ def test_an_interruption_writes_nothing(zoo: Path, tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-def test_names_that_the_terminal_cannot_spell(zoo: Path, tmp_path: Path) -> None:
+def test_names_that_neither_terminal_nor_markup_spoil(zoo: Path, tmp_path: Path) -> None:
     ascii_only = os.environ | {"PYTHONIOENCODING": "ascii"}
-    place = tmp_path / "hü.safetensors"
+    place = tmp_path / "h[bold]ü.safetensors"
     command = ("compile", zoo / "small.npz", "--on", "[-1,1]^2", "-o", place, *POINTS)
     done = real(*command, env=ascii_only)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.endswith("h\\xfc.safetensors\n")
+    assert done.stdout.endswith("h[bold]\\xfc.safetensors\n")
     assert place.exists()

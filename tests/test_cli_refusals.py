@@ -45,6 +45,7 @@ def bad_models(folder: Path) -> None:
 
 def bad_points(folder: Path) -> None:
     np.save(folder / "wide.npy", np.zeros((4, 3)))
+    np.save(folder / "empty.npy", np.zeros((0, 2)))
     np.save(folder / "words.npy", np.array(["a", "b"]))
     np.savez(folder / "pair.npz", np.zeros((1, 2)), np.zeros((1, 2)))
     (folder / "ragged.csv").write_text("0.3, -0.5\n0.1\n")
@@ -126,6 +127,7 @@ RUN = [
     (("t.safetensors", "--input", "nowhere.npy"), "FileError: nowhere.npy could not be read"),
     (("t.safetensors", "--input", "nowhere.csv"), "FileError: nowhere.csv could not be read"),
     (("t.safetensors", "--input", "wide.npy"), r"ShapeError: .*rows of 2 numbers.*\(4, 3\)"),
+    (("t.safetensors", "--input", "empty.npy"), r"ShapeError: .*rows of 2 numbers.*\(0, 2\)"),
     (("t.safetensors", "--input", "words.npy"), "FileError: .*array of numbers"),
     (("t.safetensors", "--input", "pair.npz"), "FileError: .*one array, but it holds 2"),
     (("t.safetensors", "--input", "notes.txt"), "FileError: notes.txt .*line 1"),
@@ -167,19 +169,20 @@ def test_one_line_and_nothing_written(
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "reason"),
     [
-        ("compile",),
-        ("compile", "net.npz", "--points", "0"),
-        ("run", "t.safetensors", "--jsn"),
-        ("x",),
+        (("compile",), "Missing argument 'NETWORK'"),
+        (("compile", "net.npz", "--points", "0"), "'--points'"),
+        (("compile", "net.npz", "--seed", "-1"), "'--seed'"),
+        (("run", "t.safetensors", "--jsn"), "No such option.*--jsn"),
+        (("fly",), "No such command 'fly'"),
     ],
 )
-def test_usage_errors_exit_with_2(inside: Path, arguments: tuple[str, ...]) -> None:
+def test_usage_errors_exit_with_2(inside: Path, arguments: tuple[str, ...], reason: str) -> None:
     result = run(*arguments)
     assert result.exit_code == 2
     assert result.stdout == ""
-    assert "Error:" in result.stderr
+    assert re.search(rf"^Error: .*{reason}", result.stderr, re.MULTILINE)
     assert "Traceback" not in result.stderr
 
 

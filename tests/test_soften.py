@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -251,3 +252,68 @@ def test_passes_leave_their_input_alone():
     hm.soften(hard, error=1e-2)
     assert hm.core.fingerprint(hard.transformer) == before
     assert hard.claim.ledger == ()
+
+
+# --- the noises: what one head does to two neurons is the same ----------------------------------
+
+
+def test_noises_of_one_head_cancel_along_paths_of_opposite_sign():
+    """relu(h) feeds two neurons that switch, with output weights +1 and -1 and weights 1 and 1.
+
+    Path weights are +1 and -1, so P = N = 1: the head counts once, where intervals count it
+    twice. The two later heads count 1 each.
+    """
+    network = hm.ReluNetwork(
+        [np.ones((1, 1)), np.ones((2, 1)), np.array([[1.0, -1.0]])],
+        [np.zeros(1), np.array([-0.5, -0.25]), np.zeros(1)],
+    )
+    hard = lower(network, hm.Box([-1], [1]), "attention-only")
+    beta = 100.0
+    coldness = dict.fromkeys([(0, 0), (1, 0), (1, 1)], beta)
+    centre = np.ones((2, hard.transformer.width), dtype=bool)
+    flow = follow(
+        hard.transformer,
+        hard.claim.domain,
+        skeleton=hard.transformer,
+        coldness=coldness,
+        centre=centre,
+        unit=0.0,
+    )
+    assert flow.error == pytest.approx(3 * softmax_gap(2) / (2 * beta), rel=1e-9)
+
+
+@pytest.mark.parametrize("route", ["attention", "attention-only"])
+@pytest.mark.parametrize("depth", [2, 3])
+def test_the_logit_of_a_relu_network_is_that_of_its_path_weights(route, depth):
+    """Lambda = c/2 sum_h max(P_h, N_h) R_h / error on a network where every neuron switches."""
+    rng = np.random.default_rng(11)
+    widths = [3] + [5] * depth + [1]
+    network = hm.ReluNetwork(
+        [rng.normal(size=(b, a)) for a, b in pairwise(widths)],
+        [0.01 * rng.normal(size=b) for b in widths[1:]],
+    )
+    construction = hm.compile(network, on=(-1, 1), error=1e-3, route=route)
+    flow = follow(construction.transformer, construction.claim.domain)
+    logits = [head.largest_logit for head in flow.heads.values() if not head.constant]
+    box, weighted = hm.Box.of((-1, 1), 3).interval, 0.0
+    radii = []
+    for W, b in zip(network.weights[:-1], network.biases[:-1], strict=True):
+        box = W @ box + b
+        radii.append(box.magnitude / 2)
+        assert (box.lo < 0).all()
+        assert (box.hi > 0).all()
+        box = box.maximum(0.0)
+    low = high = network.weights[-1]  # the interval gradient with respect to the last ReLUs
+    for W, radius in zip(network.weights[-2::-1], radii[::-1], strict=True):
+        weighted += (np.maximum(np.abs(low), np.abs(high)) @ radius)[0]
+        below, above = np.minimum(low, 0), np.maximum(high, 0)
+        low, high = (
+            below @ np.maximum(W, 0) + above @ np.minimum(W, 0),
+            above @ np.maximum(W, 0) + below @ np.minimum(W, 0),
+        )
+    budget = construction.claim.error / (1 + MARGIN)
+    optimum = softmax_gap(2) / 2 * weighted / budget
+    if depth == 2:
+        assert max(logits) == pytest.approx(optimum, rel=2e-3)
+    else:  # deeper, neither bound contains the other; adding absolute values would cost twice this
+        assert max(logits) <= 1.2 * optimum

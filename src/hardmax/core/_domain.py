@@ -25,7 +25,7 @@ class Box:
         try:
             low = np.atleast_1d(np.asarray(self.low, dtype=np.float64))
             high = np.atleast_1d(np.asarray(self.high, dtype=np.float64))
-        except (TypeError, ValueError) as reason:
+        except (TypeError, ValueError, OverflowError) as reason:
             raise DomainError("A box needs two lists of numbers, low and high.") from reason
         if low.ndim != 1 or low.shape != high.shape or low.size == 0:
             raise DomainError(

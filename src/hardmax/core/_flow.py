@@ -3,7 +3,7 @@
 `follow` carries two boxes through a Transformer, for every input of a domain at once:
 
 - the *range* of the reference stream, and
-- the *deviation* of the evaluated stream from it, as a signed interval.
+- the *deviation* of the evaluated stream from it: signed, and with the noises it comes from.
 
 The evaluated stream is what runs: soft heads at their coldness, in floats of the given unit
 roundoff, with any order of summation. The reference is either the hard skeleton (the same weights
@@ -15,13 +15,14 @@ side only: an interval [-c, 0] can be centred by a constant, a radius cannot.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from hardmax._errors import DomainError
 from hardmax.core._domain import Box
 from hardmax.core._flow_asking import HeadFlow
+from hardmax.core._flow_deviation import Deviation, NoiseCounter, deviation_of_relu
 from hardmax.core._flow_heads import follow_group
 from hardmax.core._flow_place import Place
 from hardmax.core._inputs import Input, SequenceInput, VectorInput
@@ -58,6 +59,7 @@ class Rules:
 
     unit: float = FLOAT64
     against_skeleton: bool = True
+    noises: NoiseCounter | None = None  # None: deviations are plain intervals
     coldness: Mapping[tuple[int, int], float] = field(default_factory=dict)
 
 
@@ -80,7 +82,8 @@ def follow(
     adding `shifts` to the input's offsets makes that true. The answer is centred likewise, by
     `answer_shift` in the read-out's bias.
     """
-    rules = Rules(unit, skeleton is not None, coldness or {})
+    noises = NoiseCounter(transformer.tokens * transformer.width)
+    rules = Rules(unit, skeleton is not None, noises, coldness or {})
     place = _embed((skeleton or transformer).input, domain, unit)
     if isinstance(transformer.input, VectorInput) and isinstance(
         reference_input := (skeleton or transformer).input, VectorInput
@@ -91,12 +94,14 @@ def follow(
     heads: dict[tuple[int, int], HeadFlow] = {}
     fresh = np.ones(transformer.width, dtype=bool)
     for number, sublayer in enumerate(transformer.sublayers):
+        if skeleton is None or number == len(transformer.sublayers) - 1:
+            rules = replace(rules, noises=None)  # nothing comes after that could use them
         fresh &= ~_reads(sublayer)
         match sublayer:
             case Attention():
                 place = _attend(place, sublayer, number, rules, heads)
             case FeedForward():
-                place = _feed_forward(place, sublayer, unit)
+                place = _feed_forward(place, sublayer, rules)
         if centre is not None:
             middle = np.where(centre & fresh, _worthwhile(place.deviation), 0.0)
             shifts -= middle
@@ -113,7 +118,7 @@ def follow(
     return Flow(places, answer, heads, shifts, answer_shift)
 
 
-def _worthwhile(deviation: Interval) -> np.ndarray:
+def _worthwhile(deviation: Deviation) -> np.ndarray:
     """The midpoints, but 0 where the interval is centred already: no weight for nothing."""
     middle = deviation.middle
     return np.where(np.abs(middle) > 2.0**-10 * (deviation.hi - deviation.lo), middle, 0.0)
@@ -155,7 +160,7 @@ def _embed(source: Input, domain: Box | None, unit: float) -> Place:
                 + source.positions
             )
             stray = start.magnitude * gamma(3, unit)
-    return Place(start, Interval(-stray, stray))
+    return Place(start, Deviation.of(Interval(-stray, stray)))
 
 
 def _reads(sublayer: Attention | FeedForward) -> np.ndarray:
@@ -192,6 +197,7 @@ def _attend(
             np.array(override),
             np.asarray(writers),
             rules.unit,
+            rules.noises,
             rules.against_skeleton,
         )
         change = change + result.change
@@ -207,15 +213,15 @@ def _attend(
     return after.strayed(stray)
 
 
-def _feed_forward(place: Place, layer: FeedForward, unit: float) -> Place:
+def _feed_forward(place: Place, layer: FeedForward, rules: Rules) -> Place:
     """Token-wise. A hidden unit that is off for reference and evaluation alike adds nothing."""
-    stream = place.transposed()
+    stream, unit = place.transposed(), rules.unit
     terms = (layer.inner != 0).sum(axis=1)[:, None]
     size = np.abs(layer.inner) @ stream.where.magnitude + np.abs(layer.inner_bias)[:, None]
     before = Place(
         layer.inner @ stream.range + layer.inner_bias[:, None], layer.inner @ stream.deviation
     ).strayed(gamma(terms + 3, unit) * size)
-    hidden = _rectify(before)
+    hidden = _rectify(before, rules)
     bias = layer.outer_bias[:, None]
     change = Place(layer.outer @ hidden.range + bias, layer.outer @ hidden.deviation)
     size = np.abs(layer.outer) @ hidden.where.magnitude + np.abs(bias)
@@ -227,14 +233,23 @@ def _feed_forward(place: Place, layer: FeedForward, unit: float) -> Place:
     return after.strayed(stray).transposed()
 
 
-def _rectify(before: Place) -> Place:
-    where = before.where
+def _rectify(before: Place, rules: Rules) -> Place:
+    """A unit that is on passes its deviation, one that is off has none.
+
+    A unit whose reference is never negative is there to copy; only its evaluation may be cut off,
+    where a soft maximum of 0 fell short of 0. What is left lies between the deviation and 0, and
+    makes a noise of its own. Any other unit is a maximum with 0.
+    """
+    where, deviation = before.where, before.deviation
     off, on = where.hi <= 0.0, where.lo >= 0.0
-    lo = np.where(on, before.deviation.lo, np.minimum(before.deviation.lo, 0.0))
-    hi = np.where(on, before.deviation.hi, np.maximum(before.deviation.hi, 0.0))
-    return Place(
-        before.range.maximum(0.0), Interval(np.where(off, 0.0, lo), np.where(off, 0.0, hi))
-    )
+    hull = deviation.hull
+    cut = Deviation.of(Interval(np.minimum(hull.lo, 0.0), np.maximum(hull.hi, 0.0)))
+    copies = (before.range.lo >= 0.0) & ~on & ~off
+    if rules.noises is not None:
+        cut = cut.with_noises(copies, rules.noises)
+    result = deviation_of_relu(deviation).overruled(copies, cut).overruled(on, deviation)
+    nothing = Deviation.of(Interval.point(np.zeros(off.shape)))
+    return Place(before.range.maximum(0.0), result.overruled(off, nothing))
 
 
 def _read(place: Place, transformer: Transformer, unit: float) -> Place:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax.core._flow_asking import Asking
+from hardmax.core._flow_deviation import Deviation, deviation_of_maximum
 from hardmax.core._flow_place import Place
 from hardmax.numerics import Interval, gamma, inflate, is_coarse, is_power_of_two, softmax_gap
 
@@ -84,16 +85,15 @@ def maximum(values: Place, contest: Contest, against_skeleton: bool) -> Place:
     c = contest.contender
     low = np.where(c, values.range.lo, -np.inf).max(axis=1)
     high = np.where(c, values.range.hi, -np.inf).max(axis=1)
-    down = np.where(c, values.deviation.lo, np.inf).min(axis=1)
-    up = np.where(c, values.deviation.hi, -np.inf).max(axis=1)
     empty = ~c.any(axis=1)
-    low, high, down, up = (np.where(empty, 0.0, part) for part in (low, high, down, up))
+    low, high = np.where(empty, 0.0, low), np.where(empty, 0.0, high)
+    carried = deviation_of_maximum(values.deviation, c)
     fall = Interval(-inflate(contest.shortfall + contest.stray), contest.stray)
     if against_skeleton:
         range = Interval(low, high) + Interval(-contest.blur, np.zeros_like(contest.blur))
-        return Place(range, Interval(down, up) + fall)
-    moved = np.maximum(np.abs(down), np.abs(up)) * contest.lipschitz + contest.stray
-    return Place(Interval(low, high) + fall, Interval(-inflate(moved), inflate(moved)))
+        return Place(range, carried + fall)
+    moved = inflate(carried.magnitude * contest.lipschitz + contest.stray)
+    return Place(Interval(low, high) + fall, Deviation.of(Interval(-moved, moved)))
 
 
 def _scored_by_value(asking: Asking) -> tuple[np.ndarray, Interval]:
@@ -109,18 +109,35 @@ def _scored_by_value(asking: Asking) -> tuple[np.ndarray, Interval]:
     lo, hi = np.zeros((heads, seen)), np.zeros((heads, seen))
     if asking.values.range.shape[1] != 1 or asking.group.query.shape[1] == 0:
         return slope, Interval(lo, hi)
-    for shape in (_by_constant_query, _by_constant_keys):
-        found, alpha, handicap = shape(asking)
-        new = found & (slope == 0) & (alpha > 0)
+    for applies, shape in (
+        (_has_constant_query(asking), _by_constant_query),
+        (_has_constant_keys(asking), _by_constant_keys),
+    ):
+        if not (applies & (slope == 0) & ~asking.constant).any():
+            continue
+        alpha, handicap = shape(asking)
+        new = applies & (slope == 0) & (alpha > 0)
         slope[new] = alpha[new]
         lo[new], hi[new] = handicap.lo[new], handicap.hi[new]
     return slope, Interval(lo, hi)
 
 
-def _by_constant_query(asking: Asking) -> tuple[np.ndarray, np.ndarray, Interval]:
+def _has_constant_query(asking: Asking) -> np.ndarray:
+    free = ~asking.place.fixed[asking.t]
+    return np.asarray(asking.group.query.any(axis=1).astype(float) @ free == 0)
+
+
+def _has_constant_keys(asking: Asking) -> np.ndarray:
+    """Constant keys, and constant values but for the asking token's own."""
+    group, free, seen = asking.group, ~asking.place.fixed, asking.seen
+    keys = group.key.any(axis=1).astype(float) @ free[seen].any(axis=0)
+    values = (group.value[:, 0] != 0).astype(float) @ free[seen[seen != asking.t]].any(axis=0)
+    return np.asarray(keys + values == 0)
+
+
+def _by_constant_query(asking: Asking) -> tuple[np.ndarray, Interval]:
     group, place, t, seen = asking.group, asking.place, asking.t, asking.seen
     free = ~place.fixed
-    found = (group.query.any(axis=1).astype(float) @ free[t]) == 0
     known = np.where(free, 0.0, place.range.lo)[t]
     query = np.einsum("hkw,w->hk", group.query, known)
     scored = np.einsum("hk,hkw->hw", query, group.key)
@@ -134,16 +151,13 @@ def _by_constant_query(asking: Asking) -> tuple[np.ndarray, np.ndarray, Interval
     handicap = handicap + Interval(-blur, blur)
     if group.position_bias is not None:
         handicap = handicap + group.position_bias[:, t][:, seen]
-    return found & (slope > 0), slope, _divided(handicap, slope)
+    return slope, _divided(handicap, slope)
 
 
-def _by_constant_keys(asking: Asking) -> tuple[np.ndarray, np.ndarray, Interval]:
+def _by_constant_keys(asking: Asking) -> tuple[np.ndarray, Interval]:
     group, place, t, seen = asking.group, asking.place, asking.t, asking.seen
     free = ~place.fixed
     others = seen != t
-    key_reads = group.key.any(axis=1).astype(float) @ free[seen].T
-    value_reads = (group.value[:, 0] != 0).astype(float) @ free[seen[others]].T
-    found = (key_reads.sum(axis=1) == 0) & (value_reads.sum(axis=1) == 0)
     known = np.where(free, 0.0, place.range.lo)[seen]
     keys = np.einsum("hkw,jw->hkj", group.key, known)
     ahead = keys[:, :, np.flatnonzero(~others)] - keys
@@ -164,7 +178,7 @@ def _by_constant_keys(asking: Asking) -> tuple[np.ndarray, np.ndarray, Interval]
         handicap = handicap + (bias - group.position_bias[:, t][:, seen[~others]])
     handicap = _divided(handicap, slope)
     lo, hi = np.where(others, handicap.lo, 0.0), np.where(others, handicap.hi, 0.0)
-    return found & (slope > 0), slope, Interval(lo, hi)
+    return slope, Interval(lo, hi)
 
 
 def _divided(handicap: Interval, slope: np.ndarray) -> Interval:
@@ -237,7 +251,7 @@ def alone(asking: Asking, contest: Contest, writers: np.ndarray) -> tuple[np.nda
     factor = Interval.point(weight[:, None])
     joined = Place(
         values.range * factor + place.range[t, row][:, None],
-        values.deviation * factor + place.deviation[t, row][:, None],
+        values.deviation.scaled(weight[:, None]) + place.deviation[t, row][:, None],
     ).overruled(asking.seen == t, here[:, None])
     scaled = Contest(
         contest.holds[head],

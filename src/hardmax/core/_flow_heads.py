@@ -18,6 +18,7 @@ import numpy as np
 
 from hardmax.core._flow_asking import Asking, HeadFlow, Projected
 from hardmax.core._flow_contest import Contest, alone, find_contest, maximum
+from hardmax.core._flow_deviation import NoiseCounter
 from hardmax.core._flow_lemmas import constant_scores, hull_of_values, selection
 from hardmax.core._flow_place import Place, stack_places
 from hardmax.core._layers import HeadGroup
@@ -41,9 +42,13 @@ def follow_group(
     coldness: np.ndarray,
     writers: np.ndarray,
     unit: float,
+    noises: NoiseCounter | None,
     against_skeleton: bool,
 ) -> GroupFlow:
-    """Ask the group from every token and add up what its heads write."""
+    """Ask the group from every token and add up what its heads write.
+
+    With `noises`, the shortfall of every soft maximum becomes a noise of its own.
+    """
     heads, _, width = group.query.shape
     tokens = place.range.shape[0]
     flows = [HeadFlow() for _ in range(heads)]
@@ -53,7 +58,12 @@ def follow_group(
     for t in range(tokens):
         asking = stream.asked_by(t, coldness, against_skeleton)
         mixed, contest = _mix(asking, flows)
-        flat = Place(mixed.range.reshape(-1), mixed.deviation.reshape(-1))
+        deviation = mixed.deviation
+        if noises is not None:
+            makes_noise = contest.holds & np.isfinite(coldness)
+            where = np.broadcast_to(makes_noise[:, None], mixed.range.shape)
+            deviation = deviation.with_noises(where, noises)
+        flat = Place(mixed.range.reshape(-1), deviation.reshape(-1))
         changes.append(Place(joined @ flat.range, joined @ flat.deviation))
         sizes.append(np.abs(joined) @ flat.where.magnitude)
         sole.append(alone(asking, contest, writers))

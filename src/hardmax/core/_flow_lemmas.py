@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from hardmax.core._flow_asking import Asking, HeadFlow
+from hardmax.core._flow_deviation import Deviation
 from hardmax.core._flow_place import Place
 from hardmax.numerics import Interval, exact, gamma, inflate, is_coarse
 
@@ -31,7 +32,7 @@ def hull_of_values(asking: Asking) -> Place:
         share = np.tanh(np.minimum(off, 1e3) / 2)[:, None]
         total = inflate(share * (hull.hi - hull.lo) + moved)
         lo, hi = np.maximum(lo, -total), np.minimum(hi, total)
-    return Place(hull, Interval(lo, hi))
+    return Place(hull, Deviation.of(Interval(lo, hi)))
 
 
 def selection(asking: Asking) -> tuple[np.ndarray, Place]:
@@ -91,10 +92,10 @@ def constant_scores(asking: Asking, flows: list[HeadFlow]) -> Place:
         hard = soft
     values = asking.values
     relative = 1e-14 + 2.0**-50 * cold * -below
-    weights = Interval(soft * (1 - relative), soft * (1 + relative))[:, None, :]
+    carried = values.deviation.scaled(soft[:, None, :], relative[:, None, :]).total()
     base = Interval(hard * (1 - 2.0**-50), hard * (1 + 2.0**-50))[:, None, :]
     leaked = (np.abs(soft - hard) + moved)[:, None, :] * values.where.magnitude
-    return Place(_sum(base * values.range), _sum(weights * values.deviation)).strayed(
+    return Place(_sum(base * values.range), carried).strayed(
         inflate(leaked.sum(axis=2), leaked.shape[2] + 8)
     )
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax.core._flow_deviation import Deviation
 from hardmax.numerics import Interval
 
 
@@ -15,17 +16,17 @@ class Place:
     """The range of the reference and the deviation of the evaluation from it."""
 
     range: Interval
-    deviation: Interval
+    deviation: Deviation
 
     @classmethod
     def zero(cls, shape: tuple[int, ...]) -> Place:
         zero = Interval.point(np.zeros(shape))
-        return cls(zero, zero)
+        return cls(zero, Deviation.of(zero))
 
     @property
     def where(self) -> Interval:
         """Where reference and evaluation both are."""
-        moved = self.range + self.deviation
+        moved = self.range + self.deviation.hull
         return Interval(np.minimum(moved.lo, self.range.lo), np.maximum(moved.hi, self.range.hi))
 
     @property
@@ -43,8 +44,8 @@ class Place:
         return Place(self.range[key], self.deviation[key])
 
     def transposed(self) -> Place:
-        r, d = self.range, self.deviation
-        return Place(Interval(r.lo.T, r.hi.T), Interval(d.lo.T, d.hi.T))
+        range = Interval(self.range.lo.T, self.range.hi.T)
+        return Place(range, self.deviation.transposed())
 
     def shifted(self, shift: np.ndarray | Interval) -> Place:
         return Place(self.range, self.deviation + shift)
@@ -55,29 +56,48 @@ class Place:
 
     def overruled(self, applies: np.ndarray, other: Place) -> Place:
         """`other` where it applies, broadcast; this place elsewhere."""
-        ends = [
-            Interval(np.where(applies, new.lo, mine.lo), np.where(applies, new.hi, mine.hi))
-            for mine, new in ((self.range, other.range), (self.deviation, other.deviation))
-        ]
-        return Place(*ends)
+        range = Interval(
+            np.where(applies, other.range.lo, self.range.lo),
+            np.where(applies, other.range.hi, self.range.hi),
+        )
+        return Place(range, self.deviation.overruled(applies, other.deviation))
 
     def replaced(self, tokens: np.ndarray, coordinates: np.ndarray, values: Place) -> Place:
         """Other values at single coordinates of single tokens."""
         if not len(tokens):
             return self
-        ends = []
-        for mine, new in ((self.range, values.range), (self.deviation, values.deviation)):
-            lo, hi = mine.lo.copy(), mine.hi.copy()
-            lo[tokens, coordinates], hi[tokens, coordinates] = new.lo, new.hi
-            ends.append(Interval(lo, hi))
-        return Place(*ends)
+        spread = Place.zero(self.range.shape)
+        at = np.zeros(self.range.shape, dtype=bool)
+        at[tokens, coordinates] = True
+        return self.overruled(at, spread._with(tokens, coordinates, values))
+
+    def _with(self, tokens: np.ndarray, coordinates: np.ndarray, values: Place) -> Place:
+        def put(old: np.ndarray, new: np.ndarray) -> np.ndarray:
+            result = np.zeros((*old.shape[:2], *new.shape[1:]))
+            result[tokens, coordinates] = new
+            return result
+
+        range, rest = values.range, values.deviation.rest
+        return Place(
+            Interval(put(self.range.lo, range.lo), put(self.range.lo, range.hi)),
+            Deviation(
+                Interval(put(self.range.lo, rest.lo), put(self.range.lo, rest.hi)),
+                put(self.range.lo, values.deviation.forms),
+            ),
+        )
 
 
 def stack_places(places: list[Place], join: Any = np.stack) -> Place:
     """Several places as one, along a new first axis or end to end."""
+    noises = max(p.deviation.noises for p in places)
     return Place(
-        *(
-            Interval(join([p.lo for p in parts]), join([p.hi for p in parts]))
-            for parts in ([p.range for p in places], [p.deviation for p in places])
-        )
+        _joined([p.range for p in places], join),
+        Deviation(
+            _joined([p.deviation.rest for p in places], join),
+            join([p.deviation.padded(noises) for p in places]),
+        ),
     )
+
+
+def _joined(parts: list[Interval], join: Any) -> Interval:
+    return Interval(join([p.lo for p in parts]), join([p.hi for p in parts]))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from dataclasses import dataclass
 
 from hardmax._errors import RequestError
+
+_LARGEST = sys.float_info.max
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class Softmax:
     coldness: float
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.coldness, int | float) and 0 < self.coldness < math.inf):
+        if not (isinstance(self.coldness, int | float) and 0 < self.coldness <= _LARGEST):
             raise RequestError(
                 f"A softmax needs a finite coldness > 0, but it is {self.coldness!r}."
             )

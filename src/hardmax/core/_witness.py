@@ -55,7 +55,10 @@ class Holding:
 
 
 def _whole(values: Any) -> np.ndarray:
-    return frozen_array(np.asarray(values, dtype=np.int64))
+    given = np.asarray(values)
+    if given.size and given.dtype.kind not in "iu":
+        raise ShapeError("A holding's coordinates and components must be whole numbers.")
+    return frozen_array(given.astype(np.int64))
 
 
 @dataclass(frozen=True, eq=False)

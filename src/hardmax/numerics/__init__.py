@@ -6,6 +6,7 @@ from hardmax.numerics._arrays import frozen_array as frozen_array
 from hardmax.numerics._interval import Interval as Interval
 from hardmax.numerics._lambert import lambert_w as lambert_w
 from hardmax.numerics._lambert import softmax_gap as softmax_gap
+from hardmax.numerics._projection import Projection as Projection
 from hardmax.numerics._rounding import UNIT_ROUNDOFF as UNIT_ROUNDOFF
 from hardmax.numerics._rounding import gamma as gamma
 from hardmax.numerics._rounding import inflate as inflate

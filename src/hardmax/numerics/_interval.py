@@ -148,6 +148,8 @@ class Interval:
             size = np.abs(matrix) @ self.magnitude
             widen = size * (gamma(terms) * (1 + 2 * gamma(terms))) + terms * TINY
             widen = np.where(entries @ (self.magnitude != 0.0) > 0.0, widen, 0.0)
+            copies = (entries.sum(axis=-1) == 1) & (np.abs(matrix).sum(axis=-1) == 1.0)
+            widen[copies] = 0.0  # one entry of 1 or -1: nothing is rounded
             lo, hi = lo - widen, hi + widen
         if not np.isfinite(size).all():
             huge = ~np.isfinite(size)

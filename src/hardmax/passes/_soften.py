@@ -27,8 +27,9 @@ from hardmax.core import (
 )
 
 _ROUTING = 64.0  # constant scores: the losers' logits fall behind by this much, weight 1.6e-28
-_WARMEST = 2.0**-10  # a largest logit below this is not worth looking for
-_COLDEST = 2.0**60  # colder than this, rounding is all that is left
+_TYPICAL = 2.0**12  # where the search for the largest logit starts ...
+_WARMEST = 2.0**-10  # ... one below this is not worth looking for ...
+_COLDEST = 2.0**60  # ... and colder than this, rounding is all that is left
 _CLOSE = 1e-3  # the largest logit is minimal to within this
 _HeadKey = tuple[int, int]  # sublayer, head
 
@@ -40,8 +41,10 @@ def soften(construction: Construction, *, error: float | None) -> Construction:
     Lambda, and every bound on the deviation decreases as a head gets colder; so for a given
     largest logit it is best to let all heads reach it, and the smallest Lambda whose deviation
     fits the error is optimal among all choices of coldness (for the bound at hand). For ReLU
-    heads with downstream sensitivities A_h this is Lambda = c sum_h A_h R_h / error. Heads whose
-    scores are constants are routing: their coldness comes from their gap alone.
+    networks it is Lambda = c sum_h A_h R_h / error, with c = `softmax_gap(2)`/2 and A_h the larger
+    of the sums of positive and of negative path weights from head h to the output: noises of one
+    head cancel where paths have opposite signs (see `Deviation`). Heads whose scores are
+    constants are routing: their coldness comes from their gap alone.
 
     Softmax means fall short of maxima, never beyond: the deviation is one-sided, and a constant
     added where the target's affine values are stored (where a bias is stored anyway) centres it.
@@ -135,8 +138,8 @@ class _Solver:
             **units,
         )
 
-    def error(self, logit: float) -> float:
-        return self.flow(self.coldness(logit)).error
+    def trial(self, logit: float) -> _Trial:
+        return _Trial(logit, self.flow(self.coldness(logit)))
 
     def solve(self, budget: float) -> tuple[float, Transformer, Flow]:
         """The softmax Transformer of smallest largest logit, with what was proved of it.
@@ -146,44 +149,42 @@ class _Solver:
         """
         target = budget
         for _ in range(5):
-            logit = self.smallest_logit(target) if self.free else 0.0
-            soft, flow = self.build(logit)
+            trial = self.smallest_logit(target) if self.free else self.trial(0.0)
+            soft, flow = self.build(trial)
             if flow.error <= budget:
-                return logit, soft, flow
+                return trial.logit, soft, flow
             target -= 2 * (flow.error - budget)
         raise _too_small(budget * (1 + MARGIN), flow.error)
 
-    def smallest_logit(self, budget: float) -> float:
+    def smallest_logit(self, budget: float) -> _Trial:
         """The smallest largest logit whose deviation fits, to within a part in a thousand.
 
         The deviation is close to a/logit + b, with b from rounding, so that steps in 1/logit land
         almost at once. What does not fit at 2^60 fits nowhere: there only b is left.
         """
-        low, low_error = 0.0, math.inf
-        logit, error = _WARMEST, self.error(_WARMEST)
-        while error > budget:
-            if logit >= _COLDEST:
-                raise _too_small(budget * (1 + MARGIN), error)
-            low, low_error = logit, error
-            logit = min(logit * min(max(1.001 * error / budget, 2.0), 2.0**20), _COLDEST)
-            error = self.error(logit)
-        while low and logit > low * (1 + _CLOSE):
-            slope = (low_error - error) / (1 / low - 1 / logit)
-            room = budget - (error - slope / logit)
-            guess = slope / room * (1 + _CLOSE / 4) if room > 0 else math.sqrt(low * logit)
-            guess = min(max(guess, low * (1 + _CLOSE / 2)), logit / (1 + _CLOSE / 2))
-            guess_error = self.error(guess)
-            if guess_error <= budget:
-                logit, error = guess, guess_error
+        low, high = None, self.trial(_TYPICAL)
+        while high.error > budget:
+            if high.logit >= _COLDEST:
+                raise _too_small(budget * (1 + MARGIN), high.error)
+            low = high
+            step = min(max((1 + _CLOSE / 2) * high.error / budget, 2.0), 2.0**20)
+            high = self.trial(min(high.logit * step, _COLDEST))
+        for _ in range(20):  # three are typical
+            if high.error >= budget * (1 - _CLOSE) or high.logit <= _WARMEST:
+                break
+            guess = self.trial(_between(low, high, budget))
+            if guess.error > budget:
+                low = guess
             else:
-                low, low_error = guess, guess_error
-        return logit
+                high = guess
+            if low is not None and high.logit <= low.logit * (1 + _CLOSE / 4):
+                break
+        return high
 
-    def build(self, logit: float) -> tuple[Transformer, Flow]:
+    def build(self, trial: _Trial) -> tuple[Transformer, Flow]:
         """The softmax Transformer, centred; and how far it strays from the skeleton in float64."""
         skeleton, domain = self.construction.transformer, self.construction.claim.domain
-        coldness = self.coldness(logit)
-        flow = self.flow(coldness)
+        coldness, flow = self.coldness(trial.logit), trial.flow
         order = [coldness[key] for key in _head_keys(skeleton)]
         softened = skeleton.with_weightings(Softmax(beta) for beta in order)
         source, readout = softened.input, softened.readout
@@ -216,6 +217,30 @@ class _Solver:
                 yield Share(cause, where, max(error - so_far, 0.0))
                 so_far = max(error, so_far)
         yield Share("rounding", "float64 evaluation", max(total - so_far, 0.0))
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """A largest logit and the deviation that comes with it."""
+
+    logit: float
+    flow: Flow
+
+    @property
+    def error(self) -> float:
+        return self.flow.error
+
+
+def _between(low: _Trial | None, high: _Trial, budget: float) -> float:
+    """Where a/logit + b through both trials (b = 0 if there is but one) just fits the budget."""
+    if low is None:
+        return max(high.logit * high.error / budget * (1 + _CLOSE / 2), _WARMEST)
+    slope = (low.error - high.error) / (1 / low.logit - 1 / high.logit)
+    room = budget - (high.error - slope / high.logit)
+    if not room > 0:
+        return math.sqrt(low.logit * high.logit)
+    nudge = 1 + _CLOSE / 8
+    return min(max(slope / room * (1 + _CLOSE / 2), low.logit * nudge), high.logit / nudge)
 
 
 def _head_keys(transformer: Transformer) -> list[_HeadKey]:
