@@ -262,12 +262,11 @@ def test_saving_is_whole_or_not_at_all(tmp_path, monkeypatch):
     save_network(RELU, path)
     before = path.read_bytes()
 
-    def broken(file, **tensors):
-        file.write(b"half of it")
+    def broken(descriptor):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(np, "savez", broken)
-    with pytest.raises(errors.FileError, match=r"could not be written \(No space left on device\)"):
+    monkeypatch.setattr(os, "fsync", broken)
+    with pytest.raises(errors.FileError, match=r"could not be written \(.*No space left on device"):
         save_network(RELU, path)
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["network.npz"]
@@ -281,7 +280,7 @@ def test_saving_refuses_bad_places_and_things(tmp_path):
     with pytest.raises(errors.FileError, match="A list cannot be saved as a network"):
         save_network([W1], tmp_path / "network.npz")
     (tmp_path / "folder.npz").mkdir()
-    with pytest.raises(errors.FileError, match="could not be written"):
+    with pytest.raises(errors.FileError, match="is a directory: name a file"):
         save_network(RELU, tmp_path / "folder.npz")
     assert os.listdir(tmp_path) == ["folder.npz"]
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._atomic import write_atomically
 from hardmax._errors import FileError, HardmaxError
 from hardmax.core import Construction
-from hardmax.interop._atomic import write_atomically
 from hardmax.interop._description import StoredConstruction, Tensors, describe, rebuild
 
 KEY = "hardmax"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import os
-import secrets
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from hardmax._atomic import write_atomically
 from hardmax._errors import FileError, ShapeError
 from hardmax.core import EncodedTarget, Target
 from hardmax.languages._decoding import decode_target
@@ -112,7 +113,7 @@ def _tensor(path: Path, name: str, entry: dict[str, Any]) -> np.ndarray:
 def save_network(network: Network, path: str | os.PathLike[str]) -> None:
     """Write a network as `.npz`, whole or not at all: `load_network` gives back the same one.
 
-    The archive is written beside its place and moved there when it is complete.
+    What stood there before stays until the new file is complete.
     """
     path = Path(path)
     if not isinstance(network, Network):
@@ -121,18 +122,9 @@ def save_network(network: Network, path: str | os.PathLike[str]) -> None:
         raise FileError(f"{path} must end in .npz, the format that save_network writes.")
     encoded = network.encode()
     tensors: dict[str, Any] = {**encoded.tensors, KIND: np.array(encoded.kind)}
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    archive = io.BytesIO()
+    np.savez(archive, **tensors)
     try:
-        try:
-            with draft.open("xb") as file:
-                np.savez(file, **tensors)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(draft, path)
-        finally:
-            draft.unlink(missing_ok=True)
-    except OSError as reason:
-        raise FileError(
-            f"{path} could not be written ({reason.strerror}). Choose a folder that exists and "
-            f"can be written to."
-        ) from reason
+        write_atomically(path, archive.getvalue())
+    except FileError as reason:
+        raise FileError(f"{path} {reason}") from reason.__cause__
