@@ -69,6 +69,7 @@ def measure(
     for start in range(0, points, _CHUNK):
         sample = claim.domain.sample(min(_CHUNK, points - start), rng)
         errors = np.abs(construction(sample) - claim.target(sample)).max(axis=1)
+        errors = np.where(np.isnan(errors), np.inf, errors)
         if errors.max() > worst:
             worst, where = float(errors.max()), sample[errors.argmax()]
         if progress is not None:

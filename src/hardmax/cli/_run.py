@@ -67,9 +67,9 @@ class Evaluation:
     @classmethod
     def of(cls, construction: Construction, points: np.ndarray) -> Evaluation:
         claim = construction.claim
-        inside = (points >= claim.domain.low) & (points <= claim.domain.high)
+        inside = claim.domain.contains(points)
         outputs = construction(points)
-        return cls(claim, points, outputs, claim.target(points), np.all(inside, axis=1))
+        return cls(claim, points, outputs, claim.target(points), inside)
 
     @property
     def differences(self) -> np.ndarray:

@@ -98,6 +98,10 @@ class Box:
     def interval(self) -> Interval:
         return Interval(self.low, self.high)
 
+    def contains(self, points: np.ndarray) -> np.ndarray:
+        """Which of the points, one per row, lie in the box."""
+        return np.asarray(((points >= self.low) & (points <= self.high)).all(axis=-1))
+
     def sample(self, count: int, rng: np.random.Generator) -> np.ndarray:
         """`count` points: corners, faces and the middle among uniform ones."""
         share = rng.random((count, self.dimension))
@@ -121,7 +125,7 @@ class Box:
     def __str__(self) -> str:
         edges: list[tuple[str, int]] = []
         for a, b in zip(self.low, self.high, strict=True):
-            edge = f"[{a:.17g},{b:.17g}]"
+            edge = f"[{_shortest(a)},{_shortest(b)}]"
             if edges and edges[-1][0] == edge:
                 edges[-1] = (edge, edges[-1][1] + 1)
             else:
@@ -130,3 +134,8 @@ class Box:
 
     def __repr__(self) -> str:
         return f"Box({self})"
+
+
+def _shortest(number: float) -> str:
+    """The fewest digits that read back as the same number."""
+    return repr(float(number)).removesuffix(".0")

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hardmax._errors import RequestError
+import numpy as np
+
+from hardmax._errors import DomainError, RequestError
 from hardmax.core import Box, Claim, Construction, Target, Transformer, Witness
 from hardmax.languages import MaxAffine, MaxoutNetwork, PiecewiseLinear, ReluNetwork
 from hardmax.lowering._max_to_attention import max_to_attention
@@ -52,6 +54,11 @@ def lower(source: Target, domain: Box, route: str | None = None) -> Construction
         raise RequestError(
             f"There is no route {route!r} for a {type(source).__name__}; choose one of "
             f"{', '.join(routes)}."
+        )
+    reach = source(domain.interval)
+    if not np.isfinite(reach.magnitude).all():
+        raise DomainError(
+            f"The source overflows float64 on {domain}. Shrink the domain, or scale the weights."
         )
     transformer, witness = _ROUTES[type(source)][route](source, domain)
     return Construction(transformer, Claim(source, domain, ()), witness, route)
