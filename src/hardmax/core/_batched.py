@@ -157,9 +157,13 @@ class GroupRecipe:
 
 
 def _logistic_mix(lead: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """The softmax of two logits is a logistic function of their difference; works in place."""
-    with np.errstate(over="ignore", under="ignore"):
-        odds = np.exp(lead, out=lead)
+    """The softmax of two logits is a logistic function of their difference; works in place.
+
+    Beyond 500 the smaller weight is below 1e-217 and stays there: exp is several times slower
+    where it over- or underflows.
+    """
+    with np.errstate(under="ignore"):
+        odds = np.exp(np.clip(lead, -500.0, 500.0, out=lead), out=lead)
         odds += 1.0
         if first.shape[2] == 1 and not first.any():
             return second / odds
