@@ -149,11 +149,24 @@ class GroupRecipe:
             return values[0]
         if self.key_width == 0 and self.position_bias is None:
             return sum(values[1:], start=values[0]) / len(values)
-        weights = attention_weights(np.stack(np.broadcast_arrays(*scores)), self.coldness, axis=0)
+        stacked = np.stack(np.broadcast_arrays(*scores))
+        if self.all_soft:
+            weights = _softmax(stacked, self.coldness)
+        else:
+            weights = attention_weights(stacked, self.coldness, axis=0)
         return sum(
             (w[:, None] * v for w, v in zip(weights[1:], values[1:], strict=True)),
             start=weights[0][:, None] * values[0],
         )
+
+
+def _softmax(scores: np.ndarray, coldness: np.ndarray) -> np.ndarray:
+    """Weights along the first axis, in place; logits are cut at -500 as in `_logistic_mix`."""
+    scores -= scores.max(axis=0)
+    scores *= coldness
+    powers = np.exp(np.maximum(scores, -500.0, out=scores), out=scores)
+    powers /= powers.sum(axis=0)
+    return powers
 
 
 def _logistic_mix(lead: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
