@@ -32,8 +32,9 @@ class Share:
 class Claim:
     """|Transformer(x) - target(x)| <= error for every output and every x in the domain.
 
-    The Transformer is evaluated in float64 (inputs in float64, any order of summation). The
-    ledger says where the error comes from and adds up to it, margin included.
+    The Transformer is evaluated in float64 (inputs in float64, any order of summation, nothing
+    below the smallest normal number). The ledger says where the error comes from and adds up to
+    it, margin included.
     """
 
     target: Target

@@ -84,7 +84,7 @@ def follow(
     """
     noises = NoiseCounter(transformer.tokens * transformer.width)
     rules = Rules(unit, skeleton is not None, noises, coldness or {})
-    place = _embed((skeleton or transformer).input, domain, unit)
+    place = _embed((skeleton or transformer).input, transformer.input, domain, unit)
     if isinstance(transformer.input, VectorInput) and isinstance(
         reference_input := (skeleton or transformer).input, VectorInput
     ):
@@ -128,15 +128,18 @@ def rounding_bound(transformer: Transformer, domain: Box, dtype: str = "float64"
     """By how much each output, evaluated in a float format, can differ from the real value.
 
     Holds for every order of summation, with the weights rounded to the format, a coldness folded
-    into the query weights, and inputs that are numbers of the format already.
+    into the query weights, and inputs that are numbers of the format already, as long as nothing
+    over- or underflows. For sequences of the full length.
     """
     flow = follow(transformer, domain, unit=UNIT_ROUNDOFF[dtype])
     return flow.answer.deviation.magnitude.max(axis=1)
 
 
-def _embed(source: Input, domain: Box | None, unit: float) -> Place:
+def _embed(source: Input, evaluated: Input, domain: Box | None, unit: float) -> Place:
+    """The range of the reference's tokens; `evaluated` may have other offsets to be rounded."""
     match source:
         case VectorInput():
+            assert isinstance(evaluated, VectorInput)
             if domain is None or domain.dimension != source.inputs:
                 raise DomainError(f"A domain of dimension {source.inputs} is needed here.")
             box = domain.interval
@@ -146,8 +149,9 @@ def _embed(source: Input, domain: Box | None, unit: float) -> Place:
                 np.where(fixed, source.offsets, start.lo), np.where(fixed, source.offsets, start.hi)
             )
             terms = (source.maps != 0).sum(axis=2)
-            size = np.abs(source.maps) @ box.magnitude + np.abs(source.offsets)
-            stored = fixed & is_representable(source.offsets, unit)
+            offsets = np.maximum(np.abs(source.offsets), np.abs(evaluated.offsets))
+            size = np.abs(source.maps) @ box.magnitude + offsets
+            stored = fixed & is_representable(evaluated.offsets, unit)
             stray = size * np.where(stored, 0.0, gamma(terms + 3, unit))
         case SequenceInput():
             symbols = source.embedding

@@ -26,6 +26,7 @@ class Asking:
     values: Place  # heads x value width x seen
     value_stray: np.ndarray  # heads: rounding of the mixed value
     constant: np.ndarray  # heads whose scores are constants
+    unit: float
     against_skeleton: bool
 
 
@@ -106,6 +107,7 @@ class Projected:
             values,
             gamma(value_terms, unit) * value_size,
             (self.query_fixed[:, t] & self.key_fixed[:, seen].all(axis=1)) | (self.key_width == 0),
+            unit,
             against_skeleton,
         )
 

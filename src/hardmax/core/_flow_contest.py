@@ -48,11 +48,12 @@ def find_contest(asking: Asking) -> Contest:
     top = handicap.hi.max(axis=1, keepdims=True)
     scale = np.maximum(outer.magnitude.max(axis=1, keepdims=True), np.abs(top))
     genuine = handicap.lo >= top - 1e-9 * scale
-    blur = np.where(genuine, top - handicap.lo, 0.0).max(axis=1)
+    blur = inflate(np.where(genuine, top - handicap.lo, 0.0).max(axis=1))
     perturbed = inflate(blur * cold + asking.logit_stray)
     floor = np.where(genuine, outer.lo, -np.inf).max(axis=1, keepdims=True)
     reach = outer.hi + np.where(genuine, 0.0, handicap.hi - top)
     behind = (floor - reach) - 4 * (perturbed / cold)[:, None]
+    behind = behind - 2.0**-50 * (np.abs(floor) + np.abs(reach))
     beaten = (behind > 0) & (~genuine | (behind * cold[:, None] >= NEGLIGIBLE) | hard[:, None])
     holds &= (genuine | beaten).all(axis=1)
     contender = genuine & ~beaten
@@ -67,9 +68,9 @@ def find_contest(asking: Asking) -> Contest:
         stray = leak + 2 * perturbed / cold + blur
     else:  # both sides are soft: see `maximum`
         stray = 2 * leak + np.where(
-            hard, 2 * perturbed / cold, (2 * gaps * perturbed + perturbed**2) / cold
+            hard, 2 * perturbed / cold, 2 * perturbed * (gaps + perturbed) / cold
         )
-    lipschitz = 1 + np.where(hard, 0.0, 2 * gaps)
+    lipschitz = 1 + np.where(hard, 0.0, 2 * gaps + 4 * perturbed)
     return Contest(holds, contender, shortfall, inflate(stray), blur, lipschitz)
 
 
@@ -79,8 +80,9 @@ def maximum(values: Place, contest: Contest, against_skeleton: bool) -> Place:
     Against the skeleton: max(V + e) - max V lies in [min e, max e], then comes the shortfall.
     Against itself: m(V) = sum p_j V_j, p = softmax(beta V), has gradient p_j (1 + beta (V_j - m)),
     whose 1-norm is at most 1 + beta sum p_j |V_j - m| <= 1 + 2 c_n, because the positive and the
-    negative parts of V_j - m balance and the former add up to at most max V - m. Logits off by d
-    move m by at most (2 c_n d + d^2)/beta, integrating the same estimate along the way.
+    negative parts of V_j - m balance and the former add up to at most max V - m. With logits off
+    by d the same sum is at most 2 c_n + 2 d + 2 d, twice d because V and the logits' own values
+    differ by d/beta each; moving the logits by d moves m by at most 2 d (c_n + d)/beta.
     """
     c = contest.contender
     low = np.where(c, values.range.lo, -np.inf).max(axis=1)
@@ -243,8 +245,12 @@ def alone(asking: Asking, contest: Contest, writers: np.ndarray) -> tuple[np.nda
         return nothing
     weight = group.output[head, row, 0]
     own = weight[:, None] * group.value[head, 0]
+    exact = (is_power_of_two(weight)[:, None] | is_power_of_two(group.value[head, 0])).all(axis=1)
+    exact &= is_coarse(own)  # and so is adding 1 to such numbers
+    terms = np.abs(own)
+    terms[np.arange(len(head)), row] += 1.0
     own[np.arange(len(head)), row] += 1.0
-    rounded = gamma(4) * (np.abs(own) + 2.0 * (own != 0)) @ place.where.magnitude[t]
+    rounded = np.where(exact, 0.0, inflate(gamma(4) * terms @ place.where.magnitude[t]))
     here = Place(own @ place.range[t], own @ place.deviation[t])
     here = Place(here.range + Interval(-rounded, rounded), here.deviation).strayed(2 * rounded)
     values = asking.values[head, 0]

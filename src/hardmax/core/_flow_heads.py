@@ -17,9 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax.core._flow_asking import Asking, HeadFlow, Projected
+from hardmax.core._flow_constant import constant_scores
 from hardmax.core._flow_contest import Contest, alone, find_contest, maximum
 from hardmax.core._flow_deviation import NoiseCounter
-from hardmax.core._flow_lemmas import constant_scores, hull_of_values, selection
+from hardmax.core._flow_lemmas import hull_of_values, selection
 from hardmax.core._flow_place import Place, stack_places
 from hardmax.core._layers import HeadGroup
 

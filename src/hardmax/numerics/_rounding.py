@@ -42,7 +42,7 @@ def is_representable(values: np.ndarray, unit: float) -> np.ndarray:
 def is_coarse(values: np.ndarray) -> bool:
     """Whether all numbers are multiples of 2^-8 below 2^8, as flags and codes are.
 
-    Products and sums of such numbers are computed in floats without rounding.
+    A product of two, and sums of such products, are computed in float64 without rounding.
     """
     scaled = values * 2.0**8
     return bool((np.abs(values) <= 2.0**8).all() and (scaled == np.round(scaled)).all())

@@ -30,6 +30,7 @@ _ROUTING = 64.0  # constant scores: the losers' logits fall behind by this much,
 _TYPICAL = 2.0**12  # where the search for the largest logit starts ...
 _WARMEST = 2.0**-10  # ... one below this is not worth looking for ...
 _COLDEST = 2.0**60  # ... and colder than this, rounding is all that is left
+_COLDNESS = 2.0**1000  # of a single head: scores may be as small as they like
 _CLOSE = 1e-3  # the largest logit is minimal to within this
 _HeadKey = tuple[int, int]  # sublayer, head
 
@@ -112,8 +113,8 @@ class _Solver:
         flow = follow(transformer, domain, skeleton=transformer, unit=0.0)
         radius, routing = {}, {}
         for key, head in flow.heads.items():
-            if head.constant:
-                routing[key] = _ROUTING / head.gap if math.isfinite(head.gap) else 1.0
+            if head.constant or head.radius == 0.0:
+                routing[key] = min(_ROUTING / head.gap, _COLDNESS) if head.gap < math.inf else 1.0
             else:
                 radius[key] = head.radius
         return cls(construction, radius, routing, _centrable(construction))
@@ -124,7 +125,7 @@ class _Solver:
         return bool(self.radius)
 
     def coldness(self, logit: float) -> dict[_HeadKey, float]:
-        return self.routing | {key: logit / radius for key, radius in self.radius.items()}
+        return self.routing | {k: min(logit / r, _COLDNESS) for k, r in self.radius.items()}
 
     def flow(self, coldness: dict[_HeadKey, float], unit: float | None = None) -> Flow:
         transformer, domain = self.construction.transformer, self.construction.claim.domain
@@ -208,7 +209,8 @@ class _Solver:
         stages = [("routing", "heads with constant scores", self.routing)]
         layers = [n for n, s in enumerate(skeleton.sublayers) if isinstance(s, Attention)]
         for ordinal, number in enumerate(layers, start=1):
-            part = {k: logit / r for k, r in self.radius.items() if k[0] == number}
+            whole = self.coldness(logit)
+            part = {k: whole[k] for k in self.radius if k[0] == number}
             stages.append(("softening", f"attention layer {ordinal}", part))
         for cause, where, part in stages:
             if part:
