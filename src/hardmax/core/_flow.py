@@ -28,7 +28,7 @@ from hardmax.core._flow_place import Place
 from hardmax.core._inputs import Input, SequenceInput, VectorInput
 from hardmax.core._layers import Attention, FeedForward
 from hardmax.core._transformer import Transformer
-from hardmax.numerics import UNIT_ROUNDOFF, Interval, gamma, inflate, is_representable
+from hardmax.numerics import LARGEST, UNIT_ROUNDOFF, Interval, is_representable, stray
 
 FLOAT64 = UNIT_ROUNDOFF["float64"]
 
@@ -42,6 +42,7 @@ class Flow:
     heads: dict[tuple[int, int], HeadFlow]  # (sublayer, head) -> what is known of it
     shifts: np.ndarray  # tokens x width: constants that centre the deviation ...
     answer_shift: np.ndarray  # ... and those of the outputs
+    peak: float  # no number on the way is larger
 
     @property
     def error(self) -> float:
@@ -53,6 +54,16 @@ class Flow:
         return max((head.largest_logit for head in self.heads.values()), default=0.0)
 
 
+class Peak:
+    """The largest number seen so far."""
+
+    def __init__(self) -> None:
+        self.size = 0.0
+
+    def see(self, sizes: np.ndarray) -> None:
+        self.size = max(self.size, float(np.max(sizes, initial=0.0)))
+
+
 @dataclass(frozen=True)
 class Rules:
     """How the evaluation differs from the reference."""
@@ -61,6 +72,7 @@ class Rules:
     against_skeleton: bool = True
     noises: NoiseCounter | None = None  # None: deviations are plain intervals
     coldness: Mapping[tuple[int, int], float] = field(default_factory=dict)
+    peak: Peak = field(default_factory=Peak)
 
 
 def follow(
@@ -115,7 +127,10 @@ def follow(
     if centre is not None:
         answer_shift -= _worthwhile(answer.deviation).mean(axis=1)
         answer = answer.shifted(answer_shift[:, None])
-    return Flow(places, answer, heads, shifts, answer_shift)
+    rules.peak.see(place.where.magnitude)
+    rules.peak.see(answer.where.magnitude)
+    rules.peak.see(np.array([head.largest_logit for head in heads.values()]))
+    return Flow(places, answer, heads, shifts, answer_shift, rules.peak.size)
 
 
 def _worthwhile(deviation: Deviation) -> np.ndarray:
@@ -128,11 +143,12 @@ def rounding_bound(transformer: Transformer, domain: Box, dtype: str = "float64"
     """By how much each output, evaluated in a float format, can differ from the real value.
 
     Holds for every order of summation, with the weights rounded to the format, a coldness folded
-    into the query weights, and inputs that are numbers of the format already, as long as nothing
-    over- or underflows. For sequences of the full length.
+    into the query weights, and inputs that are numbers of the format already. Infinite if
+    something may overflow on the domain. For sequences of the full length.
     """
     flow = follow(transformer, domain, unit=UNIT_ROUNDOFF[dtype])
-    return flow.answer.deviation.magnitude.max(axis=1)
+    bound = flow.answer.deviation.magnitude.max(axis=1)
+    return bound if flow.peak <= LARGEST[dtype] else np.full_like(bound, np.inf)
 
 
 def _embed(source: Input, evaluated: Input, domain: Box | None, unit: float) -> Place:
@@ -152,7 +168,7 @@ def _embed(source: Input, evaluated: Input, domain: Box | None, unit: float) -> 
             offsets = np.maximum(np.abs(source.offsets), np.abs(evaluated.offsets))
             size = np.abs(source.maps) @ box.magnitude + offsets
             stored = fixed & is_representable(evaluated.offsets, unit)
-            stray = size * np.where(stored, 0.0, gamma(terms + 3, unit))
+            rounded = np.where(stored, 0.0, stray(terms + 3, size, unit))
         case SequenceInput():
             symbols = source.embedding
             hull = Interval(symbols.min(axis=0), symbols.max(axis=0))
@@ -163,8 +179,8 @@ def _embed(source: Input, evaluated: Input, domain: Box | None, unit: float) -> 
                 Interval(np.stack([r.lo for r in rows]), np.stack([r.hi for r in rows]))
                 + source.positions
             )
-            stray = start.magnitude * gamma(3, unit)
-    return Place(start, Deviation.of(Interval(-stray, stray)))
+            rounded = stray(3, start.magnitude, unit)
+    return Place(start, Deviation.of(Interval(-rounded, rounded)))
 
 
 def _reads(sublayer: Attention | FeedForward) -> np.ndarray:
@@ -210,11 +226,11 @@ def _attend(
         heads.update({(number, m): h for m, h in zip(group.members, result.heads, strict=True)})
     after = place + change
     for at, rows, values in alone:
-        after = after.replaced(at, rows, values)
-    written = size > 0
-    terms = gamma(np.asarray(writers) + 5, rules.unit)
-    stray = np.where(written, inflate(terms * (size + place.where.magnitude)), 0.0)
-    return after.strayed(stray)
+        narrower = values.deviation.width <= after.deviation[at, rows].width
+        after = after.replaced(at[narrower], rows[narrower], values[narrower])
+    rules.peak.see(size + place.where.magnitude)
+    rounded = stray(np.asarray(writers) + 5, size + place.where.magnitude, rules.unit)
+    return after.strayed(np.where(size > 0, rounded, 0.0))
 
 
 def _feed_forward(place: Place, layer: FeedForward, rules: Rules) -> Place:
@@ -224,17 +240,17 @@ def _feed_forward(place: Place, layer: FeedForward, rules: Rules) -> Place:
     size = np.abs(layer.inner) @ stream.where.magnitude + np.abs(layer.inner_bias)[:, None]
     before = Place(
         layer.inner @ stream.range + layer.inner_bias[:, None], layer.inner @ stream.deviation
-    ).strayed(gamma(terms + 3, unit) * size)
+    ).strayed(stray(terms + 3, size, unit))
+    rules.peak.see(size)
     hidden = _rectify(before, rules)
     bias = layer.outer_bias[:, None]
     change = Place(layer.outer @ hidden.range + bias, layer.outer @ hidden.deviation)
     size = np.abs(layer.outer) @ hidden.where.magnitude + np.abs(bias)
-    written = (layer.outer.any(axis=1) | (layer.outer_bias != 0))[:, None]
     terms = (layer.outer != 0).sum(axis=1)[:, None]
-    after = stream + change
-    size = inflate(gamma(terms + 5, unit) * (size + stream.where.magnitude))
-    stray = np.where(written, size, 0.0)
-    return after.strayed(stray).transposed()
+    rules.peak.see(size + stream.where.magnitude)
+    rounded = stray(terms + 5, size + stream.where.magnitude, unit)
+    after = (stream + change).strayed(np.where(size > 0, rounded, 0.0))
+    return after.transposed()
 
 
 def _rectify(before: Place, rules: Rules) -> Place:
@@ -265,7 +281,5 @@ def _read(place: Place, transformer: Transformer, unit: float) -> Place:
     size = np.abs(readout.weights) @ stream.where.magnitude + np.abs(bias)
     # One entry equal to 1 and no bias is a copy: nothing is rounded.
     copy = ((readout.weights == 1).sum(axis=1)[:, None] == terms) & (terms == 1) & (bias == 0)
-    stray = np.where(copy, 0.0, gamma(terms + 3, unit) * size)
-    return Place(readout.weights @ stream.range + bias, readout.weights @ stream.deviation).strayed(
-        stray
-    )
+    read = Place(readout.weights @ stream.range + bias, readout.weights @ stream.deviation)
+    return read.strayed(np.where(copy, 0.0, stray(terms + 3, size, unit)))

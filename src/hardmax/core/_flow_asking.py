@@ -8,7 +8,7 @@ import numpy as np
 
 from hardmax.core._flow_place import Place
 from hardmax.core._layers import HeadGroup
-from hardmax.numerics import UNIT_ROUNDOFF, Interval, gamma, inflate
+from hardmax.numerics import UNIT_ROUNDOFF, Interval, gamma, inflate, stray
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,9 +103,9 @@ class Projected:
             coldness,
             scores,
             inflate(moved.max(axis=1), self.key_width + 8),
-            2 * gamma(terms, unit) * size.max(axis=1) * finite + self.exp_stray * soft,
+            2 * stray(terms, size.max(axis=1), unit) * finite + self.exp_stray * soft,
             values,
-            gamma(value_terms, unit) * value_size,
+            stray(value_terms, value_size, unit),
             (self.query_fixed[:, t] & self.key_fixed[:, seen].all(axis=1)) | (self.key_width == 0),
             unit,
             against_skeleton,

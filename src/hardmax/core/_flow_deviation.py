@@ -76,6 +76,10 @@ class Deviation:
         return self.hull.magnitude
 
     @property
+    def width(self) -> np.ndarray:
+        return self.hull.hi - self.hull.lo
+
+    @property
     def middle(self) -> np.ndarray:
         return self.rest.middle
 

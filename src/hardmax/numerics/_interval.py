@@ -145,16 +145,25 @@ class Interval:
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             lo = positive @ self.lo + negative @ self.hi
             hi = positive @ self.hi + negative @ self.lo
-            size = np.abs(matrix) @ self.magnitude
-            widen = size * (gamma(terms) * (1 + 2 * gamma(terms))) + terms * TINY
-            widen = np.where(entries @ (self.magnitude != 0.0) > 0.0, widen, 0.0)
+            below = self._rounding(positive, self.lo, negative, self.hi, terms)
+            above = self._rounding(positive, self.hi, negative, self.lo, terms)
             copies = (entries.sum(axis=-1) == 1) & (np.abs(matrix).sum(axis=-1) == 1.0)
-            widen[copies] = 0.0  # one entry of 1 or -1: nothing is rounded
-            lo, hi = lo - widen, hi + widen
-        if not np.isfinite(size).all():
-            huge = ~np.isfinite(size)
-            lo, hi = np.where(huge, -np.inf, lo), np.where(huge, np.inf, hi)
-        return Interval(lo, hi)
+            below[copies] = above[copies] = 0.0  # one entry of 1 or -1: nothing is rounded
+            lo, hi = lo - below, hi + above
+        lo = np.where(np.isfinite(lo) & np.isfinite(below), lo, -np.inf)
+        return Interval(lo, np.where(np.isfinite(hi) & np.isfinite(above), hi, np.inf))
+
+    @staticmethod
+    def _rounding(
+        positive: np.ndarray, a: np.ndarray, negative: np.ndarray, b: np.ndarray, terms: int
+    ) -> np.ndarray:
+        """A bound on the rounding of positive @ a + negative @ b; 0 where every term is 0."""
+        size = positive @ np.abs(a) - negative @ np.abs(b)
+        some = (positive != 0.0) @ (a != 0.0).astype(float) + (negative != 0.0) @ (b != 0.0).astype(
+            float
+        )
+        widen = size * (gamma(terms) * (1 + 2 * gamma(terms))) + terms * TINY
+        return np.asarray(np.where(some > 0.0, widen, 0.0))
 
     def maximum(self, other: Any) -> Interval:
         other = _as_interval(other)

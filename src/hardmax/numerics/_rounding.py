@@ -8,6 +8,8 @@ import numpy as np
 
 UNIT_ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 TINY = 5e-324  # the smallest positive float64: covers one underflow
+_SMALLEST = {2.0**-53: TINY, 2.0**-24: 2.0**-149, 2.0**-11: 2.0**-24, 2.0**-8: 2.0**-133}
+LARGEST = {"float64": 1.7e308, "float32": 3.4e38, "float16": 65504.0, "bfloat16": 3.3e38}
 
 
 def gamma(terms: Any, unit: float = 2.0**-53) -> Any:
@@ -23,6 +25,16 @@ def gamma(terms: Any, unit: float = 2.0**-53) -> Any:
         bound = np.where(nu < 1.0, nu / np.maximum(1.0 - nu, 0.0), np.inf)
     bound = bound * (1 + 2.0**-50)  # this formula is itself evaluated in floats
     return float(bound) if np.ndim(terms) == 0 else bound
+
+
+def stray(terms: Any, size: Any, unit: float) -> Any:
+    """How far a sum of so many products strays, |terms| adding up to `size`; with underflow.
+
+    Each product may also lose the format's smallest number; sums do not underflow. Where `size`
+    is 0 all terms are 0, and nothing strays.
+    """
+    lost = _SMALLEST.get(unit, 0.0) * (np.asarray(terms) + 1.0)
+    return np.where(np.asarray(size) > 0.0, inflate(gamma(terms, unit) * size) + lost, 0.0)
 
 
 def inflate(bound: Any, operations: int = 8) -> Any:

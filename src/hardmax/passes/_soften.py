@@ -117,6 +117,8 @@ class _Solver:
                 routing[key] = min(_ROUTING / head.gap, _COLDNESS) if head.gap < math.inf else 1.0
             else:
                 radius[key] = head.radius
+        floor = max(radius.values(), default=0.0) * 2.0**-30  # what is smaller is rounding
+        radius = {key: max(r, floor) for key, r in radius.items()}
         return cls(construction, radius, routing, _centrable(construction))
 
     @property
@@ -149,24 +151,32 @@ class _Solver:
         planned; then it is planned again with that much less.
         """
         target = budget
-        for _ in range(5):
+        for _ in range(8):
             trial = self.smallest_logit(target) if self.free else self.trial(0.0)
+            if trial is None:
+                break
             soft, flow = self.build(trial)
             if flow.error <= budget:
                 return trial.logit, soft, flow
-            target -= 2 * (flow.error - budget)
-        raise _too_small(budget * (1 + MARGIN), flow.error)
+            target = max(target - 2 * (flow.error - budget), target / 2)
+        raise _too_small(budget * (1 + MARGIN), self.least())
 
-    def smallest_logit(self, budget: float) -> _Trial:
+    def least(self) -> float:
+        """The smallest deviation that any model built here has: the coldest has it."""
+        trial = self.trial(_COLDEST if self.free else 0.0)
+        return max(self.build(trial)[1].error, trial.error)
+
+    def smallest_logit(self, budget: float) -> _Trial | None:
         """The smallest largest logit whose deviation fits, to within a part in a thousand.
 
         The deviation is close to a/logit + b, with b from rounding, so that steps in 1/logit land
-        almost at once. What does not fit at 2^60 fits nowhere: there only b is left.
+        almost at once. What does not fit at 2^60 fits nowhere, and None is the answer: there
+        only b is left.
         """
         low, high = None, self.trial(_TYPICAL)
         while high.error > budget:
             if high.logit >= _COLDEST:
-                raise _too_small(budget * (1 + MARGIN), high.error)
+                return None
             low = high
             step = min(max((1 + _CLOSE / 2) * high.error / budget, 2.0), 2.0**20)
             high = self.trial(min(high.logit * step, _COLDEST))
