@@ -213,6 +213,13 @@ ROW = np.ones((1, 3))
         (lambda: hm.Box.parse("[0,inf]"), "unbounded"),
         (lambda: hm.Box.of((0, 1), 2) and hm.Box.of(hm.Box([0], [1]), 2), "has 2 inputs"),
         (lambda: hm.Box.of(5, 2), "must be hm.Box"),
+        (lambda: hm.Box.of(([-1, -1, -1], [1, 1, 1]), 3), "must be hm.Box"),
+        (lambda: hm.Box.of([(-1, 1)], 2), "has 2 inputs"),
+        (lambda: hm.Box.parse("[1_0,20]"), "could not be read"),
+        (lambda: hm.Box.parse("[nan,1]"), "could not be read"),
+        (lambda: hm.Box.parse("[-1,1]^0"), "could not be read"),
+        (lambda: one_relu()(np.array([1j])), "array of real numbers"),
+        (lambda: one_relu()(y=1.0), "by their names x0"),
         (lambda: Share("rounding", "here", -1.0), "must be finite and >= 0"),
         (lambda: Holding(0, 0, [0, 1], 0, [0], 0.0), "coordinates but"),
         (lambda: Holding(0, 0, [0], 0, [0], -1.0), "must be >= 0"),
@@ -380,6 +387,18 @@ def test_steps_run_on_products_and_intervals():
     assert floats.tolist() == [[9.0, 5.0], [3.0, 1.0]]
     enclosure = steps.values(hm.Box([-1, 0], [1, 2]).interval)[2]
     assert enclosure.hi.tolist() == pytest.approx([2.0, 1.0])
+
+
+def test_a_domain_may_be_one_pair_or_a_pair_per_coordinate():
+    assert hm.Box.of((-1, 2), 2) == hm.Box([-1, -1], [2, 2])
+    assert hm.Box.of([(-1, 1), (0, 2)], 2) == hm.Box([-1, 0], [1, 2])
+    assert hm.Box.of("[0,1]", 1) == hm.Box([0], [1])
+
+
+def test_inputs_can_be_named():
+    construction = one_relu()
+    assert construction(x0=0.5) == construction([0.5]) == 0.5
+    assert list(construction(x0=Fraction(1, 3))) == [Fraction(1, 3)]
 
 
 def test_boxes_print_as_they_are_written():

@@ -1,6 +1,7 @@
 """The lemmas behind `follow`, each attained at its extremal point."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -146,3 +147,53 @@ def narrow(transformer, x, dtype):
             weights[0] * values[0] + weights[1] * values[1]
         )
     return (readout.weights.astype(dtype) @ (stream[1] + change) + readout.bias.astype(dtype))[0]
+
+
+# --- constant scores: ties, rounding and leaks, each from a counterexample ------------------------
+
+
+def test_an_exact_tie_is_decided_exactly_beyond_float64():
+    """Two key rows whose scores differ by less than float64 computes: no tie, one winner."""
+    a, b = 255 + 255 / 256, 255 + 254 / 256
+    offsets = np.array([[a, b, 1.0, 0.0, 1.0], [b, a, 0.0, 0.0, 1.0]])
+    head = hm.Head(
+        np.array([[0, 0, 0, 0, a], [0, 0, 0, 0, -b]]),
+        np.array([[a, 0, 0, 0, 0], [0, b, 0, 0, 0]]),
+        np.array([[0, 0, 1.0, 0, 0]]),
+        np.array([[0], [0], [0], [1.0], [0]]),
+    )
+    source = hm.VectorInput(np.zeros((2, 5, 1)), offsets)
+    readout = hm.ReadOut(np.array([[0, 0, 0, 1.0, 0]]), np.zeros(1))
+    transformer = hm.Transformer(source, [hm.Attention([head])], readout)
+    (exact,) = reference(transformer, [0], Fraction)
+    flow = follow(transformer, hm.Box([0], [0]), skeleton=transformer)
+    assert flow.answer.range[:, 0].contains(np.array([exact], dtype=object)).all()
+    (seen,) = reference(transformer, [0.0])
+    assert flow.answer.deviation[:, 0].contains(np.array([Fraction(seen) - exact])).all()
+
+
+def test_scores_that_underflow_are_no_tie():
+    transformer = prompt_of_scores([1e-200, 0.0], [0.0, 1.0])
+    head = transformer.heads[0]
+    tiny = hm.Head(head.query * 1e-200, head.key, head.value, head.output)
+    transformer = hm.Transformer(transformer.input, [hm.Attention([tiny])], transformer.readout)
+    (exact,) = reference(transformer, [0], Fraction)
+    flow = follow(transformer, hm.Box([0], [0]), skeleton=transformer)
+    assert flow.answer.range[:, 0].contains(np.array([exact], dtype=object)).all()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_constants_that_a_narrow_format_does_not_hold_are_rounded(dtype):
+    """Scores 100 + 1/32 and 100 tie in float16: the weight moves from sigmoid(1) to 1/2."""
+    transformer = prompt_of_scores([100.03125, 100.0], [1.0, 0.0], 32.0)
+    bound = rounding_bound(transformer, hm.Box([0], [0]), dtype)[0]
+    assert bound >= (0.2310 if dtype in ("float16", "bfloat16") else 0.0)
+    assert bound < (2.0 if dtype != "float32" else 0.01)
+
+
+def test_rounding_bounds_are_infinite_where_the_format_overflows():
+    network = hm.ReluNetwork([[[1e25]], [[1e20]], [[1e-35]]], [[0.0], [0.0], [0.0]])
+    construction = hm.compile(network, on=(-1, 1), error=1e3, route="feedforward")
+    transformer, domain = construction.transformer, construction.claim.domain
+    assert rounding_bound(transformer, domain, "float32")[0] == math.inf
+    assert rounding_bound(transformer, domain)[0] < 1e3

@@ -317,3 +317,69 @@ def test_the_logit_of_a_relu_network_is_that_of_its_path_weights(route, depth):
         assert max(logits) == pytest.approx(optimum, rel=2e-3)
     else:  # deeper, neither bound contains the other; adding absolute values would cost twice this
         assert max(logits) <= 1.2 * optimum
+
+
+# --- what a hostile reader tried ----------------------------------------------------------------
+
+
+def test_neurons_that_touch_zero_at_the_edge_of_the_domain_need_no_head():
+    """Nonnegative weights on [0,1]^d and no biases: z >= 0 with equality in a corner."""
+    network = hm.ReluNetwork([[[0.55, 0.1]], [[1.0]]], [[0.0], [0.0]])
+    for route, heads in (("attention-only", [0]), ("attention", [0])):
+        construction = hm.compile(network, on=(0, 1), error=1e-3, route=route)
+        assert [head.key_width for head in construction.transformer.heads] == heads
+    never = hm.ReluNetwork([[[-0.55, -0.1]]] + [[[-1.5]]] * 7 + [[[1.0]]], [[0.0]] * 9)
+    assert hm.compile(never, on=(0, 1), error=1e-3).bill.heads == 0
+
+
+def test_the_smallest_error_is_honest_for_networks_of_any_scale():
+    """Layers scaled by 1e-6 to 1e6: whatever is called possible is possible, and all above it."""
+    rng = np.random.default_rng(0)
+    for _ in range(12):
+        widths = rng.integers(1, 5, rng.integers(3, 6)).tolist()
+        network = hm.ReluNetwork(
+            [rng.normal(size=(b, a)) * 10 ** rng.uniform(-6, 6) for a, b in pairwise(widths)],
+            [rng.normal(size=b) for b in widths[1:]],
+        )
+        for route in routes_for(network):
+            with pytest.raises(hm.PrecisionError, match="An error of 1e-300 is below") as caught:
+                hm.compile(network, on=(-1, 1), error=1e-300, route=route)
+            least = float(str(caught.value).split("Ask for ")[1].split(" or more")[0])
+            for factor in (1, 1.5, 1e3):
+                error = least * factor
+                assert (
+                    hm.compile(network, on=(-1, 1), error=error, route=route).claim.error <= error
+                )
+
+
+@pytest.mark.parametrize(
+    ("network", "reach", "x"),
+    [
+        (hm.ReluNetwork([[[1e-310]], [[1e300]]], [[0.0], [0.0]]), 1.0, 0.7),
+        (hm.ReluNetwork([[[1e-200]], [[1e300]], [[1e100]]], [[0.0]] * 3), 1e-120, 7e-121),
+        (
+            hm.MaxoutNetwork([[[[1e-200]], [[-1e-200]]], [[[1e300]]]], [[[0.0], [0.0]], [[0.0]]]),
+            1e-120,
+            7e-121,
+        ),
+    ],
+)
+def test_underflow_is_part_of_the_claim(network, reach, x):
+    for route in routes_for(network):
+        construction = hm.compile(network, on=(-reach, reach), error=None, route=route)
+        exactly = network([Fraction(x)])[0]
+        assert abs(Fraction(float(construction([x])[0])) - exactly) <= construction.claim.error
+
+
+def test_an_error_may_be_any_real_number():
+    for error in (np.float32(1e-3), Fraction(1, 1000), 1):
+        assert hm.compile(IDENTITY_RELU, on=(-1, 1), error=error).claim.error <= error
+    for error in (True, 10**400, 1j):
+        with pytest.raises(hm.RequestError, match="must be a number > 0"):
+            hm.compile(IDENTITY_RELU, on=(-1, 1), error=error)
+
+
+def test_overflow_is_refused_in_one_sentence():
+    network = random_relu(np.random.default_rng(1), 2, 4, 1)
+    with pytest.raises(hm.DomainError, match="overflows float64"):
+        hm.compile(network, on=(-1e308, 1e308))

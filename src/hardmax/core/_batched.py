@@ -34,9 +34,12 @@ def evaluate(transformer: Transformer, x: Any) -> Any:
     if isinstance(transformer.input, SequenceInput):
         return evaluate_sequences(transformer, x)
     try:
-        points = np.asarray(x, dtype=np.float64)
-    except (TypeError, ValueError) as reason:
-        raise ShapeError("The input must be an array of numbers.") from reason
+        given = np.asarray(x)
+        if given.dtype.kind == "c":
+            raise TypeError("complex numbers")
+        points = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as reason:
+        raise ShapeError("The input must be an array of real numbers.") from reason
     if points.ndim not in (1, 2) or points.shape[-1] != transformer.input.inputs:
         raise ShapeError(
             f"The input needs {transformer.input.inputs} numbers in a row, but its shape is "

@@ -50,9 +50,9 @@ class Bill:
 
     def __str__(self) -> str:
         parts = [
-            _count(self.layers, "layer"),
-            _count(self.heads, "head"),
-            _count(self.tokens, "token"),
+            counted(self.layers, "layer"),
+            counted(self.heads, "head"),
+            counted(self.tokens, "token"),
             f"width {self.width}",
             f"{self.parameters:,} parameters ({self.nonzero_parameters:,} nonzero)",
             f"largest logit {self.largest_logit:.4g}",
@@ -63,7 +63,8 @@ class Bill:
         return " · ".join(parts)
 
 
-def _count(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """1 layer, 2 layers."""
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from hardmax._errors import ShapeError
 from hardmax.core._batched import evaluate
-from hardmax.core._bill import Bill, count_bill
+from hardmax.core._bill import Bill, count_bill, counted
 from hardmax.core._claim import Claim
 from hardmax.core._inputs import VectorInput
 from hardmax.core._reference import reference
@@ -48,12 +48,14 @@ class Construction:
             self.transformer, self.claim.domain, source_parameters=self.claim.target.parameters
         )
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Any = None, /, **variables: Any) -> Any:
         """The outputs at x: one vector, or a batch with one row per input.
 
-        Floats go through the batched evaluator; Fractions are evaluated exactly, which needs
-        hard heads.
+        Inputs can also be named, x0=0.3, x1=0.5. Floats go through the batched evaluator;
+        Fractions are evaluated exactly, which needs hard heads.
         """
+        if x is None or variables:
+            x = self._named(x, variables)
         array = np.asarray(x)
         if array.dtype == object and any(isinstance(v, Fraction) for v in array.flat):
             if array.ndim != 1:
@@ -61,8 +63,16 @@ class Construction:
             return np.array(reference(self.transformer, array, Fraction), dtype=object)
         return evaluate(self.transformer, x)
 
+    def _named(self, x: Any, variables: dict[str, Any]) -> list[Any]:
+        names = [f"x{i}" for i in range(self.claim.target.inputs)]
+        if x is not None or set(variables) != set(names):
+            wanted = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+            raise ShapeError(f"Give the inputs as one array, or by their names {wanted}.")
+        return [variables[name] for name in names]
+
     def __repr__(self) -> str:
         return (
-            f"Construction({self.route}: {self.bill.layers} layers, {self.bill.heads} heads, "
-            f"width {self.bill.width}; error <= {self.claim.error:.6g} on {self.claim.domain})"
+            f"Construction({self.route}: {counted(self.bill.layers, 'layer')}, "
+            f"{counted(self.bill.heads, 'head')}, width {self.bill.width}; "
+            f"error <= {self.claim.error:.6g} on {self.claim.domain})"
         )

@@ -11,7 +11,8 @@ import numpy as np
 from hardmax._errors import DomainError
 from hardmax.numerics import Interval, frozen_array
 
-_EDGE = re.compile(r"\[([^,\[\]]+),([^,\[\]]+)\](?:\^(\d{1,6}))?")
+_NUMBER = r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?inf)"
+_EDGE = re.compile(rf"\[{_NUMBER},{_NUMBER}\](?:\^([1-9]\d{{0,5}}))?")
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,15 +51,12 @@ class Box:
         high: list[float] = []
         for factor in re.split(r"[x×]", text.replace(" ", "")):
             match = _EDGE.fullmatch(factor)
-            try:
-                if match is None:
-                    raise ValueError
-                ends = float(match[1]), float(match[2])
-            except ValueError:
+            if match is None:
                 raise DomainError(
                     f'The domain "{text}" could not be read. Write it as "[-1,1]^8" or '
                     f'"[0,1]^2 x [-2,2]".'
-                ) from None
+                )
+            ends = float(match[1]), float(match[2])
             times = int(match[3] or 1)
             low += [ends[0]] * times
             high += [ends[1]] * times
@@ -68,27 +66,34 @@ class Box:
     def of(cls, value: Any, dimension: int) -> Box:
         """Whatever a user may write for a domain, checked against the source's dimension.
 
-        A box, a text, or a pair (low, high) of numbers that stands for every coordinate.
+        A box, a text, a pair (low, high) of numbers that stands for every coordinate, or one such
+        pair per coordinate.
         """
         if isinstance(value, str):
             value = cls.parse(value)
         if not isinstance(value, Box):
-            try:
-                low, high = value
-                value = cls(np.broadcast_to(low, dimension), np.broadcast_to(high, dimension))
-            except (TypeError, ValueError) as reason:
-                if isinstance(reason, DomainError):
-                    raise
-                raise DomainError(
-                    "The domain must be hm.Box(low, high), a pair (low, high), or a text such as "
-                    '"[-1,1]^8".'
-                ) from None
+            value = cls._of_pairs(value, dimension)
         if value.dimension != dimension:
             raise DomainError(
                 f"The source has {dimension} inputs, but the domain has {value.dimension} "
                 f"coordinates."
             )
         return value
+
+    @classmethod
+    def _of_pairs(cls, value: Any, dimension: int) -> Box:
+        try:
+            pairs = np.asarray(value, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            pairs = np.zeros(0)
+        if pairs.shape == (2,):
+            pairs = np.broadcast_to(pairs, (dimension, 2))
+        if pairs.ndim != 2 or pairs.shape[1] != 2:
+            raise DomainError(
+                "The domain must be hm.Box(low, high), a pair (low, high), one pair per "
+                'coordinate, or a text such as "[-1,1]^8".'
+            )
+        return cls(pairs[:, 0], pairs[:, 1])
 
     @property
     def dimension(self) -> int:

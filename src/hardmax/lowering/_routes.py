@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from hardmax._errors import DomainError, RequestError
 from hardmax.core import Box, Claim, Construction, Target, Transformer, Witness
 from hardmax.languages import MaxAffine, MaxoutNetwork, PiecewiseLinear, ReluNetwork
@@ -29,6 +27,9 @@ _ROUTES: dict[type, dict[str, Arrow]] = {
     PiecewiseLinear: {"attention": max_to_attention, "attention-only": max_to_rectifiers},
     MaxAffine: {"attention": max_to_attention, "attention-only": max_to_rectifiers},
 }
+
+
+_LARGEST = 1e300  # of any inner value: what comes after still has to add and multiply it
 
 
 def routes_for(source: object) -> tuple[str, ...]:
@@ -55,8 +56,9 @@ def lower(source: Target, domain: Box, route: str | None = None) -> Construction
             f"There is no route {route!r} for a {type(source).__name__}; choose one of "
             f"{', '.join(routes)}."
         )
-    reach = source(domain.interval)
-    if not np.isfinite(reach.magnitude).all():
+    steps = source.steps()
+    inner = [source(domain.interval)] if steps is None else steps.values(domain.interval)
+    if not all((value.magnitude <= _LARGEST).all() for value in inner):
         raise DomainError(
             f"The source overflows float64 on {domain}. Shrink the domain, or scale the weights."
         )

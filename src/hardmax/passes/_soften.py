@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from numbers import Real
 
 import numpy as np
 
@@ -42,10 +43,12 @@ def soften(construction: Construction, *, error: float | None) -> Construction:
     Lambda, and every bound on the deviation decreases as a head gets colder; so for a given
     largest logit it is best to let all heads reach it, and the smallest Lambda whose deviation
     fits the error is optimal among all choices of coldness (for the bound at hand). For ReLU
-    networks it is Lambda = c sum_h A_h R_h / error, with c = `softmax_gap(2)`/2 and A_h the larger
-    of the sums of positive and of negative path weights from head h to the output: noises of one
-    head cancel where paths have opposite signs (see `Deviation`). Heads whose scores are
-    constants are routing: their coldness comes from their gap alone.
+    networks of one or two hidden layers it is Lambda = c sum_h A_h R_h / error, with
+    c = `softmax_gap(2)`/2 and A_h the larger of the sums of positive and of negative path weights
+    from head h to the output: noises of one head cancel where paths have opposite signs (see
+    `Deviation`). In deeper ones the bound is close to that without feed-forward layers; with them
+    it grows, because a hidden unit that cuts off what is below 0 forgets where its noise came
+    from. Heads whose scores are constants are routing: their coldness comes from their gap alone.
 
     Softmax means fall short of maxima, never beyond: the deviation is one-sided, and a constant
     added where the target's affine values are stored (where a bias is stored anyway) centres it.
@@ -55,8 +58,7 @@ def soften(construction: Construction, *, error: float | None) -> Construction:
     layer, rounding apart, and by the margin. The witness's errors grow likewise. With
     `error=None` the heads stay hard, and only rounding enters the ledger.
     """
-    if error is not None and not (isinstance(error, int | float) and 0 < error < math.inf):
-        raise RequestError(f"The error must be a number > 0, but it is {error!r}.")
+    error = None if error is None else _checked(error)
     if not construction.transformer.is_hard:
         raise SemanticsError("This construction is soft already; soften its hard skeleton instead.")
     if error is None:
@@ -66,6 +68,22 @@ def soften(construction: Construction, *, error: float | None) -> Construction:
     logit, soft, flow = solver.solve(budget)
     shares = [*construction.claim.ledger, *solver.shares(logit, flow.error)]
     return _with(construction, soft, flow, shares)
+
+
+def _checked(error: float) -> float:
+    """The error as a float: any real number > 0 that float64 can hold."""
+    try:
+        number = float(error) if isinstance(error, Real) and not isinstance(error, bool) else 0.0
+    except OverflowError:
+        number = math.inf
+    if not 0 < number < math.inf:
+        raise RequestError(f"The error must be a number > 0, but it is {_short(error)}.")
+    return number
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."
 
 
 def _keep_hard(construction: Construction) -> Construction:
@@ -159,12 +177,18 @@ class _Solver:
             if flow.error <= budget:
                 return trial.logit, soft, flow
             target = max(target - 2 * (flow.error - budget), target / 2)
-        raise _too_small(budget * (1 + MARGIN), self.least())
+        return self._coldest_first_to_fit(budget)
 
-    def least(self) -> float:
-        """The smallest deviation that any model built here has: the coldest has it."""
-        trial = self.trial(_COLDEST if self.free else 0.0)
-        return max(self.build(trial)[1].error, trial.error)
+    def _coldest_first_to_fit(self, budget: float) -> tuple[float, Transformer, Flow]:
+        """Close to the limit planning fails; then colder and colder models are built and tried."""
+        errors = []
+        for power in range(20, 61, 4) if self.free else (0,):
+            trial = self.trial(2.0**power)
+            soft, flow = self.build(trial)
+            if flow.error <= budget:
+                return trial.logit, soft, flow
+            errors.append(flow.error)
+        raise _too_small(budget * (1 + MARGIN), min(errors))
 
     def smallest_logit(self, budget: float) -> _Trial | None:
         """The smallest largest logit whose deviation fits, to within a part in a thousand.
