@@ -70,13 +70,6 @@ def test_a_selection_with_moving_scores_leaks_no_more_than_the_lemma_says():
     assert seen <= promised
 
 
-@pytest.mark.parametrize("d", [1e-6, 0.3, 5.0])
-def test_total_variation_under_a_perturbation_is_attained(d):
-    """Two logits at +-d/2 turned round to -+d/2: the weight moves by exactly tanh(d/2)."""
-    weight = 1 / (1 + math.exp(-d))
-    assert weight - (1 - weight) == pytest.approx(math.tanh(d / 2), rel=1e-9)
-
-
 @pytest.mark.parametrize("n", [2, 3, 10])
 def test_the_mean_deviation_under_a_softmax_is_at_most_twice_the_gap(n):
     """sum p_j |V_j - m| <= 2 c_n / beta, with equality at the extremal point of the gap."""
