@@ -1,4 +1,4 @@
-"""The story in the order it happens: compile, measure, save, load."""
+"""The story in the order it happens: plan, compile, measure, save, load."""
 
 from __future__ import annotations
 
@@ -10,32 +10,70 @@ from typing import Any
 import numpy as np
 
 from hardmax._errors import FileError, RequestError
-from hardmax.core import Box, Construction, Target
+from hardmax.core import Box, Construction
 from hardmax.interop import read_safetensors, write_safetensors
 from hardmax.languages import decode_target
-from hardmax.lowering import lower
+from hardmax.lowering import (
+    Plan,
+    as_target,
+    domain_of,
+    is_function,
+    lower,
+    lower_function,
+    plan_function,
+    plan_network,
+)
 from hardmax.passes import soften
 
 _CHUNK = 4096
 
 
 def compile(
-    source: Target, *, on: Any, error: float | None = 1e-3, route: str | None = None
+    source: Any,
+    *,
+    on: Any,
+    error: float | None = 1e-3,
+    route: str | None = None,
+    prefer: str | None = None,
 ) -> Construction:
     """A Transformer that computes `source` on the domain `on` to within `error`.
 
-    `on` is a `Box`, a pair (low, high) for all coordinates, or a text such as "[-1,1]^8". The
-    result is a softmax Transformer evaluated in float64; `error=None` keeps the hard skeleton,
-    which is exact over the rationals. Routes: "attention" (the default), "attention-only", and
-    "feedforward" for ReLU networks.
+    `source` is a function (text such as "x*y", expressions, a `Function`, or a `CallableFunction`),
+    a network or a piecewise linear function. `on` names a range for each variable,
+    {"x": (-1, 1), "y": (0, 2)}; for networks it is a `Box`, a pair (low, high) for all
+    coordinates, or a text such as "[-1,1]^8".
+
+    For a function the planner picks the route with the fewest layers, then heads, or by `prefer`
+    (parameters, layers, heads, logit, float32); `plan` shows them all. For a network `route`
+    is "attention" (the default), "attention-only", or "feedforward" for ReLU networks, and
+    `error=None` keeps the hard skeleton, which is exact over the rationals.
     """
-    if not isinstance(source, Target):
-        raise RequestError(
-            f"A {type(source).__name__} cannot be compiled; give a ReluNetwork, MaxoutNetwork, "
-            f"PiecewiseLinear or MaxAffine."
+    target = as_target(source)
+    if is_function(target):
+        if error is None:
+            raise RequestError("A function needs an error > 0, for example error=1e-3.")
+        return lower_function(
+            target, domain_of(target, on), error, route=route, prefer=prefer
         )
-    hard = lower(source, Box.of(on, source.inputs), route)
-    return soften(hard, error=error)
+    domain = Box.of(on, target.inputs)
+    if prefer is not None:
+        return plan(target, on=domain, error=error, prefer=prefer).choose(prefer).build()
+    return soften(lower(target, domain, route), error=error)
+
+
+def plan(
+    source: Any, *, on: Any, error: float | None = 1e-3, prefer: str | None = None
+) -> Plan:
+    """Every route for `source` side by side: what each costs and what it would claim.
+
+    For functions nothing is built. A network's routes are lowered and softened to be counted.
+    """
+    target = as_target(source)
+    if is_function(target):
+        if error is None:
+            raise RequestError("A function needs an error > 0, for example error=1e-3.")
+        return plan_function(target, domain_of(target, on), error, prefer=prefer)
+    return plan_network(target, Box.of(on, target.inputs), error)
 
 
 @dataclass(frozen=True)

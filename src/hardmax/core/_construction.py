@@ -15,6 +15,7 @@ from hardmax.core._bill import Bill, count_bill, counted
 from hardmax.core._claim import Claim
 from hardmax.core._inputs import VectorInput
 from hardmax.core._reference import reference
+from hardmax.core._target import Named
 from hardmax.core._transformer import Transformer
 from hardmax.core._witness import Witness
 
@@ -51,7 +52,7 @@ class Construction:
     def __call__(self, x: Any = None, /, **variables: Any) -> Any:
         """The outputs at x: one vector, or a batch with one row per input.
 
-        Inputs can also be named, x0=0.3, x1=0.5. Floats go through the batched evaluator;
+        Inputs can also be named, x=0.3, y=0.5 (x0, x1, ... for a network). Floats go through the batched evaluator;
         Fractions are evaluated exactly, which needs hard heads.
         """
         if x is None or variables:
@@ -63,12 +64,20 @@ class Construction:
             return np.array(reference(self.transformer, array, Fraction), dtype=object)
         return evaluate(self.transformer, x)
 
-    def _named(self, x: Any, variables: dict[str, Any]) -> list[Any]:
-        names = [f"x{i}" for i in range(self.claim.target.inputs)]
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The inputs' names: a function's variables, x0, x1, ... otherwise."""
+        target = self.claim.target
+        if isinstance(target, Named):
+            return target.variables
+        return tuple(f"x{i}" for i in range(target.inputs))
+
+    def _named(self, x: Any, variables: dict[str, Any]) -> np.ndarray:
+        names = self.names
         if x is not None or set(variables) != set(names):
-            wanted = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+            wanted = ", ".join(names) if len(names) <= 8 else f"{names[0]} to {names[-1]}"
             raise ShapeError(f"Give the inputs as one array, or by their names {wanted}.")
-        return [variables[name] for name in names]
+        return np.stack(np.broadcast_arrays(*[variables[name] for name in names]), axis=-1)
 
     def __repr__(self) -> str:
         return (

@@ -24,7 +24,7 @@ from hardmax.core._domain import Box
 from hardmax.core._flow_asking import HeadFlow
 from hardmax.core._flow_deviation import Deviation, NoiseCounter, deviation_of_relu
 from hardmax.core._flow_heads import follow_group
-from hardmax.core._flow_place import Place
+from hardmax.core._flow_place import Place, scaled_in_place
 from hardmax.core._inputs import Input, SequenceInput, VectorInput
 from hardmax.core._layers import Attention, FeedForward
 from hardmax.core._transformer import Transformer
@@ -206,6 +206,7 @@ def _attend(
     change = Place.zero(place.range.shape)
     size = np.zeros(place.range.shape)
     alone: list[tuple[np.ndarray, np.ndarray, Place]] = []
+    factor, scaled = (Interval.point(np.zeros(place.range.shape)) for _ in range(2))
     for group in sublayer.groups:
         override = [
             rules.coldness.get((number, member), own)
@@ -222,9 +223,10 @@ def _attend(
         )
         change = change + result.change
         size += result.size
+        factor, scaled = factor + result.scaling, scaled + result.scaled
         alone.append((result.alone_at, result.alone_rows, result.alone))
         heads.update({(number, m): h for m, h in zip(group.members, result.heads, strict=True)})
-    after = place + change
+    after = scaled_in_place(place, change, factor, scaled)
     for at, rows, values in alone:
         narrower = values.deviation.width <= after.deviation[at, rows].width
         after = after.replaced(at[narrower], rows[narrower], values[narrower])

@@ -270,4 +270,54 @@ def alone(asking: Asking, contest: Contest, writers: np.ndarray) -> tuple[np.nda
     up = maximum(joined, scaled, asking.against_skeleton)
     down = -maximum(-joined, scaled, asking.against_skeleton)
     stray = asking.value_stray[head] * np.abs(weight)
-    return row, down.overruled(weight > 0, up).strayed(stray)
+    result = down.overruled(weight > 0, up).strayed(stray)
+    return row, _as_two_lines(result, asking, scaled, head, row, weight)
+
+
+def _as_two_lines(
+    result: Place,
+    asking: Asking,
+    contest: Contest,
+    head: np.ndarray,
+    row: np.ndarray,
+    weight: np.ndarray,
+) -> Place:
+    """Narrow the range where the value depends on the written coordinate x alone.
+
+    x + w max(a x + b, 0) takes its extremes at the ends of x's range and where a x + b = 0; the
+    two terms of a plain interval sum would be taken at different x.
+    """
+    if asking.against_skeleton:
+        return result
+    place, t = asking.place, asking.t
+    valued = asking.group.value[head, 0].copy()
+    slope = valued[np.arange(len(head)), row]
+    valued[np.arange(len(head)), row] = 0.0
+    free = ~place.fixed[t]
+    others = asking.seen[asking.seen != t]
+    nothing = (place.fixed[others] & (place.range.lo[others] == 0.0)).all(axis=0)
+    reads = asking.group.value[head, 0] != 0
+    applies = (slope != 0.0) & ~(reads & free & ~_one_hot(row, len(free))).any(axis=1)
+    applies &= ~(reads & ~nothing).any(axis=1)
+    constant = valued @ place.range[t]
+    x = place.range[t, row]
+    safe = np.where(slope == 0.0, 1.0, slope)
+    crossing = np.clip(-constant.middle / safe, x.lo, x.hi)
+    factor, line = Interval.point(weight), Interval.point(safe)
+    ends = [
+        Interval.point(p) + factor * (line * Interval.point(p) + constant).maximum(0.0)
+        for p in (x.lo, x.hi, crossing)
+    ]
+    slack = 2.0**-40 * (np.abs(weight) * constant.magnitude + x.magnitude)
+    lo = np.min([e.lo for e in ends], axis=0) - slack
+    hi = np.max([e.hi for e in ends], axis=0) + slack
+    lo = lo - np.where(weight > 0, contest.shortfall + contest.stray, contest.stray)
+    hi = hi + np.where(weight > 0, contest.stray, contest.shortfall + contest.stray)
+    lo, hi = np.maximum(lo, result.range.lo), np.minimum(hi, result.range.hi)
+    use = applies & (lo <= hi)
+    narrow = Interval(np.where(use, lo, result.range.lo), np.where(use, hi, result.range.hi))
+    return Place(narrow, result.deviation)
+
+
+def _one_hot(at: np.ndarray, width: int) -> np.ndarray:
+    return np.asarray(at[:, None] == np.arange(width))

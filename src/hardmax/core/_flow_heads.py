@@ -22,7 +22,9 @@ from hardmax.core._flow_contest import Contest, alone, find_contest, maximum
 from hardmax.core._flow_deviation import NoiseCounter
 from hardmax.core._flow_lemmas import hull_of_values, selection
 from hardmax.core._flow_place import Place, stack_places
+from hardmax.core._flow_scaling import factor_in_place, mean_of_values, met, weight_ranges
 from hardmax.core._layers import HeadGroup
+from hardmax.numerics import Interval
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +37,8 @@ class GroupFlow:
     alone_at: np.ndarray  # tokens where a coordinate has this head as its only writer ...
     alone_rows: np.ndarray  # ... those coordinates ...
     alone: Place  # ... and the tighter place of the sum there
+    scaling: Interval  # tokens x width: x is multiplied by 1 + this in place ...
+    scaled: Interval  # ... which is part of the change, as plain ranges see it
 
 
 def follow_group(
@@ -54,7 +58,7 @@ def follow_group(
     tokens = place.range.shape[0]
     flows = [HeadFlow() for _ in range(heads)]
     joined = group.output.transpose(1, 0, 2).reshape(width, -1)
-    changes, sizes, sole = [], [], []
+    changes, sizes, sole, scalings = [], [], [], []
     stream = Projected(place, group, unit)
     for t in range(tokens):
         asking = stream.asked_by(t, coldness, against_skeleton)
@@ -68,6 +72,7 @@ def follow_group(
         changes.append(Place(joined @ flat.range, joined @ flat.deviation))
         sizes.append(np.abs(joined) @ flat.where.magnitude)
         sole.append(alone(asking, contest, writers))
+        scalings.append(_scaling(asking, contest, mixed.range, width))
         _note_logits(asking, flows)
     return GroupFlow(
         stack_places(changes),
@@ -76,7 +81,32 @@ def follow_group(
         np.concatenate([np.full(len(rows), t) for t, (rows, _) in enumerate(sole)]).astype(int),
         np.concatenate([rows for rows, _ in sole]),
         stack_places([values for _, values in sole], join=np.concatenate),
+        _stacked([scaling for scaling, _ in scalings]),
+        _stacked([scaled for _, scaled in scalings]),
     )
+
+
+def _stacked(rows: list[Interval]) -> Interval:
+    return Interval(np.stack([row.lo for row in rows]), np.stack([row.hi for row in rows]))
+
+
+def _scaling(
+    asking: Asking, contest: Contest, mixed: Interval, width: int
+) -> tuple[Interval, Interval]:
+    """What the heads add to the factor of each coordinate, and to the coordinate itself."""
+    factor, change = (Interval.point(np.zeros(width)) for _ in range(2))
+    if asking.against_skeleton:
+        return factor, change
+    at, share = factor_in_place(asking, weight_ranges(asking))
+    parts = [np.zeros(width) for _ in range(4)]
+    for h in np.flatnonzero((at >= 0) & ~contest.holds & ~asking.constant):
+        own = mixed[h, 0] * Interval.point(asking.group.output[h, at[h], 0])
+        for part, amount in zip(parts, (share.lo[h], share.hi[h], own.lo, own.hi), strict=True):
+            part[at[h]] += amount
+    slack = 2.0**-48 * len(at)
+    parts = [part + sign * slack * np.abs(part) for part, sign in zip(parts, (-1, 1, 1, -1))]  # noqa: B905
+    low, high = np.minimum(parts[2], parts[3]), np.maximum(parts[2], parts[3])
+    return Interval(parts[0], parts[1]), Interval(low, high)
 
 
 def _mix(asking: Asking, flows: list[HeadFlow]) -> tuple[Place, Contest]:
@@ -84,7 +114,7 @@ def _mix(asking: Asking, flows: list[HeadFlow]) -> tuple[Place, Contest]:
     contest = find_contest(asking)
     ahead, selected = selection(asking)
     maxima = maximum(asking.values[:, 0, :], contest, asking.against_skeleton)
-    mixed = hull_of_values(asking)
+    mixed = hull = hull_of_values(asking)
     name = np.full(len(flows), "hull", dtype=object)
     for lemma, applies, result in (
         ("selection", ahead, selected),
@@ -95,6 +125,10 @@ def _mix(asking: Asking, flows: list[HeadFlow]) -> tuple[Place, Contest]:
         name[applies] = lemma
     for flow, lemma in zip(flows, name, strict=True):
         flow.lemmas.add(lemma)
+    if not asking.against_skeleton:
+        mean = mean_of_values(asking, weight_ranges(asking))
+        narrower = hull.deviation.width < mixed.deviation.width
+        mixed = Place(met(mixed.range, mean), mixed.deviation.overruled(narrower, hull.deviation))
     return mixed.strayed(np.broadcast_to(asking.value_stray[:, None], mixed.range.shape)), contest
 
 

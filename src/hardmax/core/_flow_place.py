@@ -101,3 +101,25 @@ def stack_places(places: list[Place], join: Any = np.stack) -> Place:
 
 def _joined(parts: list[Interval], join: Any) -> Interval:
     return Interval(join([p.lo for p in parts]), join([p.hi for p in parts]))
+
+
+def scaled_in_place(place: Place, change: Place, factor: Interval, scaled: Interval) -> Place:
+    """place + change, where x (1 + factor) is known to stand for x + scaled.
+
+    The range is the narrower of the two readings; the deviation is that of the sum.
+    """
+    plain = place + change
+    some = (factor.lo != 0.0) | (factor.hi != 0.0)
+    if not some.any():
+        return plain
+    rest = Interval(
+        np.minimum(change.range.lo - scaled.lo, change.range.hi - scaled.hi),
+        np.maximum(change.range.lo - scaled.lo, change.range.hi - scaled.hi),
+    )
+    size = change.range.magnitude + scaled.magnitude
+    rest = rest + Interval(-(2.0**-48) * size, 2.0**-48 * size)
+    product = place.range * (factor + 1.0) + rest
+    lo, hi = np.maximum(plain.range.lo, product.lo), np.minimum(plain.range.hi, product.hi)
+    use = some & (lo <= hi)
+    narrower = Interval(np.where(use, lo, plain.range.lo), np.where(use, hi, plain.range.hi))
+    return Place(narrower, plain.deviation)

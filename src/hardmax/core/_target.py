@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from hardmax._errors import ShapeError
+from hardmax.core._univariate import UNIVARIATE, apply_univariate
 from hardmax.numerics import Interval, exact, finite_array, frozen_array
-
-UNIVARIATE = ("relu",)  # the named functions a step may apply
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,15 +57,21 @@ class Maximum:
 
 @dataclass(frozen=True, eq=False)
 class Univariate:
-    """A named function of one variable, applied to every component."""
+    """A named function of one variable, applied to every component.
+
+    The exponent belongs to `power` alone; one that float64 does not hold is a Fraction.
+    """
 
     sources: tuple[int, ...]
     name: str
     size: int
+    exponent: float | Fraction = 1.0
 
     def __post_init__(self) -> None:
         if self.name not in UNIVARIATE:
             raise ShapeError(f"There is no function {self.name!r}; there are {list(UNIVARIATE)}.")
+        if not np.isfinite(float(self.exponent)):
+            raise ShapeError(f"The exponent of a power must be finite, not {self.exponent}.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,8 +157,8 @@ def _apply(step: Step, x: Any) -> Any:
             if len(x.shape) > 1:
                 bias = bias.reshape(-1, *[1] * (len(x.shape) - 1))
             return weights @ x + bias
-        case Univariate():
-            return x.maximum(0.0) if isinstance(x, Interval) else np.maximum(x, 0)
+        case Univariate(name=name, exponent=exponent):
+            return apply_univariate(name, x, exponent)
         case Product(pairs=pairs):
             return x[pairs[:, 0]] * x[pairs[:, 1]]
         case Maximum(groups=groups):
@@ -191,3 +197,11 @@ class Target(Protocol):
 
     def encode(self) -> EncodedTarget | None:
         """How a file holds it; None for an opaque target."""
+
+
+@runtime_checkable
+class Named(Protocol):
+    """A target whose inputs have names."""
+
+    @property
+    def variables(self) -> tuple[str, ...]: ...

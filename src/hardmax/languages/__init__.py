@@ -1,6 +1,40 @@
-"""What can be said: networks and piecewise linear functions, each with its own interpreter."""
+"""What can be said: networks, piecewise linear functions and expressions, each interpreted."""
 
+from hardmax.languages._callable import CallableFunction as CallableFunction
 from hardmax.languages._decoding import decode_target as decode_target
+from hardmax.languages._expression import Apply as Apply
+from hardmax.languages._expression import Expression as Expression
+from hardmax.languages._expression import Number as Number
+from hardmax.languages._expression import Variable as Variable
+from hardmax.languages._expression import add as add
+from hardmax.languages._expression import as_expression as as_expression
+from hardmax.languages._expression import divide as divide
+from hardmax.languages._expression import multiply as multiply
+from hardmax.languages._expression import postorder as postorder
+from hardmax.languages._expression import power as power
+from hardmax.languages._expression import split_coefficient as split_coefficient
+from hardmax.languages._expression_derivative import derivative as derivative
+from hardmax.languages._expression_domain import check_domain as check_domain
+from hardmax.languages._expression_functions import build as build
+from hardmax.languages._expression_functions import clip as clip
+from hardmax.languages._expression_functions import cos as cos
+from hardmax.languages._expression_functions import exp as exp
+from hardmax.languages._expression_functions import log as log
+from hardmax.languages._expression_functions import maximum as maximum
+from hardmax.languages._expression_functions import minimum as minimum
+from hardmax.languages._expression_functions import relu as relu
+from hardmax.languages._expression_functions import sigmoid as sigmoid
+from hardmax.languages._expression_functions import sin as sin
+from hardmax.languages._expression_functions import sqrt as sqrt
+from hardmax.languages._expression_functions import substitute as substitute
+from hardmax.languages._expression_functions import tan as tan
+from hardmax.languages._expression_functions import tanh as tanh
+from hardmax.languages._expression_functions import variable as variable
+from hardmax.languages._expression_functions import variables as variables
+from hardmax.languages._expression_text import parse as parse
+from hardmax.languages._expression_values import evaluate as evaluate
+from hardmax.languages._expression_values import evaluate_all as evaluate_all
+from hardmax.languages._function import Function as Function
 from hardmax.languages._max_affine import MaxAffine as MaxAffine
 from hardmax.languages._maxout import MaxoutNetwork as MaxoutNetwork
 from hardmax.languages._network_files import load_network as load_network

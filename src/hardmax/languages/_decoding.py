@@ -8,6 +8,7 @@ import numpy as np
 
 from hardmax._errors import FileError
 from hardmax.core import EncodedTarget, Target
+from hardmax.languages._function import Function
 from hardmax.languages._max_affine import MaxAffine
 from hardmax.languages._maxout import MaxoutNetwork
 from hardmax.languages._piecewise import PiecewiseLinear
@@ -24,11 +25,15 @@ DECODERS: dict[str, Callable[[Mapping[str, np.ndarray]], Target]] = {
 def decode_target(encoded: EncodedTarget) -> Target:
     """The target behind an encoding: decode_target(t.encode()) computes what t does, exactly.
 
-    The text is for people; meaning is in the kind and the tensors.
+    The text is for people, and meaning is in the kind and the tensors; a function has no
+    tensors, and its text is its meaning.
     """
+    if encoded.kind == "function":
+        return Function.decode(encoded.text)
     decoder = DECODERS.get(encoded.kind)
     if decoder is None:
         raise FileError(
-            f"There is no target of kind {encoded.kind!r}; this version knows {list(DECODERS)}."
+            f"There is no target of kind {encoded.kind!r}; this version knows "
+            f"{[*DECODERS, 'function']}."
         )
     return decoder(encoded.tensors)

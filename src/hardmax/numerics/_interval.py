@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._errors import ShapeError
-from hardmax.numerics._rounding import TINY, gamma
+from hardmax.numerics._rounding import TINY, gamma, is_power_of_two
 
 _STEP = 2.0**-52
 _LARGEST = float(np.finfo(np.float64).max)
@@ -131,10 +131,36 @@ class Interval:
         products[np.isnan(products)] = 0.0  # 0 times an infinite end
         exact_zero = (self.magnitude == 0.0) | (other.magnitude == 0.0)
         lo, hi = products.min(axis=0), products.max(axis=0)
+        keeps = exact_zero | self._has_sign_of(other)  # a product of one sign keeps it
+        flips = exact_zero | self._has_sign_of(-other)
         lo = np.where(exact_zero, 0.0, _down(lo) - TINY)
-        return Interval(lo, np.where(exact_zero, 0.0, _up(hi) + TINY))
+        hi = np.where(exact_zero, 0.0, _up(hi) + TINY)
+        return Interval(
+            np.where(keeps, np.maximum(lo, 0.0), lo), np.where(flips, np.minimum(hi, 0.0), hi)
+        )
 
     __rmul__ = __mul__
+
+    def _has_sign_of(self, other: Interval) -> np.ndarray:
+        both = (self.lo >= 0.0) & (other.lo >= 0.0)
+        return np.asarray(both | ((self.hi <= 0.0) & (other.hi <= 0.0)))
+
+    def __truediv__(self, other: Any) -> Interval:
+        return self * _as_interval(other).reciprocal()
+
+    def __rtruediv__(self, other: Any) -> Interval:
+        return self.reciprocal() * other
+
+    def reciprocal(self) -> Interval:
+        """1/x; infinite at an end that is 0, everything where 0 lies inside or x is 0."""
+        with np.errstate(divide="ignore", over="ignore", under="ignore"):
+            lo, hi = 1.0 / self.hi, 1.0 / self.lo
+        lo = np.where(is_power_of_two(self.hi) & np.isfinite(lo), lo, _down(lo) - TINY)
+        hi = np.where(is_power_of_two(self.lo) & np.isfinite(hi), hi, _up(hi) + TINY)
+        lo = np.where(self.lo >= 0.0, np.maximum(lo, 0.0), np.where(self.hi < 0.0, lo, -np.inf))
+        hi = np.where(self.hi <= 0.0, np.minimum(hi, 0.0), np.where(self.lo > 0.0, hi, np.inf))
+        zero = (self.lo == 0.0) & (self.hi == 0.0)
+        return Interval(np.where(zero, -np.inf, lo), np.where(zero, np.inf, hi))
 
     def __rmatmul__(self, matrix: Any) -> Interval:
         """matrix @ self for a float matrix: one rounding bound for the whole sum, any order."""
@@ -169,9 +195,17 @@ class Interval:
         other = _as_interval(other)
         return Interval(np.maximum(self.lo, other.lo), np.maximum(self.hi, other.hi))
 
+    def minimum(self, other: Any) -> Interval:
+        other = _as_interval(other)
+        return Interval(np.minimum(self.lo, other.lo), np.minimum(self.hi, other.hi))
+
     def max(self, axis: int = 0) -> Interval:
         """The range of the maximum along an axis."""
         return Interval(self.lo.max(axis=axis), self.hi.max(axis=axis))
+
+    def min(self, axis: int = 0) -> Interval:
+        """The range of the minimum along an axis."""
+        return Interval(self.lo.min(axis=axis), self.hi.min(axis=axis))
 
 
 def _as_interval(value: Any) -> Interval:

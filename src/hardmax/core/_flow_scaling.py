@@ -1,0 +1,78 @@
+"""Heads that scale a coordinate in place: x <- x (1 + sum_i w_i p_i).
+
+A head whose value is a multiple of one coordinate, which is 0 on all other tokens that it sees,
+adds w p x to that coordinate with p its weight on the token itself. Interval arithmetic would add
+the ranges of x and of w p x as if they were unrelated; a warm head that multiplies does nothing
+else than let the two nearly cancel.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hardmax.core._flow_asking import Asking
+from hardmax.numerics import Interval, inflate
+
+
+def mean_of_values(asking: Asking, weights: Interval) -> Interval:
+    """sum_j p_j V_j with the weights in their ranges: heads x value width."""
+    parts = weights.reshape(weights.shape[0], 1, -1) * asking.values.range
+    lo, hi = parts.lo.sum(axis=2), parts.hi.sum(axis=2)
+    slack = 2.0**-50 * len(asking.seen) * parts.magnitude.sum(axis=2)
+    return Interval(lo - slack, hi + slack)
+
+
+def met(hull: Interval, other: Interval) -> Interval:
+    """Both hold; where rounding leaves nothing in common, the first."""
+    lo, hi = np.maximum(hull.lo, other.lo), np.minimum(hull.hi, other.hi)
+    empty = lo > hi
+    return Interval(np.where(empty, hull.lo, lo), np.where(empty, hull.hi, hi))
+
+
+def weight_ranges(asking: Asking) -> Interval:
+    """Where the softmax weights are, heads x seen: 1/(1 + sum_i exp(beta (s_i - s_j))).
+
+    Hard heads get [0, 1].
+    """
+    cold = np.where(np.isfinite(asking.coldness), asking.coldness, 0.0)[:, None]
+    lo, hi = asking.scores.lo * cold, asking.scores.hi * cold
+    slack = 1e-12 * (1.0 + np.maximum(np.abs(lo), np.abs(hi)).max(axis=1, initial=0.0))
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        top, bottom = hi.max(axis=1, keepdims=True), lo.max(axis=1, keepdims=True)
+        lost = 1e-15 * lo.shape[1]  # to cancellation in the two differences below
+        others_lo = np.exp(lo - bottom).sum(axis=1, keepdims=True) - np.exp(lo - bottom) - lost
+        others_hi = np.exp(hi - top).sum(axis=1, keepdims=True) - np.exp(hi - top) + lost
+        most = 1.0 / (1.0 + np.exp(bottom - hi) * np.maximum(others_lo, 0.0))
+        least = 1.0 / (1.0 + np.exp(np.minimum(top - lo, 700.0)) * np.maximum(others_hi, 0.0))
+    soft = np.isfinite(asking.coldness)[:, None] & (slack < 1e-3)[:, None]
+    most = np.where(soft & np.isfinite(most), np.minimum(most + slack[:, None], 1.0), 1.0)
+    least = np.where(soft & np.isfinite(least), np.maximum(least - slack[:, None], 0.0), 0.0)
+    return Interval(least, most)
+
+
+def scaled_coordinates(asking: Asking) -> tuple[np.ndarray, np.ndarray]:
+    """(coordinate, factor) for each head: value = factor * coordinate, 0 elsewhere; -1 if not."""
+    group, place, t = asking.group, asking.place, asking.t
+    heads = group.value.shape[0]
+    none = np.full(heads, -1), np.zeros(heads)
+    if group.value.shape[1] != 1:
+        return none
+    valued = group.value[:, 0]
+    at = np.abs(valued).argmax(axis=1)
+    single = (valued != 0).sum(axis=1) == 1
+    others = asking.seen[asking.seen != t]
+    zero = place.fixed[others] & (place.range.lo[others] == 0.0)
+    holds = single & zero[:, at].all(axis=0) & np.isfinite(asking.coldness)
+    return np.where(holds, at, -1), valued[np.arange(heads), at]
+
+
+def factor_in_place(asking: Asking, weights: Interval) -> tuple[np.ndarray, Interval]:
+    """(rows scaled by each head or -1, w * factor * p): what each head adds to 1."""
+    at, factor = scaled_coordinates(asking)
+    heads = np.arange(len(at))
+    written = asking.group.output[heads, np.maximum(at, 0), 0] * factor
+    at = np.where(written != 0.0, at, -1)
+    own = np.flatnonzero(asking.seen == asking.t)[0]
+    share = weights[:, own] * Interval.point(inflate(written))
+    wide = Interval(share.lo - np.abs(share.lo) * 2.0**-50, share.hi + np.abs(share.hi) * 2.0**-50)
+    return at, wide

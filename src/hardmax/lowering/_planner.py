@@ -1,0 +1,154 @@
+"""Every route side by side, with the price of each, before anything is built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from hardmax._errors import HardmaxError, PrecisionError, RequestError
+from hardmax.core import Box, Construction, Target
+from hardmax.lowering.functions import Proposal
+
+PREFERENCES = ("parameters", "layers", "heads", "logit", "float32")
+BASELINES = ("feedforward",)  # shown for comparison, taken only when asked for by name
+_COMPARED = ("layers", "heads", "width", "parameters", "largest_logit", "largest_weight")
+
+
+@dataclass(frozen=True, eq=False)
+class Offer:
+    """What one route would build and promise; or why it cannot."""
+
+    route: str
+    proposal: Proposal | None
+    asked: float
+    refusal: str | None = None
+
+    @property
+    def error(self) -> float:
+        """The error that would be claimed."""
+        return self._made().error
+
+    @cached_property
+    def float_format(self) -> str | None:
+        """The cheapest float format in which the error asked still holds."""
+        return next(iter(self._made().formats(self.asked)), None)
+
+    @cached_property
+    def resources(self) -> dict[str, Any]:
+        """The bill, as far as it can be compared."""
+        return self._made().statement.as_dict()
+
+    def build(self) -> Construction:
+        return self._made().build()
+
+    def as_dict(self) -> dict[str, Any]:
+        """For scripts."""
+        if self.proposal is None:
+            return {"route": self.route, "refusal": self.refusal}
+        return {
+            "route": self.route,
+            **self.resources,
+            "claimed": self.error,
+            "float_format": self.float_format,
+        }
+
+    def _made(self) -> Proposal:
+        if self.proposal is None:
+            raise PrecisionError(self.refusal or f"The {self.route} route makes no offer here.")
+        return self.proposal
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """All offers for one request."""
+
+    target: Target
+    domain: Box
+    error: float
+    offers: tuple[Offer, ...]
+
+    @property
+    def open(self) -> tuple[Offer, ...]:
+        """The offers that stand."""
+        return tuple(offer for offer in self.offers if offer.proposal is not None)
+
+    @cached_property
+    def best(self) -> tuple[str, ...]:
+        """The routes that no other beats: at most as much of everything, and less of something."""
+        rows = {offer.route: [offer.resources[name] for name in _COMPARED] for offer in self.open}
+
+        def beaten(route: str) -> bool:
+            mine = rows[route]
+            return any(
+                all(a <= b for a, b in zip(row, mine, strict=True)) and row != mine
+                for row in rows.values()
+            )
+
+        return tuple(route for route in rows if not beaten(route))
+
+    def choose(self, prefer: str | None = None) -> Offer:
+        """The offer with the least of what is preferred; fewest layers, then heads, otherwise.
+
+        Feed-forward routes are the baseline: they are taken only by name.
+        """
+        rank = _ranking(prefer)
+        candidates = [offer for offer in self.open if offer.route not in BASELINES]
+        if prefer == "float32":
+            candidates = [o for o in candidates if o.float_format not in (None, "float64")]
+        if not candidates:
+            raise PrecisionError(self._refusal(prefer))
+        return min(candidates, key=rank)
+
+    def offer(self, route: str) -> Offer:
+        """The offer of a route by its name."""
+        for offer in self.offers:
+            if offer.route == route:
+                return offer
+        names = ", ".join(offer.route for offer in self.offers)
+        raise RequestError(f"There is no route {route!r} here; choose one of {names}.")
+
+    def _refusal(self, prefer: str | None) -> str:
+        if prefer == "float32" and self.open:
+            return (
+                f"No route promises {self.error:.3g} in float32 on {self.domain}. Ask for a "
+                "larger error, or leave out the preference for float64."
+            )
+        reasons = [o.refusal for o in self.offers if o.refusal and o.route not in BASELINES]
+        return reasons[0] if reasons else "No route makes an offer here."
+
+    def as_dict(self) -> dict[str, Any]:
+        best = self.best
+        return {
+            "domain": str(self.domain),
+            "error": self.error,
+            "routes": [offer.as_dict() | {"best": offer.route in best} for offer in self.offers],
+        }
+
+
+def make_offers(
+    asked: float, proposers: Iterable[tuple[str, Callable[[], Proposal]]]
+) -> tuple[Offer, ...]:
+    """Ask every route; one that cannot says why."""
+    offers = []
+    for route, propose in proposers:
+        try:
+            offers.append(Offer(route, propose(), asked))
+        except HardmaxError as reason:
+            offers.append(Offer(route, None, asked, str(reason)))
+    return tuple(offers)
+
+
+def _ranking(prefer: str | None) -> Callable[[Offer], tuple]:
+    if prefer is not None and prefer not in PREFERENCES:
+        raise RequestError(
+            f"There is no preference {prefer!r}; choose one of {', '.join(PREFERENCES)}."
+        )
+    first = {"logit": "largest_logit", "float32": "heads", None: "layers"}.get(prefer, prefer)
+
+    def rank(offer: Offer) -> tuple:
+        r = offer.resources
+        return (r[first], r["layers"], r["heads"], r["parameters"], r["largest_logit"])
+
+    return rank

@@ -1,0 +1,168 @@
+"""One softmax head over anchors: a Gaussian partition of unity with fitted values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import frexp, sqrt
+from typing import Any
+
+import numpy as np
+
+from hardmax._errors import PrecisionError, RequestError, ShapeError
+from hardmax.lowering.approximants._curve import Curve
+from hardmax.lowering.approximants._minimax import minimax_step
+from hardmax.lowering.approximants._supremum import supremum
+from hardmax.numerics import finite_array
+
+_FLATNESS = (0.2, 0.3, 0.45, 0.7, 1.0, 1.5, 2.2, 3.2)  # coldness * spacing^2
+_GHOSTS = (0.0, 0.5, 1.0, 2.0, 3.0, 4.0)  # spacings beyond each end
+_RIDGE = 1e-13
+_LADDER = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 18, 20, 24, 28, 32, 40, 48, 64)
+
+
+@dataclass(frozen=True, eq=False)
+class AnchorFit:
+    """sum_k p_k values_k with p = softmax of coldness (x e_k - e_k^2 / 2); |f - it| <= error."""
+
+    anchors: np.ndarray
+    values: np.ndarray
+    coldness: float
+    error: float
+
+    def __post_init__(self) -> None:
+        anchors = finite_array(self.anchors, "anchors", ndim=1)
+        values = finite_array(self.values, "values", ndim=1)
+        if len(anchors) != len(values) or len(anchors) < 2:
+            raise ShapeError("A fit needs two or more anchors, and a value at each.")
+        object.__setattr__(self, "anchors", anchors)
+        object.__setattr__(self, "values", values)
+
+    def __repr__(self) -> str:
+        return f"AnchorFit({len(self.anchors)} anchors, error <= {self.error:.3g})"
+
+    def at(self, points: Any) -> np.ndarray:
+        return np.asarray(weights(points, self.anchors, self.coldness) @ self.values)
+
+    def ball(self, x: Any) -> Any:
+        """The same on `flint.arb` and `flint.arb_series`, for equally spaced anchors.
+
+        Around the anchor nearest to x the weights are q^j a_j with q = exp(coldness D (x - e))
+        and a_j = exp(-coldness (j D)^2 / 2): two Horner schemes, in q and in 1/q.
+        """
+        from flint import arb, arb_series, ctx
+
+        here = float((x[0] if isinstance(x, arb_series) else x).mid())
+        k = int(np.argmin(np.abs(self.anchors - here)))
+        step = float(self.anchors[1] - self.anchors[0])
+        q = (arb(self.coldness) * step * (x - arb(float(self.anchors[k])))).exp()
+        decay = _decay(self.coldness, step, len(self.anchors), ctx.prec)
+        right, left = self.values[k:], self.values[: k + 1][::-1]
+        above, total = _horner(q, right, decay)
+        below, other = _horner(1 / q, left, decay)
+        return (above + below - float(self.values[k])) / (total + other - 1)
+
+
+@lru_cache(maxsize=8)
+def _decay(coldness: float, step: float, count: int, bits: int) -> tuple[Any, ...]:
+    """exp(-coldness (j step)^2 / 2), at the present precision of so many bits."""
+    from flint import arb
+
+    return tuple((-(coldness * (j * arb(step)) ** 2) / 2).exp() for j in range(count))
+
+
+def _horner(q: Any, values: np.ndarray, decay: tuple[Any, ...]) -> tuple[Any, Any]:
+    """sum_j v_j a_j q^j and sum_j a_j q^j."""
+    top, bottom = q * 0, q * 0
+    for v, a in zip(values[::-1], decay[len(values) - 1 :: -1], strict=True):
+        top, bottom = top * q + float(v) * a, bottom * q + a
+    return top, bottom
+
+
+def weights(points: Any, anchors: np.ndarray, coldness: float) -> np.ndarray:
+    """The softmax weights, a row for each point."""
+    x = np.asarray(points, dtype=np.float64)[..., None]
+    scores = -0.5 * coldness * (x - anchors) ** 2
+    p = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return np.asarray(p / p.sum(axis=-1, keepdims=True))
+
+
+def fit_anchors(curve: Curve, anchors: int) -> AnchorFit:
+    """The curve by one head over so many equally spaced anchors, the outer ones beyond its ends.
+
+    The weights are a Gaussian partition of unity: the score x e - e^2 / 2 is -(x - e)^2 / 2 up to
+    x^2 / 2, which all anchors share. Their mean misses f by about f'' / (2 coldness), so values
+    f(e) - f''(e) / (2 coldness) are better than f(e), and the best values better still: given
+    anchors and coldness they are a linear problem, solved by least squares for several widths and
+    then by one linear program for the smallest largest error. Anchors beyond the ends take part
+    with values of their own, so f is never needed outside its domain.
+
+    The error is proved for the floats returned. Anchors are multiples of a short binary fraction,
+    so equal spacing holds exactly.
+    """
+    if anchors < 2:
+        raise RequestError(f"A fit needs two or more anchors, but {anchors} were asked.")
+    fit = _guessed(curve, int(anchors))
+    _, error = supremum(lambda x: fit.ball(x) - curve.ball(x), curve.low, curve.high)
+    return replace(fit, error=error)
+
+
+def anchors_for(curve: Curve, error: float, *, most: int = 64) -> AnchorFit:
+    """The first fit on a ladder of sizes that is proved to reach the error."""
+    if not error > 0.0:
+        raise RequestError(f"An error must be positive, but {error!r} was asked.")
+    best = np.inf
+    for count in [size for size in _LADDER if size <= most]:
+        best = min(best, _guessed(curve, count).error)
+        if best <= error:
+            fit = fit_anchors(curve, count)
+            if fit.error <= error:
+                return fit
+    raise PrecisionError(
+        f"{most} anchors bring one head within about {best:.3g} of {curve.name} on "
+        f"[{curve.low:g}, {curve.high:g}], but {error:.3g} was asked. Ask for a larger error."
+    )
+
+
+@lru_cache(maxsize=64)
+def _guessed(curve: Curve, count: int) -> AnchorFit:
+    """The best fit found; its error is measured on a grid, not proved."""
+    u = -np.cos(np.linspace(0.0, np.pi, 5 * count + 40))
+    x = 0.5 * (curve.low + curve.high) + 0.5 * (curve.high - curve.low) * u
+    f, large = curve.at(x), count > 64  # many anchors: only the usual widths
+    fits = []
+    for beyond in _GHOSTS[-1:] if large else _GHOSTS:
+        if count - 1 - 2.0 * beyond >= 1.0:
+            e = _spaced(curve, count, beyond)
+            for flatness in _FLATNESS[4:7] if large else _FLATNESS:
+                coldness = flatness / float(e[1] - e[0]) ** 2
+                fits.append(_least_squares(x, f, e, coldness))
+    best = min(fits, key=_score)
+    step = minimax_step(
+        weights(x, best.anchors, best.coldness), f - best.at(x), _RIDGE * sqrt(len(x))
+    )
+    level = replace(best, values=best.values + step)
+    level = replace(level, error=float(np.abs(f - level.at(x)).max()))
+    return min(best, level, key=_score)
+
+
+def _score(fit: AnchorFit) -> float:
+    """The error, and a hundred times what rounding of large values may cost."""
+    return fit.error + 1e3 * 2.0**-53 * float(np.abs(fit.values).max())
+
+
+def _spaced(curve: Curve, count: int, beyond: float) -> np.ndarray:
+    """Equally spaced floats, exactly: multiples of 2^-k with few digits."""
+    spacing = (curve.high - curve.low) / (count - 1 - 2.0 * beyond)
+    unit = 2.0 ** (frexp(spacing)[1] - 16)
+    spacing = unit * np.ceil(spacing / unit)
+    first = 0.5 * (curve.low + curve.high) - 0.5 * spacing * (count - 1)
+    return np.asarray(unit * np.round(first / unit) + spacing * np.arange(count))
+
+
+def _least_squares(x: np.ndarray, f: np.ndarray, e: np.ndarray, coldness: float) -> AnchorFit:
+    p = weights(x, e, coldness)
+    ridge = _RIDGE * sqrt(len(x)) * np.eye(len(e))
+    q, r = np.linalg.qr(np.concatenate([p, ridge]))
+    values = np.linalg.solve(r, q[: len(x)].T @ f)
+    return AnchorFit(e, values, coldness, float(np.abs(f - p @ values).max()))

@@ -1,0 +1,80 @@
+"""A function of one variable, in the three arithmetics that a proof needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hardmax._errors import DomainError, SemanticsError
+from hardmax.languages import Expression, derivative, evaluate
+from hardmax.numerics import Interval
+
+
+@dataclass(frozen=True)
+class Curve:
+    """f on [low, high]: floats to search with, balls to prove with, signs of f'' to divide by.
+
+    `value` takes and gives float arrays. `ball` takes a `flint.arb` or a `flint.arb_series` and
+    gives the same, enclosing f. `second` encloses f'' on arrays of intervals, with infinite ends
+    where f'' is unbounded. Curves with equal `key` and ends are the same function, so that fits
+    are remembered; without a key a curve equals only itself.
+    """
+
+    value: Callable[[np.ndarray], np.ndarray] = field(compare=False)
+    ball: Callable[[Any], Any] = field(compare=False)
+    low: float
+    high: float
+    second: Callable[[Interval], Interval] | None = field(default=None, compare=False)
+    name: str = "f"
+    key: Hashable = None
+
+    def __post_init__(self) -> None:
+        low, high = float(self.low), float(self.high)
+        if not (np.isfinite(low) and np.isfinite(high) and low < high):
+            raise DomainError(
+                f"{self.name} needs a bounded interval, but got [{low}, {high}]. "
+                "Give two finite ends, the smaller one first."
+            )
+        object.__setattr__(self, "low", low)
+        object.__setattr__(self, "key", object() if self.key is None else self.key)
+        object.__setattr__(self, "high", high)
+
+    def __repr__(self) -> str:
+        return f"Curve({self.name} on [{self.low:g}, {self.high:g}])"
+
+    @classmethod
+    def of(cls, expression: Expression, variable: str, low: float, high: float) -> Curve:
+        """The curve of an expression in one variable; with kinks there is no `second`."""
+        try:
+            bend = derivative(derivative(expression, variable), variable)
+        except SemanticsError:
+            bend = None  # a kink
+
+        def value(x: np.ndarray) -> np.ndarray:
+            return np.asarray(evaluate(expression, {variable: x}, "float"))
+
+        def ball(x: Any) -> Any:
+            return x * 0 + evaluate(expression, {variable: x}, "ball")
+
+        def second(x: Interval) -> Interval:
+            assert bend is not None
+            found = evaluate(bend, {variable: x}, "interval")
+            shape = x.shape
+            return Interval(np.broadcast_to(found.lo, shape), np.broadcast_to(found.hi, shape))
+
+        enclosure = second if bend is not None else None
+        return cls(value, ball, low, high, enclosure, str(expression), (expression, variable))
+
+    @property
+    def reach(self) -> float:
+        """The largest |x|."""
+        return max(abs(self.low), abs(self.high))
+
+    def at(self, points: Any) -> np.ndarray:
+        """Float values at points, with no warning at singular ends."""
+        with np.errstate(all="ignore"):
+            x = np.clip(np.asarray(points, dtype=np.float64), self.low, self.high)
+            return np.broadcast_to(np.asarray(self.value(x), dtype=np.float64), x.shape)

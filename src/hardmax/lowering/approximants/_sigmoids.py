@@ -1,0 +1,196 @@
+"""Sums of few sigmoids with affine factors, fitted to a curve and proved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from hardmax._errors import PrecisionError, RequestError
+from hardmax.lowering.approximants._curve import Curve
+from hardmax.lowering.approximants._levelling import levelled
+from hardmax.lowering.approximants._projection_fit import Problem, State, descend
+from hardmax.lowering.approximants._sigmoid_starts import neighbours, starts
+from hardmax.lowering.approximants._supremum import supremum
+
+_SEARCH, _POLISH = 1e-10, 1e-13  # ridges; the second when coefficients turned out small
+
+
+@dataclass(frozen=True)
+class SigmoidTerm:
+    """(constant + slope x) sigmoid(steepness x + shift): one head."""
+
+    constant: float
+    slope: float
+    steepness: float
+    shift: float
+
+
+@dataclass(frozen=True)
+class SigmoidSum:
+    """offset + slope x + sum of terms, within `error` of a curve: proved for these very floats."""
+
+    offset: float
+    slope: float
+    terms: tuple[SigmoidTerm, ...]
+    error: float
+
+    def __repr__(self) -> str:
+        return f"SigmoidSum({self.heads} heads, error <= {self.error:.3g})"
+
+    @property
+    def heads(self) -> int:
+        return len(self.terms)
+
+    def at(self, points: Any) -> np.ndarray:
+        x = np.asarray(points, dtype=np.float64)
+        total = self.offset + self.slope * x
+        for t in self.terms:
+            z = np.clip(t.steepness * x + t.shift, -700.0, 700.0)
+            total = total + (t.constant + t.slope * x) / (1.0 + np.exp(-z))
+        return np.asarray(total)
+
+    def ball(self, x: Any) -> Any:
+        """The same on `flint.arb` and `flint.arb_series`."""
+        total = self.offset + self.slope * x
+        for t in self.terms:
+            total = total + (t.constant + t.slope * x) / (1 + (-(t.steepness * x + t.shift)).exp())
+        return total
+
+    def rounding(self, reach: float, unit: float = 2.0**-53) -> float:
+        """About what evaluation costs for |x| <= reach, in a format of that unit roundoff."""
+        size = [
+            (abs(t.constant) + abs(t.slope) * reach) * (10.0 + 0.5 * abs(t.steepness) * reach)
+            for t in self.terms
+        ]
+        return unit * (sum(size) + abs(self.offset) + abs(self.slope) * reach)
+
+
+def fit_sigmoids(
+    curve: Curve,
+    heads: int,
+    *,
+    affine_values: bool = True,
+    linear_term: bool = True,
+    budget: int = 1,
+    unit: float = 2.0**-53,
+) -> SigmoidSum:
+    """f(x) by offset + slope x + sum_h (c_h + d_h x) sigmoid(w_h x + b_h), with few heads.
+
+    `affine_values=False` sets every d_h to 0 and `linear_term=False` the slope. The search is
+    variable projection: given the sigmoids, the other coefficients are a linear least-squares
+    problem, so Levenberg-Marquardt runs over (w_h, b_h) only, from some fifty fixed starts and
+    from the best fit with one head less, then from shaken copies of the best. Linear programs
+    then turn least squares into minimax. Nothing of this is trusted: the error is a proved
+    supremum, within 1%, of the sum as rounded.
+
+    With H heads and all terms there are 4H + 2 numbers to choose: 1/x on [0.1, 1] takes 4 heads
+    for 2e-6. Each coefficient is kept below about error / (1000 unit), so that evaluating with
+    unit roundoff `unit` costs a few per cent of the error (`SigmoidSum.rounding` estimates it). A
+    larger `budget` tries more starts.
+    """
+    if heads < 0:
+        raise RequestError(f"A sum needs 0 or more heads, but {heads} were asked.")
+    options = (bool(affine_values), bool(linear_term), int(budget), float(unit))
+    return _fitted(curve, int(heads), *options)
+
+
+@lru_cache(maxsize=256)
+def _fitted(
+    curve: Curve, heads: int, affine: bool, linear: bool, budget: int, unit: float
+) -> SigmoidSum:
+    state, problem, scale = _searched(curve, heads, affine, linear, budget, unit)
+    sums = [_in_x(curve, problem, state, scale)]
+    if problem.worst(state) < 1e3 * problem.ridge * np.abs(state.linear).sum():
+        freer = replace(problem, ridge=max(_POLISH, 1e3 * unit))
+        polished = levelled(freer, descend(freer, state, 100), 10)
+        sums.append(_in_x(curve, freer, polished, scale))
+    proved = [_proved(curve, one) for one in sums]
+    return min(proved, key=lambda one: one.error + 100.0 * one.rounding(curve.reach, unit))
+
+
+def _proved(curve: Curve, one: SigmoidSum) -> SigmoidSum:
+    _, error = supremum(lambda x: one.ball(x) - curve.ball(x), curve.low, curve.high)
+    return replace(one, error=error)
+
+
+@lru_cache(maxsize=256)
+def _searched(
+    curve: Curve, heads: int, affine: bool, linear: bool, budget: int, unit: float
+) -> tuple[State, Problem, float]:
+    """The best sum found on [-1, 1], in units of `scale`."""
+    unknowns = (4 if affine else 3) * heads + 2
+    u = _grid(4 * unknowns + 20)
+    f = curve.at(_to_x(curve, u))
+    scale = float(0.5 * np.ptp(f)) or 1.0
+    problem = Problem(u, f / scale, linear, affine, max(_SEARCH, 1e3 * unit))
+    if heads == 0:
+        state = descend(problem, State.begin(np.zeros((1, 0)), np.zeros((1, 0))), 0)
+        return levelled(problem, state, 1), problem, scale
+    warm = None
+    if heads > 1:
+        warm = _searched(curve, heads - 1, affine, linear, budget, unit)[0]
+    state = descend(problem, starts(heads, u, f / scale, warm, 16 * budget), 40)
+    state = descend(problem, state.best(10 * budget), 60)
+    for seed in range(2 * budget):
+        state = state.best(3)
+        state = state.beside(descend(problem, neighbours(state, 24, seed), 40))
+    state = descend(problem, state.best(3), 150).best(1)
+    fine = _grid(10 * unknowns + 40)
+    problem = replace(problem, u=fine, f=curve.at(_to_x(curve, fine)) / scale)
+    return levelled(problem, state, 15), problem, scale
+
+
+def _grid(points: int) -> np.ndarray:
+    """Chebyshev points, and a few that crowd at the ends for the sake of singular ones."""
+    u = -np.cos(np.linspace(0.0, np.pi, points))
+    crowd = (1.0 + u[1]) * 0.25 ** np.arange(1, 9)
+    return np.unique(np.concatenate([u, -1.0 + crowd, 1.0 - crowd]))
+
+
+def _to_x(curve: Curve, u: np.ndarray) -> np.ndarray:
+    return 0.5 * (curve.low + curve.high) + 0.5 * (curve.high - curve.low) * u
+
+
+def _in_x(curve: Curve, problem: Problem, state: State, scale: float) -> SigmoidSum:
+    """The sum in the variable x = middle + half u, rounded to floats."""
+    middle, half = 0.5 * (curve.low + curve.high), 0.5 * (curve.high - curve.low)
+    offset, slope, c, d = (scale * part[0] for part in problem.split(state.linear, state.heads))
+    w = np.exp(state.steep[0]) / half
+    shift = -w * (middle + half * state.centre[0])
+    terms = zip(c - d * middle / half, d / half, w, shift, strict=True)
+    return SigmoidSum(
+        float(offset - slope * middle / half),
+        float(slope / half),
+        tuple(SigmoidTerm(*(float(number) for number in term)) for term in terms),
+        np.inf,
+    )
+
+
+def sigmoids_for(
+    curve: Curve,
+    error: float,
+    *,
+    affine_values: bool = True,
+    linear_term: bool = True,
+    most: int = 12,
+    unit: float = 2.0**-53,
+) -> SigmoidSum:
+    """The first of 0, 1, 2, ... heads whose fit is proved to reach the error."""
+    if not error > 0.0:
+        raise RequestError(f"An error must be positive, but {error!r} was asked.")
+    best = np.inf
+    for heads in range(most + 1):
+        found = fit_sigmoids(
+            curve, heads, affine_values=affine_values, linear_term=linear_term, unit=unit
+        )
+        if found.error <= error:
+            return found
+        best = min(best, found.error)
+    raise PrecisionError(
+        f"{most} heads bring a sum of sigmoids within {best:.3g} of {curve.name} on "
+        f"[{curve.low:g}, {curve.high:g}], but {error:.3g} was asked. "
+        "Ask for a larger error, allow more heads, or shrink the domain."
+    )

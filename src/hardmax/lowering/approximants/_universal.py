@@ -1,0 +1,134 @@
+"""Any Lipschitz function on a box by one head over a grid of anchors, counted beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import ceil, exp, inf, prod
+
+import numpy as np
+
+from hardmax._errors import DomainError, PrecisionError, RequestError
+from hardmax.numerics import inflate
+
+FLATNESS = 16.0  # coldness * spacing^2: 0.08% above the hard limit, by `mean_distance`
+
+
+@dataclass(frozen=True)
+class GridFit:
+    """One head over `count` anchors, one in the middle of each cell, within `error` of f.
+
+    `axes` holds (first anchor, spacing, number) of each coordinate. The values are f at
+    `points()`; nothing is evaluated or listed before that is called.
+    """
+
+    axes: tuple[tuple[float, float, int], ...]
+    coldness: float
+    error: float
+
+    def __repr__(self) -> str:
+        sizes = " x ".join(str(number) for _, _, number in self.axes)
+        return f"GridFit({sizes} = {self.count} anchors, error <= {self.error:.3g})"
+
+    @property
+    def count(self) -> int:
+        return prod(number for _, _, number in self.axes)
+
+    def points(self) -> np.ndarray:
+        """The anchors, one a row, the last coordinate running fastest."""
+        axes = [first + spacing * np.arange(number) for first, spacing, number in self.axes]
+        return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+
+
+def mean_distance(spacing: float, coldness: float) -> float:
+    """A bound of sum_k p_k |x - e_k| for all x at most spacing/2 outside the anchors.
+
+    Anchors at equal spacing D, weights p_k ~ exp(-coldness (x - e_k)^2 / 2), theta = coldness D^2.
+    Let the nearest anchor be at distance r <= D/2 and the next on the other side at D - r. If
+    there were only these two, the mean would be r + g sigmoid(-theta g / (2 D)) with
+    g = D - 2r >= 0, that is D/2 - (g/2) tanh(theta g / (4 D)) <= D/2. An anchor at distance d adds
+    at most (d - r) exp(-coldness (d - r)(d + r) / 2), its weight being below its ratio to the
+    nearest one's. On the near side d = r + jD and on the far side d - r = (j + 1)D - 2r >= jD and
+    d + r = (j + 1)D, for j = 1, 2, ...; u exp(-coldness (j + 1) D u / 2) falls for u >= jD once
+    theta >= 1. So the mean is at most
+
+        D/2 + D sum_j j (exp(-theta j^2 / 2) + exp(-theta j (j + 1) / 2)),
+
+    and at most D/2 + 1.15 D exp(-theta / 2) for theta >= 4: the sum divided by exp(-theta / 2)
+    falls with theta and is 1.1405 at 4. If some anchors are missing beyond the ends, the same
+    terms are fewer. Between two anchors of an endless grid it is at least D/2.
+    """
+    theta = coldness * spacing**2
+    if not theta >= 4.0:
+        raise RequestError(f"coldness * spacing^2 must be 4 or more, but is {theta:.3g}.")
+    return float(inflate(spacing * (0.5 + 1.15 * exp(-theta / 2.0)), 16))
+
+
+def grid_for(
+    low: Sequence[float], high: Sequence[float], lipschitz: Sequence[float], error: float
+) -> GridFit:
+    """The grid for |f(x) - f(y)| <= sum_i L_i |x_i - y_i| on a box of one to three dimensions.
+
+    One head with scores coldness (x.e - |e|^2 / 2) over the product grid: the weights are a
+    product of one weight per axis, so |sum_k p_k f(e_k) - f(x)| <= sum_k p_k |f(e_k) - f(x)| is at
+    most sum_i L_i E_i, with E_i the mean distance along axis i. With n_i cells of width
+    W_i / n_i this is about sum_i L_i W_i / (2 n_i). The product of the n_i is smallest when all
+    axes err alike; the integers next to that are all tried. The hard limit cannot be beaten for
+    one dimension: a zigzag of slope L that vanishes at the anchors is L D/2 away from 0.
+
+    The number of anchors is known before anything is evaluated.
+    """
+    width, slope = _checked(low, high, lipschitz, error)
+    reach = [max(abs(float(a)), abs(float(b))) for a, b in zip(low, high, strict=True)]
+    rounding = 2.0**-48 * sum(L * x for L, x in zip(slope, reach, strict=True))
+    allowed = error * (1.0 - 1e-9) - rounding  # anchors are floats
+    if not allowed > 0.0:
+        raise PrecisionError(
+            f"Anchors rounded to float64 cost {rounding:.3g}, but an error of {error:.3g} was "
+            "asked. Ask for a larger error, or shrink the domain."
+        )
+    share = mean_distance(1.0, FLATNESS) / allowed
+    numbers = _fewest([L * W * share for L, W in zip(slope, width, strict=True)])
+    spacings = [W / n for W, n in zip(width, numbers, strict=True)]
+    moving = [D for D, n in zip(spacings, numbers, strict=True) if n > 1] or [max(spacings)]
+    coldness = float(inflate(FLATNESS / min(moving) ** 2, 16))
+    axes, total = [], rounding
+    for a, D, L, n in zip(low, spacings, slope, numbers, strict=True):
+        axes.append((float(a) + 0.5 * D, D, n))
+        total += L * (mean_distance(D, coldness) if n > 1 else 0.5 * D)
+    return GridFit(tuple(axes), coldness, float(inflate(total, 16)))
+
+
+def _checked(
+    low: Sequence[float], high: Sequence[float], lipschitz: Sequence[float], error: float
+) -> tuple[list[float], list[float]]:
+    if not (1 <= len(low) == len(high) == len(lipschitz) <= 3):
+        raise DomainError(
+            "A grid needs one to three dimensions, and low, high and a slope for each, but got "
+            f"{len(low)}, {len(high)} and {len(lipschitz)}."
+        )
+    width = [float(b) - float(a) for a, b in zip(low, high, strict=True)]
+    if not all(0.0 < w < inf for w in width):
+        raise DomainError("A grid needs finite ends with low < high along every axis.")
+    if not (error > 0.0 and all(0.0 <= L < inf for L in lipschitz)):
+        raise RequestError("A grid needs a positive error and finite slopes.")
+    return width, [float(L) for L in lipschitz]
+
+
+def _fewest(loads: list[float]) -> list[int]:
+    """Integers n_i of least product with sum_i loads_i / n_i <= 1.
+
+    At the real optimum every term is 1/d. All but the last axis are tried around it, and the last
+    one takes what is left.
+    """
+    best, numbers = inf, list[int]()
+    even = [len(loads) * load for load in loads[:-1]]
+    ranges = [sorted({max(1, ceil(n) + k) for k in range(-8, 25)} | {1}) for n in even]
+    for head in product(*ranges):
+        rest = 1.0 - sum(load / n for load, n in zip(loads[:-1], head, strict=True))
+        if rest > 0.0:
+            last = max(1, ceil(loads[-1] / rest))
+            if prod(head) * last < best:
+                best, numbers = prod(head) * last, [*head, last]
+    return numbers

@@ -1,0 +1,130 @@
+"""Squares and products by iterated tents: the literature's recipe, with its constants."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from hardmax._errors import PrecisionError
+from hardmax.lowering.functions._made import Made, Pair, centred, upward
+from hardmax.lowering.stream import Form, Program, attention_after, feed_forward_after
+
+# max_y 4 y^2 / cosh(y)^2, at y tanh y = 1: what one soft tent loses, times coldness^2
+TENT_LOSS = 1.7569112
+CHAIN_LOSS = TENT_LOSS * (1 + 4 / 3)  # the absolute value, and all tents after it
+_LEAST_SHARE = 0.002  # of the error: what is left for softening once the layers are chosen
+
+
+def square_by_tents(
+    program: Program, node: int, form: Form, range: Pair, error: float, *, soft: bool
+) -> Made:
+    """a^2 by a chain of L heads (soft) or hidden units, one a layer: error r^2 (4^-L + ...)/2.
+
+    Let z = (a - m)/r, t_0 = |z|, t_(l+1) = 1 - 2 |t_l - 1/2|, and phi(t) = t - t^2. Softly, every
+    |y| is y tanh(b y/2). With w = y tanh(b y/2), y = t - 1/2:
+
+        phi(t) = 1/4 - y^2,   (t' + phi(t'))/4 = (1 - (1 - t')^2)/4 = 1/4 - w^2,
+
+    so phi(t) = (t' + phi(t'))/4 - rho with 0 <= rho = y^2 - w^2 = y^2/cosh(b y/2)^2 <= K/b^2,
+    K = max 4 u^2/cosh(u)^2 = 1.7569 (at u tanh u = 1). Summed over l,
+
+        t_0^2 = t_0 - sum_{l=1}^n 4^-l t_l - 4^-n phi(t_n) + sum_{l<n} 4^-l rho_l,
+
+    and 0 <= phi <= 1/4, while z^2 - t_0^2 = z^2/cosh(b z/2)^2 lies in [0, K/b^2] too. Altogether,
+    with L = n + 1 layers, z^2 - acc lies in [-4^-L, (1 + 4/3) K/b^2] = [-4^-L, 4.0995/b^2], which
+    is centred. So b grows as error^-1/2, not as error^-1: the tents' own errors do not add up.
+
+    In the stream: one row holds 2^-l t_l and is updated in place, t_(l+1) = 2 t_l - 4 s_l with
+    s_l = relu(t_l - 1/2); another collects the sum, head by head. Constant width at any depth.
+    """
+    m, r = centred(range)
+    scale = r * r
+    layers, coldness, inner = _depth(error / upward(scale), centred_bound=True, soft=soft)
+    z = form.plus(-m).times(1 / r)
+    row = program.row()
+    _chain(program, node, z, layers, coldness, (row, scale))
+    low, high = 4.0**-layers, (CHAIN_LOSS / coldness**2 if coldness else 0.0)
+    middle = (high - low) / 2
+    result = Form.combination([(1, Form.of_row(row)), (2 * m, form)], scale * Fraction(middle) - m * m)
+    return Made(result, upward(scale) * inner)
+
+
+def product_by_tents(
+    program: Program,
+    node: int,
+    forms: tuple[Form, Form],
+    ranges: tuple[Pair, Pair],
+    error: float,
+    *,
+    soft: bool,
+) -> Made:
+    """a b = r s (((x + y)/2)^2 - ((x - y)/2)^2): two chains side by side, one row for the sum.
+
+    Each square errs to the same side, so their difference errs by at most one of them:
+    r s (4^-L + 4.0995/b^2) in L layers of two heads. Half the constant of the usual count, which
+    adds the two errors.
+    """
+    (a, b), (m, r), (n, s) = forms, centred(ranges[0]), centred(ranges[1])
+    layers, coldness, inner = _depth(error / upward(r * s), centred_bound=False, soft=soft)
+    x, y = a.plus(-m).times(1 / (2 * r)), b.plus(-n).times(1 / (2 * s))
+    row = program.row()
+    for sign in (1, -1):
+        z = Form.combination([(1, x), (sign, y)])
+        _chain(program, node, z, layers, coldness, (row, sign * r * s))
+    form = Form.combination([(1, Form.of_row(row)), (n, a), (m, b)], -m * n)
+    return Made(form, upward(r * s) * inner)
+
+
+def _depth(
+    error: float, *, centred_bound: bool, soft: bool
+) -> tuple[int, float | None, float]:
+    """(layers, coldness, error): the fewest layers, then the smallest coldness."""
+    half = 2.0 if centred_bound else 1.0
+    room = error * half * (1 - (_LEAST_SHARE if soft else 0.0))
+    layers = max(math.ceil(-math.log(room, 4.0) - 1e-12), 1)
+    if layers > 40:
+        raise PrecisionError(f"A chain of tents for an error of {error:.3g} is beyond float64.")
+    left = error * half - 4.0**-layers
+    if not soft:
+        return layers, None, 4.0**-layers / half
+    coldness = math.sqrt(CHAIN_LOSS / left) * (1 + 1e-9)
+    return layers, coldness, (4.0**-layers + CHAIN_LOSS / coldness**2) / half * (1 + 1e-9)
+
+
+def _chain(
+    program: Program,
+    node: int,
+    z: Form,
+    layers: int,
+    coldness: float | None,
+    into: tuple[int, Fraction],
+) -> None:
+    """Add weight * (the chain's approximation of z^2) to a row; hidden units without a coldness.
+
+    The gains bound what an error d of a head does to the chain's result. A soft tent has slope at
+    most 2.4, so an error of t_l moves sum_k 4^-k t_(l+k) by at most sum (2.4/4)^k = 2.5 times
+    itself; a head moves t_0 by 2 d, and t_(l+1) by 4 d with 4^-(l+1) in front.
+    """
+    n, (target, weight) = layers - 1, into
+    row, last = program.row(z.times(-1)), Fraction(1, 2**n)
+    program.follow(target, z.times(-last * weight))
+    after = feed_forward_after if coldness is None else attention_after
+    stage = after(program.ready(z))
+    for level in range(-1, n):
+        scale = Fraction(2) ** max(level, 0)
+        if level < 0:
+            form, gain = Form.of_row(row).times(-1), 5.0
+            share, change = 2 * last, Fraction(2)
+        else:
+            form, gain = Form.of_row(row).times(scale).plus(Fraction(-1, 2)), 2.5 / scale**2
+            share, change = 2 / scale * (1 / scale - last), -2 / scale
+        effect = float(abs(weight) * Fraction(gain))
+        if coldness is None:
+            maker = program.unit(form, node=node, gain=effect, stage=stage)
+        else:
+            maker = program.gate(
+                form, form, coldness=coldness, node=node, gain=effect, stage=stage
+            )
+        program.write(row, maker, change)
+        program.write(target, maker, share * weight)
+        stage += 2

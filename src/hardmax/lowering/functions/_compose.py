@@ -1,0 +1,183 @@
+"""From a graph to a proposal: split the error over the nodes, build each, and add everything up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from hardmax._errors import PrecisionError
+from hardmax.core import MARGIN, Box, Target
+from hardmax.lowering.functions._made import Made, Pair
+from hardmax.lowering.functions._proposal import Proposal, too_small
+from hardmax.lowering.functions._ways import Site, Way, is_native
+from hardmax.lowering.graph import (
+    Analysis,
+    CurveNode,
+    Graph,
+    InputNode,
+    LinearNode,
+    MaximumNode,
+    ProductNode,
+    analyse,
+)
+from hardmax.lowering.stream import Form, Program
+
+_SHARES = (0.9995, 0.97, 0.9, 0.75, 0.6, 0.45, 0.3, 0.2, 0.15, 0.1)  # of the error, for approximation
+
+
+def compose(
+    target: Target, graph: Graph, domain: Box, error: float, way: Way, *, dtype: str = "float64"
+) -> Proposal:
+    """Lower a graph along one way to within `error`, rounding in `dtype` included.
+
+    Rounding grows as the approximation gets better (a warm head multiplies by 1/coldness), so the
+    largest share of the error that leaves room for it is taken.
+    """
+    plain = analyse(graph, domain)
+    weights = _weights(graph, plain, way)
+    reached = np.inf
+    for share in _SHARES:
+        try:
+            proposal = _within(target, graph, domain, share * error / (1 + MARGIN), way, weights)
+        except PrecisionError:
+            if share == _SHARES[0]:
+                raise
+            break
+        bound = proposal.bound(dtype) * (1 + MARGIN)
+        if bound <= error:
+            return proposal
+        reached = min(reached, bound)
+    raise too_small(error, reached, way.name)
+
+
+def _within(
+    target: Target, graph: Graph, domain: Box, budget: float, way: Way, weights: dict[int, float]
+) -> Proposal:
+    """Split a budget, build, and correct the split until what was built fits."""
+    analysis = analyse(graph, domain)
+    scale = 0.9999
+    for _ in range(6):
+        errors = _split(analysis, weights, budget * scale)
+        analysis = analyse(graph, domain, _allowed(analysis, errors))
+        errors = {n: min(e, errors[n]) for n, e in _split(analysis, weights, budget * scale).items()}
+        proposal = _build(target, graph, domain, errors, way, analysis)
+        errors = {node: made.error for node, made in proposal.made.items()}
+        total = proposal.analysis.total(errors)[0]
+        if total <= budget:
+            return proposal
+        scale *= 0.995 * budget / total if np.isfinite(total) else 0.1
+    raise PrecisionError(
+        f"The errors of the inner values could not be kept within {budget:.3g}; their effects grow "
+        "too fast on this domain. Shrink the domain, or ask for a larger error."
+    )
+
+
+def _split(analysis: Analysis, weights: dict[int, float], budget: float) -> dict[int, float]:
+    """e_N with S_N e_N proportional to the weight: the marginal cost is then the same everywhere.
+
+    To minimise sum_N cost_N(e_N) under sum_N S_N e_N = budget, Lagrange's condition is
+    -e_N cost_N'(e_N) proportional to S_N e_N; the weights are these elasticities.
+    """
+    total = sum(weights.values())
+    errors = {}
+    for node, weight in weights.items():
+        sensitivity = analysis.sensitivity(node)
+        if not np.isfinite(sensitivity):
+            raise PrecisionError(
+                f"An error of {analysis.graph.nodes[node].expression} has unbounded effect on the "
+                "result on this domain; shrink the domain so that no inner value meets a pole."
+            )
+        errors[node] = budget * weight / total / max(sensitivity, 1e-300)
+    return {node: min(e, _most(analysis, node)) for node, e in errors.items()}
+
+
+def _most(analysis: Analysis, node: int) -> float:
+    """No node needs to be worse than a tenth of its own range."""
+    low, high = analysis.range(node)
+    return max(0.1 * (high - low), 1e-12 * max(abs(low), abs(high), 1e-300))
+
+
+def _weights(graph: Graph, analysis: Analysis, way: Way) -> dict[int, float]:
+    """How much an error of each node is worth: d cost / d log(1/error)."""
+    nodes = {
+        i: node
+        for i, node in enumerate(graph.nodes)
+        if isinstance(node, CurveNode | ProductNode | MaximumNode)
+        and not (isinstance(node, CurveNode) and is_native(node.curve) and not way.by_pieces)
+    }
+    weights = {}
+    for i, node in nodes.items():
+        match node:
+            case CurveNode():
+                low, high = analysis.range(i)
+                weights[i] = max((high - low) * analysis.sensitivity(i), 1e-30) ** (1 / 3)
+            case _:
+                weights[i] = 0.0
+    largest = max(weights.values(), default=0.0) or 1.0
+    if way.by_pieces:
+        return {i: max(w / largest, 0.05) for i, w in weights.items()}
+    return dict.fromkeys(weights, 1.0)
+
+
+def _build(
+    target: Target,
+    graph: Graph,
+    domain: Box,
+    errors: dict[int, float],
+    way: Way,
+    analysis: Analysis,
+) -> Proposal:
+    program = Program(domain)
+    tokens = _tokens(graph, way)
+    forms: list[Form] = []
+    made: dict[int, Made] = {}
+    for i, node in enumerate(graph.nodes):
+        arguments = tuple(forms[a] for a in node.arguments)
+        site = Site(program, i, arguments, tuple(_ranges(analysis, node.arguments)), tokens)
+        match node:
+            case InputNode(variable=variable):
+                forms.append(program.input(variable))
+                continue
+            case LinearNode():
+                parts = zip(node.coefficients, arguments, strict=True)
+                forms.append(Form.combination(parts, node.constant))
+                continue
+            case CurveNode(curve=curve):
+                made[i] = way.curve(site, curve, errors.get(i, 0.0))
+            case ProductNode():
+                made[i] = way.product(site, errors[i])
+            case MaximumNode():
+                made[i] = way.maximum(site, errors[i])
+        forms.append(made[i].form)
+    program.outputs = [forms[i] for i in graph.outputs]
+    allowed = _allowed(analysis, {i: m.error for i, m in made.items()})
+    final = analyse(graph, domain, allowed)
+    labels = {i: str(graph.nodes[i].expression) for i in made}
+    return Proposal(target, domain, way.name, program, made, final, allowed, labels)
+
+
+def _allowed(analysis: Analysis, errors: dict[int, float]) -> dict[int, float]:
+    """What a node may be off with rounding: twice its error, and a little for exact ones.
+
+    Ranges are widened by this much, so that gadgets are still where their theorems hold.
+    """
+    allowed = {}
+    for i, node in enumerate(analysis.graph.nodes):
+        if isinstance(node, CurveNode | ProductNode | MaximumNode):
+            low, high = analysis.range(i)
+            allowed[i] = 2 * errors.get(i, 0.0) + 1e-9 * max(abs(low), abs(high))
+    return allowed
+
+
+def _ranges(analysis: Analysis, nodes: tuple[int, ...]) -> Iterator[Pair]:
+    for node in nodes:
+        yield analysis.widened(node)
+
+
+def _tokens(graph: Graph, way: Way) -> int:
+    """How long the prompt will be: the largest maximum that one head takes."""
+    widths = [len(n.arguments) for n in graph.nodes if isinstance(n, MaximumNode)]
+    return max([2, *(w for w in widths if w > 2)]) if way.name.startswith("direct") else 2
+
+

@@ -1,0 +1,55 @@
+"""What a gadget hands back: where its result is, and how far it is from what it stands for."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from hardmax.lowering.stream import Form
+
+Pair = tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """A result as a form, and its error over the reals for all arguments in their ranges.
+
+    `softening` is the part of the error that a hard head would not make.
+    """
+
+    form: Form
+    error: float
+    softening: float = 0.0
+
+
+def centred(pair: Pair) -> tuple[Fraction, Fraction]:
+    """A middle and a radius of few bits with pair inside [middle - radius, middle + radius].
+
+    Few bits, so that scaling by them seldom rounds; 0 and powers of two where that is all it takes.
+    """
+    low, high = Fraction(pair[0]), Fraction(pair[1])
+    middle = _short((low + high) / 2)
+    if abs(middle) * 2**10 <= high - low:
+        middle = Fraction(0)
+    radius = max(high - middle, middle - low)
+    if radius == 0:
+        return middle, Fraction(1)
+    return middle, _short_above(radius)
+
+
+def _short(number: Fraction, bits: int = 12) -> Fraction:
+    if number == 0:
+        return number
+    unit = Fraction(2) ** (math.frexp(float(abs(number)))[1] - bits)
+    return round(number / unit) * unit
+
+
+def _short_above(number: Fraction, bits: int = 12) -> Fraction:
+    unit = Fraction(2) ** (math.frexp(float(number))[1] - bits)
+    return math.ceil(number / unit) * unit
+
+
+def upward(number: Fraction | float) -> float:
+    """A float not below a positive number."""
+    return float(number) * (1 + 2.0**-50)

@@ -1,0 +1,124 @@
+"""A function lowered along one way: everything said, nothing built yet."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from hardmax._errors import PrecisionError
+from hardmax.core import Box, Claim, Construction, Share, Target, Witness, with_margin
+from hardmax.lowering.functions._made import Made
+from hardmax.lowering.graph import Analysis, LinearNode
+from hardmax.lowering.stream import (
+    Arrangement,
+    Program,
+    RangeTable,
+    Rounding,
+    Statement,
+    arrange,
+    assemble,
+    rounding,
+    row_ranges,
+    state,
+)
+
+FORMATS = ("float16", "bfloat16", "float32", "float64")  # cheapest first
+
+
+@dataclass(eq=False)
+class Proposal:
+    """A program with its bound: what a route would build, and what it would promise."""
+
+    target: Target
+    domain: Box
+    route: str
+    program: Program
+    made: dict[int, Made]
+    analysis: Analysis  # widened by what each node is allowed to be off
+    allowed: dict[int, float]  # node -> that much
+    labels: dict[int, str] = field(default_factory=dict)
+
+    @cached_property
+    def ranges(self) -> RangeTable:
+        return row_ranges(self.program)
+
+    @cached_property
+    def arrangement(self) -> Arrangement:
+        return arrange(self.program)
+
+    @cached_property
+    def statement(self) -> Statement:
+        """The bill, before anything is built."""
+        return state(self.arrangement, self.ranges)
+
+    def rounding(self, dtype: str) -> Rounding:
+        return rounding(self.program, self.ranges, dtype)
+
+    def bound(self, dtype: str = "float64") -> float:
+        """The error in a float format: approximation, softening and rounding together."""
+        return self._parts(dtype)[0]
+
+    def _parts(self, dtype: str) -> tuple[float, dict[int, float], dict[int, float], float]:
+        """(bound, approximation by node, rounding by node, rounding of the read-out)."""
+        rounded = self.rounding(dtype)
+        at_end = float(max(rounded.outputs, default=0.0))
+        if rounded.overflows or not np.isfinite(at_end):
+            return float("inf"), {}, {}, at_end
+        errors = {node: made.error for node, made in self.made.items()}
+        both = {n: errors.get(n, 0.0) + rounded.nodes.get(n, 0.0) for n in (*errors, *rounded.nodes)}
+        inner = self._read_by_others()
+        if any(both[node] > self.allowed[node] for node in both if node in inner):
+            return float("inf"), {}, {}, at_end
+        total, shares = self.analysis.total(both)
+        fraction = {n: errors.get(n, 0.0) / both[n] if both[n] else 0.0 for n in both}
+        approximation = {n: shares[n] * fraction[n] for n in shares}
+        rounding_of = {n: shares[n] - approximation[n] for n in shares}
+        return total + at_end, approximation, rounding_of, at_end
+
+    def _read_by_others(self) -> set[int]:
+        """Nodes whose value some nonlinear node reads; the others widen no range."""
+        nodes = self.analysis.graph.nodes
+        reached: set[int] = set()
+        for i in reversed(range(len(nodes))):
+            if not isinstance(nodes[i], LinearNode) or i in reached:
+                reached |= set(nodes[i].arguments)
+        return reached
+
+    @cached_property
+    def ledger(self) -> tuple[Share, ...]:
+        """Every node's share, the rounding, and the margin."""
+        bound, approximation, rounded, at_end = self._parts("float64")
+        shares = []
+        for node, amount in approximation.items():
+            soft = self.made[node].softening if node in self.made else 0.0
+            part = soft / self.made[node].error if soft else 0.0
+            label = self.labels.get(node, f"node {node}")
+            shares.append(Share("approximation", label, float(amount * (1 - part))))
+            shares.append(Share("softening", label, float(amount * part)))
+        named = sum(share.amount for share in shares)
+        shares.append(Share("rounding", "float64 evaluation", max(float(bound) - named, 0.0)))
+        return with_margin(shares)
+
+    @property
+    def error(self) -> float:
+        """What would be claimed."""
+        return math.fsum(share.amount for share in self.ledger)
+
+    def formats(self, error: float) -> list[str]:
+        """The float formats in which the claim's error still holds, cheapest first."""
+        return [dtype for dtype in FORMATS if self.bound(dtype) <= error]
+
+    def build(self, witness: Witness | None = None) -> Construction:
+        """The weights, at last."""
+        claim = Claim(self.target, self.domain, self.ledger)
+        return Construction(assemble(self.arrangement), claim, witness, self.route)
+
+
+def too_small(error: float, reached: float, route: str) -> PrecisionError:
+    return PrecisionError(
+        f"The {route} route reaches {reached:.3g} here, not {error:.3g}: rounding takes over. "
+        f"Ask for {reached * 1.05:.3g} or more, or take another route."
+    )

@@ -1,0 +1,167 @@
+"""The three ways to build a node: by the recipe, directly, or by feed-forward layers.
+
+A way answers two questions about a node: what does it cost to halve its error (so that the budget
+can be split), and how is it built to a given error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hardmax.languages import Apply, Expression
+from hardmax.lowering.approximants import Curve, sigmoids_for
+from hardmax.lowering.functions._chains import product_by_tents, square_by_tents
+from hardmax.lowering.functions._curves import (
+    curve_by_sigmoids,
+    curve_by_soft_pieces,
+    curve_by_units,
+)
+from hardmax.lowering.functions._kinks import (
+    is_of_inputs,
+    maximum_by_head,
+    maximum_by_tree,
+    relu_by_gate,
+    relu_by_unit,
+)
+from hardmax.lowering.functions._made import Made, Pair
+from hardmax.lowering.functions._products import product_by_gates, square_by_gates
+from hardmax.lowering.graph import T
+from hardmax.lowering.stream import Form, Program
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """Where a node is built: the program, its arguments as forms, and their ranges."""
+
+    program: Program
+    node: int
+    forms: tuple[Form, ...]
+    ranges: tuple[Pair, ...]
+    tokens: int
+
+
+@dataclass(frozen=True)
+class Way:
+    """One route's gadgets. The numbers after each kind are d cost / d log(1/error), in heads."""
+
+    name: str
+    curve: Callable[[Site, Expression, float], Made]
+    product: Callable[[Site, float], Made]
+    maximum: Callable[[Site, float], Made]
+    by_pieces: bool  # a curve's cost grows like error^-1/2
+
+
+def is_square(curve: Expression) -> bool:
+    return isinstance(curve, Apply) and curve.operation == "power" and (
+        curve.exponent == 2 and curve.arguments[0] is T
+    )
+
+
+def is_native(curve: Expression) -> bool:
+    """sigmoid and tanh of the argument itself: a softmax over two tokens, without any error."""
+    return curve.operation in ("sigmoid", "tanh") and curve.arguments[0] is T
+
+
+def recipe() -> Way:
+    """ReLU approximants, every ReLU a head, attention only: the route of the literature."""
+    return Way("recipe", _soft_curve, _soft_product, _soft_maximum, True)
+
+
+def feedforward() -> Way:
+    """The same ReLU approximants with feed-forward layers: no softening, and no attention."""
+    return Way("feedforward", _unit_curve, _unit_product, _unit_maximum, True)
+
+
+def direct(heads: int) -> Way:
+    """Softmax used for what it is; `heads` for each product."""
+
+    def curve(site: Site, expression: Expression, error: float) -> Made:
+        return _direct_curve(site, expression, error, heads)
+
+    def product(site: Site, error: float) -> Made:
+        return product_by_gates(
+            site.program,
+            site.node,
+            (site.forms[0], site.forms[1]),
+            (site.ranges[0], site.ranges[1]),
+            heads,
+            error,
+        )
+
+    name = "direct" if heads == 1 else f"direct-{heads}"
+    return Way(name, curve, product, _direct_maximum, False)
+
+
+def _of(expression: Expression, pair: Pair) -> Curve:
+    return Curve.of(expression, "t", *pair)
+
+
+def _soft_curve(site: Site, expression: Expression, error: float) -> Made:
+    program, node, form, pair = site.program, site.node, site.forms[0], site.ranges[0]
+    if is_square(expression):
+        return square_by_tents(program, node, form, pair, error, soft=True)
+    return curve_by_soft_pieces(program, node, _of(expression, pair), form, error)
+
+
+def _unit_curve(site: Site, expression: Expression, error: float) -> Made:
+    program, node, form, pair = site.program, site.node, site.forms[0], site.ranges[0]
+    if is_square(expression):
+        return square_by_tents(program, node, form, pair, error, soft=False)
+    return curve_by_units(program, node, _of(expression, pair), form, error)
+
+
+def _direct_curve(site: Site, expression: Expression, error: float, heads: int) -> Made:
+    program, node, form, pair = site.program, site.node, site.forms[0], site.ranges[0]
+    if is_native(expression):
+        return _native(site, expression)
+    if is_square(expression):
+        return square_by_gates(program, node, form, pair, heads, error)
+    fit = sigmoids_for(_of(expression, pair), error)
+    return curve_by_sigmoids(program, node, fit, form)
+
+
+def _native(site: Site, expression: Expression) -> Made:
+    """sigmoid(x), or tanh(x) = 2 sigmoid(2 x) - 1, by one head whose value is the flag 1."""
+    double = 2 if expression.operation == "tanh" else 1
+    maker = site.program.gate(
+        site.forms[0], Form.of_number(1), coldness=double, node=site.node, gain=double
+    )
+    row = site.program.row()
+    site.program.write(row, maker, double)
+    return Made(Form.of_row(row).plus(1 - double), 0.0)
+
+
+def _soft_product(site: Site, error: float) -> Made:
+    forms, ranges = (site.forms[0], site.forms[1]), (site.ranges[0], site.ranges[1])
+    return product_by_tents(site.program, site.node, forms, ranges, error, soft=True)
+
+
+def _unit_product(site: Site, error: float) -> Made:
+    forms, ranges = (site.forms[0], site.forms[1]), (site.ranges[0], site.ranges[1])
+    return product_by_tents(site.program, site.node, forms, ranges, error, soft=False)
+
+
+def _soft_maximum(site: Site, error: float) -> Made:
+    return maximum_by_tree(site.program, site.node, site.forms, error, relu_by_gate)
+
+
+def _unit_maximum(site: Site, error: float) -> Made:
+    return maximum_by_tree(site.program, site.node, site.forms, error, relu_by_unit)
+
+
+def _direct_maximum(site: Site, error: float) -> Made:
+    """One head over n tokens where the arguments are affine in the input, a tree elsewhere."""
+    if len(site.forms) > 2 and all(is_of_inputs(site.program, form) for form in site.forms):
+        return maximum_by_head(site.program, site.node, site.forms, error, site.tokens)
+    return _soft_maximum(site, error)
+
+
+WAYS: dict[str, Callable[[], Way]] = {
+    "direct": lambda: direct(1),
+    "direct-2": lambda: direct(2),
+    "direct-3": lambda: direct(3),
+    "recipe": recipe,
+    "feedforward": feedforward,
+}
+

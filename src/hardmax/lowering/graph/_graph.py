@@ -1,0 +1,290 @@
+"""From expressions to a graph of inputs, affine maps, curves, products and maxima.
+
+Common subexpressions are one node, because equal expressions are one object. Everything that
+depends on one inner value only becomes a single *curve*: sin(x)*exp(-y)/(1 + x**2) is a curve of
+x times a curve of y, and any polynomial of one variable is one node. Affine operations are one
+node too, and cost nothing later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from hardmax.languages import (
+    Apply,
+    Expression,
+    Number,
+    Variable,
+    divide,
+    multiply,
+    split_coefficient,
+)
+
+T = Variable("t")
+_KINKS = ("abs", "relu", "minimum", "maximum")
+
+
+@dataclass(frozen=True, eq=False)
+class InputNode:
+    """One variable."""
+
+    expression: Expression
+    variable: int
+
+    @property
+    def arguments(self) -> tuple[int, ...]:
+        return ()
+
+
+@dataclass(frozen=True, eq=False)
+class LinearNode:
+    """constant + sum of coefficient * argument."""
+
+    expression: Expression
+    arguments: tuple[int, ...]
+    coefficients: tuple[Fraction, ...]
+    constant: Fraction
+
+
+@dataclass(frozen=True, eq=False)
+class CurveNode:
+    """A smooth function of one argument, written in the variable t."""
+
+    expression: Expression
+    argument: int
+    curve: Expression
+
+    @property
+    def arguments(self) -> tuple[int, ...]:
+        return (self.argument,)
+
+
+@dataclass(frozen=True, eq=False)
+class ProductNode:
+    """The product of two arguments."""
+
+    expression: Expression
+    arguments: tuple[int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class MaximumNode:
+    """The maximum of two or more arguments."""
+
+    expression: Expression
+    arguments: tuple[int, ...]
+
+
+Node = InputNode | LinearNode | CurveNode | ProductNode | MaximumNode
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Nodes in an order in which arguments come first, and which of them are the outputs."""
+
+    nodes: tuple[Node, ...]
+    outputs: tuple[int, ...]
+
+    def consumers(self, index: int) -> list[int]:
+        return [i for i, node in enumerate(self.nodes) if index in node.arguments]
+
+
+def build_graph(outputs: Sequence[Expression], variables: Sequence[str]) -> Graph:
+    """The graph of several outputs over the given variables."""
+    builder = _Builder(variables)
+    ends = tuple(builder.node(expression) for expression in outputs)
+    return builder.pruned(ends)
+
+
+class _Builder:
+    def __init__(self, variables: Sequence[str]) -> None:
+        self.nodes: list[Node] = [InputNode(Variable(v), i) for i, v in enumerate(variables)]
+        self.known: dict[Expression, int] = {Variable(v): i for i, v in enumerate(variables)}
+        self.peeled: dict[Expression, tuple[Expression | None, Expression]] = {}
+
+    def node(self, expression: Expression) -> int:
+        if expression not in self.known:
+            self.known[expression] = self._make(expression)
+        return self.known[expression]
+
+    def pruned(self, outputs: tuple[int, ...]) -> Graph:
+        """Without nodes that no output needs; inputs stay."""
+        needed = {*outputs, *(i for i, n in enumerate(self.nodes) if isinstance(n, InputNode))}
+        for i in reversed(range(len(self.nodes))):
+            if i in needed:
+                needed |= set(self.nodes[i].arguments)
+        number = {old: new for new, old in enumerate(sorted(needed))}
+        nodes = tuple(_renumbered(self.nodes[i], number) for i in sorted(needed))
+        return Graph(nodes, tuple(number[i] for i in outputs))
+
+    def _add(self, node: Node) -> int:
+        self.nodes.append(node)
+        return len(self.nodes) - 1
+
+    def _make(self, expression: Expression) -> int:
+        if isinstance(expression, Number):
+            return self._add(LinearNode(expression, (), (), expression.value))
+        base, curve = self._peel(expression)
+        if base is not None and base is not expression:
+            return self._curve(expression, self.node(base), curve)
+        match expression.operation:
+            case "add":
+                return self._sum(expression)
+            case "multiply" | "divide":
+                return self._product(expression)
+            case "abs":
+                (a,) = expression.arguments
+                return self._maximum(expression, [a, -a])
+            case "relu":
+                return self._maximum(expression, [*expression.arguments, Number(0)])
+            case "maximum":
+                return self._maximum(expression, expression.arguments)
+            case "minimum":
+                mirrored = self._maximum(-expression, [-a for a in expression.arguments])
+                return self._scaled(expression, Fraction(-1), mirrored)
+        raise AssertionError(f"no node for {expression.operation}")
+
+    def _curve(self, expression: Expression, base: int, curve: Expression) -> int:
+        line = _as_line(curve)
+        if line is None:
+            return self._add(CurveNode(expression, base, curve))
+        return self._add(LinearNode(expression, (base,), (line[0],), line[1]))
+
+    def _scaled(self, expression: Expression, factor: Fraction, argument: int) -> int:
+        if factor == 1:
+            return argument
+        return self._add(LinearNode(expression, (argument,), (factor,), Fraction(0)))
+
+    def _sum(self, expression: Expression) -> int:
+        """Terms of one base are one curve; what is left is affine."""
+        constant, by_base = Fraction(0), dict[Expression, list[Expression]]()
+        for term in expression.arguments:
+            if isinstance(term, Number):
+                constant += term.value
+                continue
+            base, _ = self._peel(term)
+            by_base.setdefault(base if base is not None else term, []).append(term)
+        coefficients: dict[int, Fraction] = {}
+        for terms in by_base.values():
+            factor, rest = split_coefficient(terms[0])
+            joined = rest if len(terms) == 1 else Apply("add", terms)
+            factor = factor if len(terms) == 1 else Fraction(1)
+            index = self.node(joined)
+            coefficients[index] = coefficients.get(index, Fraction(0)) + factor
+        return self._add(
+            LinearNode(expression, tuple(coefficients), tuple(coefficients.values()), constant)
+        )
+
+    def _product(self, expression: Expression) -> int:
+        """Factors of one base are one curve; the rest is multiplied pair by pair."""
+        coefficient, factors = Fraction(1), list(_factors(expression))
+        by_base: dict[Expression, list[Expression]] = {}
+        for factor in factors:
+            number, rest = split_coefficient(factor)
+            coefficient *= number
+            if rest.operation == "number":
+                continue
+            base, _ = self._peel(rest)
+            by_base.setdefault(base if base is not None else rest, []).append(rest)
+        parts = [multiply(*group) for group in by_base.values()]
+        indices = [self.node(part) for part in parts]
+        while len(indices) > 1:
+            pairs = [indices[i : i + 2] for i in range(0, len(indices), 2)]
+            joined = [parts[i : i + 2] for i in range(0, len(parts), 2)]
+            parts = [multiply(*group) for group in joined]
+            indices = [
+                pair[0] if len(pair) == 1 else self._pair(part, pair)
+                for part, pair in zip(parts, pairs, strict=True)
+            ]
+        return self._scaled(expression, coefficient, indices[0])
+
+    def _pair(self, expression: Expression, pair: list[int]) -> int:
+        if expression not in self.known:
+            self.known[expression] = self._add(ProductNode(expression, (pair[0], pair[1])))
+        return self.known[expression]
+
+    def _maximum(self, expression: Expression, arguments: Sequence[Expression]) -> int:
+        indices = tuple(dict.fromkeys(self.node(a) for a in arguments))
+        if len(indices) == 1:
+            return indices[0]
+        return self._add(MaximumNode(expression, indices))
+
+    def _peel(self, expression: Expression) -> tuple[Expression | None, Expression]:
+        """(base, curve) with expression = curve(base); (itself, t) where it has no single base."""
+        if expression not in self.peeled:
+            self.peeled[expression] = self._peel_once(expression)
+        return self.peeled[expression]
+
+    def _peel_once(self, expression: Expression) -> tuple[Expression | None, Expression]:
+        if isinstance(expression, Number):
+            return None, expression
+        if isinstance(expression, Variable) or expression.operation in _KINKS:
+            return expression, T
+        parts = [self._peel(argument) for argument in expression.arguments]
+        bases = {base for base, _ in parts if base is not None}
+        if len(bases) != 1:
+            return expression, T
+        (base,) = bases
+        names = {argument: curve for argument, (_, curve) in zip(expression.arguments, parts)}  # noqa: B905
+        return base, _reapplied(expression, [names[a] for a in expression.arguments])
+
+
+def _reapplied(expression: Expression, arguments: list[Expression]) -> Expression:
+    assert isinstance(expression, Apply)
+    return Apply(expression.operation, arguments, expression.exponent)
+
+
+def _factors(expression: Expression) -> list[Expression]:
+    """The factors of products and quotients, a denominator as its reciprocal."""
+    if expression.operation == "multiply":
+        return [f for argument in expression.arguments for f in _factors(argument)]
+    if expression.operation == "divide":
+        above, below = expression.arguments
+        return [*_factors(above), *(_reciprocal(f) for f in _factors(below))]
+    return [expression]
+
+
+def _reciprocal(expression: Expression) -> Expression:
+    return divide(Number(1), expression)
+
+
+def _as_line(curve: Expression) -> tuple[Fraction, Fraction] | None:
+    """(slope, constant) of a curve that is written as an affine function."""
+    if curve is T:
+        return Fraction(1), Fraction(0)
+    if isinstance(curve, Number):
+        return Fraction(0), curve.value
+    lines = [_as_line(argument) for argument in curve.arguments]
+    if any(line is None for line in lines):
+        return None
+    known = [line for line in lines if line is not None]
+    if curve.operation == "add":
+        return sum((a for a, _ in known), Fraction(0)), sum((b for _, b in known), Fraction(0))
+    if curve.operation == "multiply":
+        slope, constant = Fraction(0), Fraction(1)
+        for a, b in known:
+            if slope and a:
+                return None
+            slope, constant = slope * b + constant * a, constant * b
+        return slope, constant
+    return None
+
+
+def _renumbered(node: Node, number: dict[int, int]) -> Node:
+    match node:
+        case InputNode():
+            return node
+        case LinearNode():
+            new = tuple(number[i] for i in node.arguments)
+            return LinearNode(node.expression, new, node.coefficients, node.constant)
+        case CurveNode():
+            return CurveNode(node.expression, number[node.argument], node.curve)
+        case ProductNode():
+            a, b = node.arguments
+            return ProductNode(node.expression, (number[a], number[b]))
+        case MaximumNode():
+            return MaximumNode(node.expression, tuple(number[i] for i in node.arguments))
+
+

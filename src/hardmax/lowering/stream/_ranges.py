@@ -1,0 +1,167 @@
+"""Where every row can be, stage by stage: the largest logit is read off here, before any weight.
+
+The same lemmas as in `core.follow`, on the data token alone:
+
+- a gate's weight lies in sigmoid(coldness * range of the gate), its output in that times the value;
+- a gate that is its own value is a soft maximum with 0: at most softmax_gap(2)/coldness short;
+- a row that heads scale in place, row <- row * (1 + sum_i w_i p_i), keeps that product;
+- a row that a soft maximum replaces in place, row <- row + w max(v, 0), is a maximum of two.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from hardmax.lowering.stream._form import Form
+from hardmax.lowering.stream._program import Chooser, Gate, Maker, Program, Unit
+from hardmax.numerics import softmax_gap
+
+Pair = tuple[float, float]
+_OUT = 2.0**-40  # covers the floats of this file, relative to the size of what is added
+
+
+@dataclass(eq=False)
+class RangeTable:
+    """Row ranges before each stage, and what the makers read and make."""
+
+    rows: list[Pair]
+    gates: dict[int, Pair]  # maker -> range of its gate
+    values: dict[int, Pair]  # maker -> range of its value
+    made: dict[int, Pair]  # maker -> range of its output
+    largest: list[float]  # row -> the largest magnitude it ever has
+    before: dict[int, list[Pair]]  # stage -> the rows as that stage reads them
+
+
+def row_ranges(program: Program) -> RangeTable:
+    """Propagate ranges through all stages."""
+    low, high = program.domain.low, program.domain.high
+    rows = []
+    for row in program.rows:
+        start = (float(row.offset), float(row.offset))
+        for i, weight in row.inputs.items():
+            start = _add(start, _scaled((float(low[i]), float(high[i])), float(weight)))
+        rows.append(start)
+    table = RangeTable(rows, {}, {}, {}, [_size(r) for r in rows], {})
+    for stage in sorted({maker.stage for maker in program.makers}):
+        table.before[stage] = list(table.rows)
+        _run_stage(program, stage, table)
+    return table
+
+
+def read(form: Form, rows: list[Pair]) -> Pair:
+    """The range of a form."""
+    result = (float(form.constant), float(form.constant))
+    for row, weight in form.terms.items():
+        result = _add(result, _scaled(rows[row], float(weight)))
+    return result
+
+
+def sigmoid(x: float) -> float:
+    return 1.0 / (1.0 + math.exp(-x)) if x > -700 else 0.0
+
+
+def _run_stage(program: Program, stage: int, table: RangeTable) -> None:
+    active = [m for m, maker in enumerate(program.makers) if maker.stage == stage]
+    for m in active:
+        _make(m, program.makers[m], table)
+    changed = {}
+    acting = set(active)
+    for r, row in enumerate(program.rows):
+        writers = [m for m in row.writes if m in acting]
+        if writers:
+            changed[r] = _after(program, r, writers, table)
+    for r, after in changed.items():
+        table.rows[r] = after
+        table.largest[r] = max(table.largest[r], _size(after))
+
+
+def _make(m: int, maker: Maker, table: RangeTable) -> None:
+    rows = table.rows
+    match maker:
+        case Gate():
+            gate, value = read(maker.gate, rows), read(maker.value, rows)
+            weight = _weight(maker, gate)
+            made = _times(weight, value)
+            if maker.gate.key == maker.value.key:
+                short = softmax_gap(2) / maker.coldness
+                made = (max(made[0], max(value[0], 0.0) - short), min(made[1], max(value[1], 0.0)))
+        case Unit():
+            gate = value = read(maker.value, rows)
+            made = (max(value[0], 0.0), max(value[1], 0.0))
+        case Chooser():
+            gate = (-maker.score_bound, maker.score_bound)
+            value = made = maker.value_range
+    table.gates[m], table.values[m], table.made[m] = gate, value, made
+
+
+def _weight(maker: Gate, gate: Pair) -> Pair:
+    return sigmoid(maker.coldness * gate[0]), sigmoid(maker.coldness * gate[1])
+
+
+def _after(program: Program, r: int, writers: list[int], table: RangeTable) -> Pair:
+    row = program.rows[r]
+    before = table.rows[r]
+    scale: Pair = (1.0, 1.0)
+    added: Pair = (0.0, 0.0)
+    for m in writers:
+        maker, weight = program.makers[m], float(row.writes[m])
+        own = _own_share(maker, r)
+        if own is not None and isinstance(maker, Gate):
+            scale = _add(scale, _scaled(_weight(maker, table.gates[m]), weight * own))
+        else:
+            added = _add(added, _scaled(table.made[m], weight))
+    plain = _add(_times(before, scale), added)
+    if len(writers) == 1:
+        return _meet(plain, _in_place(program.makers[writers[0]], r, row.writes[writers[0]], table))
+    return plain
+
+
+def _own_share(maker: Maker, r: int) -> float | None:
+    """The factor if the maker's value is a multiple of row r itself."""
+    if isinstance(maker, Gate) and not maker.value.constant and set(maker.value.terms) == {r}:
+        return float(maker.value.terms[r])
+    return None
+
+
+def _in_place(maker: Maker, r: int, weight: Fraction, table: RangeTable) -> Pair | None:
+    """row + w max(v, 0) with v = a row + b: the larger (w > 0) or smaller of two lines in the row.
+
+    Such a function takes its extremes at the ends of the row's range or where v = 0.
+    """
+    if isinstance(maker, Chooser) or set(maker.value.terms) != {r}:
+        return None
+    if isinstance(maker, Gate) and maker.gate.key != maker.value.key:
+        return None
+    low, high = table.rows[r]
+    slope, constant = float(maker.value.terms[r]), float(maker.value.constant)
+    points = [low, high, *([-constant / slope] if low < -constant / slope < high else [])]
+    ends = [x + float(weight) * max(slope * x + constant, 0.0) for x in points]
+    short = softmax_gap(2) / maker.coldness if isinstance(maker, Gate) else 0.0
+    short *= abs(float(weight))
+    slack = _OUT * 2.0**-8 * (max(map(abs, ends)) + abs(float(weight) * constant))
+    below, above = (short, 0.0) if weight > 0 else (0.0, short)
+    return min(ends) - below - slack, max(ends) + above + slack
+
+
+def _meet(a: Pair, b: Pair | None) -> Pair:
+    return a if b is None else (max(a[0], b[0]), min(a[1], b[1]))
+
+
+def _size(pair: Pair) -> float:
+    return max(abs(pair[0]), abs(pair[1]))
+
+
+def _add(a: Pair, b: Pair) -> Pair:
+    slack = _OUT * 2.0**-10 * (_size(a) + _size(b))
+    return a[0] + b[0] - slack, a[1] + b[1] + slack
+
+
+def _scaled(a: Pair, factor: float) -> Pair:
+    return (a[0] * factor, a[1] * factor) if factor >= 0 else (a[1] * factor, a[0] * factor)
+
+
+def _times(a: Pair, b: Pair) -> Pair:
+    products = [x * y for x in a for y in b]
+    return min(products), max(products)
