@@ -171,7 +171,7 @@ def test_one_line_and_nothing_written(
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (("compile",), "Missing argument 'NETWORK'"),
+        (("compile",), "Missing argument 'SOURCE'"),
         (("compile", "net.npz", "--points", "0"), "'--points'"),
         (("compile", "net.npz", "--seed", "-1"), "'--seed'"),
         (("run", "t.safetensors", "--jsn"), "No such option.*--jsn"),

@@ -200,7 +200,8 @@ def test_a_univariate_step_agrees_with_itself(name):
 
 def test_a_power_step_has_an_exponent():
     half = np.array([Fraction(1, 2)], dtype=object)
-    assert Steps(1, [Univariate((0,), "power", 1, -3)]).values(half)[-1][0] == 8
+    (eighth,) = Steps(1, [Univariate((0,), "power", 1, -3.0)]).values(half)[-1]
+    assert (eighth, type(eighth)) == (8, Fraction)
     root = Steps(1, [Univariate((0,), "power", 1, Fraction(1, 3))])
     assert root.values(np.array([8.0]))[-1][0] == pytest.approx(2.0)
     assert root.values(Interval.point([8.0]))[-1].contains([2.0]).all()

@@ -2,9 +2,12 @@
 
 import hardmax as hm
 
+product = hm.compile("x * y", on={"x": (-1, 1), "y": (-1, 1)}, error=1e-3)
+print(product.bill)
+print(product(x=0.3, y=0.5))
+
 network = hm.ReluNetwork(weights, biases)
 construction = hm.compile(network, on=hm.Box([-1, -1], [1, 1]), error=1e-3)
-print(construction.bill)
 """
 
 from hardmax._errors import DomainError as DomainError
@@ -19,6 +22,7 @@ from hardmax._workbench import Measurement as Measurement
 from hardmax._workbench import compile as compile
 from hardmax._workbench import load as load
 from hardmax._workbench import measure as measure
+from hardmax._workbench import plan as plan
 from hardmax._workbench import save as save
 from hardmax.core import Attention as Attention
 from hardmax.core import Bill as Bill
@@ -33,12 +37,31 @@ from hardmax.core import SequenceInput as SequenceInput
 from hardmax.core import Softmax as Softmax
 from hardmax.core import Transformer as Transformer
 from hardmax.core import VectorInput as VectorInput
+from hardmax.languages import CallableFunction as CallableFunction
+from hardmax.languages import Expression as Expression
+from hardmax.languages import Function as Function
 from hardmax.languages import MaxAffine as MaxAffine
 from hardmax.languages import MaxoutNetwork as MaxoutNetwork
 from hardmax.languages import PiecewiseLinear as PiecewiseLinear
 from hardmax.languages import ReluNetwork as ReluNetwork
+from hardmax.languages import clip as clip
+from hardmax.languages import cos as cos
+from hardmax.languages import exp as exp
 from hardmax.languages import load_network as load_network
+from hardmax.languages import log as log
+from hardmax.languages import maximum as maximum
+from hardmax.languages import minimum as minimum
+from hardmax.languages import relu as relu
 from hardmax.languages import save_network as save_network
+from hardmax.languages import sigmoid as sigmoid
+from hardmax.languages import sin as sin
+from hardmax.languages import sqrt as sqrt
+from hardmax.languages import tan as tan
+from hardmax.languages import tanh as tanh
+from hardmax.languages import variable as variable
+from hardmax.languages import variables as variables
+from hardmax.lowering import Offer as Offer
+from hardmax.lowering import Plan as Plan
 from hardmax.passes import soften as soften
 
 from hardmax import interop as interop  # isort: skip

@@ -52,18 +52,14 @@ def compile(
     if is_function(target):
         if error is None:
             raise RequestError("A function needs an error > 0, for example error=1e-3.")
-        return lower_function(
-            target, domain_of(target, on), error, route=route, prefer=prefer
-        )
+        return lower_function(target, domain_of(target, on), error, route=route, prefer=prefer)
     domain = Box.of(on, target.inputs)
     if prefer is not None:
         return plan(target, on=domain, error=error, prefer=prefer).choose(prefer).build()
     return soften(lower(target, domain, route), error=error)
 
 
-def plan(
-    source: Any, *, on: Any, error: float | None = 1e-3, prefer: str | None = None
-) -> Plan:
+def plan(source: Any, *, on: Any, error: float | None = 1e-3, prefer: str | None = None) -> Plan:
     """Every route for `source` side by side: what each costs and what it would claim.
 
     For functions nothing is built. A network's routes are lowered and softened to be counted.

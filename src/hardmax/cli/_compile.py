@@ -1,35 +1,38 @@
-"""`hardmax compile`: from a network file to a Transformer with a claim, measured and billed."""
+"""`hardmax compile`: from a function or a network to a Transformer with a claim, measured."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 import click
 
-from hardmax import Construction, DomainError, Measurement, RequestError, compile, measure, save
+from hardmax import Construction, Function, Measurement, RequestError, compile, measure, save
 from hardmax.cli._errors import BROKEN_CLAIM, guarded, note_written
-from hardmax.cli._files import check_writable, open_network
+from hardmax.cli._files import check_writable
+from hardmax.cli._progress import progress
 from hardmax.cli._records import measurement_record, model_record, print_json
+from hardmax.cli._sources import is_file, number, open_source, where
 from hardmax.core import Target
+from hardmax.lowering import PREFERENCES
 
 _DEFAULT_ERROR = "1e-3"
 
 
-@click.command("compile", short_help="Compile a network file into a Transformer.")
-@click.argument("network", metavar="NETWORK")
+@click.command("compile", short_help="Compile a function or a network into a Transformer.")
+@click.argument("source", metavar="SOURCE")
 @click.option(
     "--on",
     "domain",
     metavar="DOMAIN",
-    help='Where the error is promised: "[-1,1]^8" or "[0,1]^2 x [-2,2]".',
+    multiple=True,
+    help='Where the error is promised: x=-1:1, once for each variable, or "[-1,1]^8".',
 )
 @click.option(
     "--error", metavar="NUMBER", help=f"The largest error allowed.  [default: {_DEFAULT_ERROR}]"
 )
-@click.option("--hard", is_flag=True, help="Keep the hard skeleton, exact over the rationals.")
-@click.option("--route", metavar="NAME", help="attention, attention-only or feedforward.")
+@click.option("--hard", is_flag=True, help="Keep a network's hard skeleton, exact over rationals.")
+@click.option("--route", metavar="NAME", help="One of those that `hardmax plan` lists.")
+@click.option("--prefer", metavar="WHAT", help=f"Pick a route by {', '.join(PREFERENCES)}.")
 @click.option("-o", "--output", metavar="FILE", help="Save the model as one safetensors file.")
 @click.option(
     "--points",
@@ -43,33 +46,39 @@ _DEFAULT_ERROR = "1e-3"
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 @guarded
-def compile_network(
-    network: str,
-    domain: str | None,
+def compile_source(
+    source: str,
+    domain: tuple[str, ...],
     error: str | None,
     hard: bool,
     route: str | None,
+    prefer: str | None,
     output: str | None,
     points: int,
     seed: int,
     as_json: bool,
 ) -> None:
-    """Compile NETWORK, a .npz or .safetensors file, into a Transformer that computes it on
-    DOMAIN to within the error asked; measure it, show its bill, and save it.
+    """Compile SOURCE, a function as text or a network in a .npz or .safetensors file, into a
+    Transformer that computes it on DOMAIN to within the error asked; measure it, show its bill,
+    and save it.
 
     \b
-    Example:
+    Examples:
+      hardmax compile "x*y" --on x=-1:1 --on y=-1:1 --error 1e-3 -o product.safetensors
       hardmax compile net.npz --on "[-1,1]^8" --error 1e-3 --route attention -o t.safetensors
     """
+    if route is not None and prefer is not None:
+        raise RequestError("--route leaves nothing for --prefer to pick. Drop one.")
     asked = _asked(error, hard)
-    source = open_network(network)
-    where = _where(domain, source)
+    target = open_source(source)
+    _check_hard(target, hard)
+    box = where(domain, target)
     if output is not None:
-        check_writable(output, source=network)
+        check_writable(output, source=source if is_file(source) else None)
     visible = not as_json and sys.stderr.isatty()
-    with _progress("compiling", None, visible):
-        construction = compile(source, on=where, error=asked, route=route)
-    with _progress("measuring", points, visible) as advance:
+    with progress("compiling", None, visible):
+        construction = compile(target, on=box, error=asked, route=route, prefer=prefer)
+    with progress("measuring", points, visible) as advance:
         measurement = measure(construction, points, seed=seed, progress=advance)
     holds = measurement.error <= construction.claim.error
     if output is not None and holds:
@@ -85,24 +94,14 @@ def _asked(error: str | None, hard: bool) -> float | None:
     """The error in numbers; None for the hard skeleton."""
     if hard and error is not None:
         raise RequestError("--hard makes no softening error, so --error says nothing. Drop one.")
-    if hard:
-        return None
-    text = _DEFAULT_ERROR if error is None else error
-    try:
-        return float(text)
-    except ValueError:
+    return None if hard else number(_DEFAULT_ERROR if error is None else error)
+
+
+def _check_hard(target: Target, hard: bool) -> None:
+    if hard and isinstance(target, Function):
         raise RequestError(
-            f"The error must be a number > 0, such as 1e-3, but it is {text!r}."
-        ) from None
-
-
-def _where(domain: str | None, source: Target) -> str:
-    if domain is None:
-        raise DomainError(
-            f"A claim needs a domain. The network has {source.inputs} inputs: say where, for "
-            f'example --on "[-1,1]^{source.inputs}".'
+            "--hard keeps the hard skeleton of a network, and a function has none. Give --error."
         )
-    return domain
 
 
 def _report(
@@ -125,19 +124,3 @@ def _report(
     from hardmax.cli._tables import print_compiled
 
     print_compiled(construction, measurement, asked, saved)
-
-
-@contextmanager
-def _progress(
-    task: str, total: int | None, visible: bool
-) -> Iterator[Callable[[int], object] | None]:
-    """A bar on stderr that goes away when the work is done; nothing at all if not visible."""
-    if not visible:
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        number = bar.add_task(task, total=total)
-        yield lambda done: bar.advance(number, done)

@@ -59,5 +59,13 @@ def _print_anything() -> None:
 
 
 def _leave(sentence: str, code: int) -> NoReturn:
-    click.echo(" ".join(sentence.split()), err=True)
+    click.echo(_on_one_line(sentence), err=True)
     raise click.exceptions.Exit(code)
+
+
+def _on_one_line(sentence: str) -> str:
+    """One line; a text with a caret below it, at the end of a sentence, keeps its two."""
+    lines = sentence.splitlines()
+    shown = lines[-2:] if len(lines) > 2 and lines[-1].strip() == "^" else []
+    told = " ".join(" ".join(lines[: len(lines) - len(shown)]).split())
+    return "\n".join([told, *shown])

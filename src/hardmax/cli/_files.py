@@ -36,14 +36,14 @@ def open_either(path: str) -> Construction | Target:
     return load(path)
 
 
-def check_writable(path: str, *, source: str) -> None:
+def check_writable(path: str, *, source: str | None = None) -> None:
     """Refuse a place that cannot be written to, or that would replace the source itself."""
     folder = Path(path).absolute().parent
     if not folder.is_dir():
         raise FileError(f"There is no folder {folder} for {path}. Make it, or choose another.")
     if os.path.isdir(path):
         raise FileError(f"{path} is a folder. Name a file inside it.")
-    if os.path.exists(path) and os.path.samefile(path, source):
+    if source is not None and os.path.exists(path) and os.path.samefile(path, source):
         raise FileError(f"{path} is the network itself. Choose another name for the model.")
     if not os.access(folder, os.W_OK):
         raise FileError(f"The folder {folder} cannot be written to. Choose another for {path}.")

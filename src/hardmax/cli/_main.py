@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from hardmax import __version__
-from hardmax.cli._compile import compile_network
+from hardmax.cli._compile import compile_source
+from hardmax.cli._plan import plan_source
 from hardmax.cli._run import run_model
 from hardmax.cli._show import show_file
 
@@ -19,18 +20,20 @@ from hardmax.cli._show import show_file
 @click.version_option(__version__, prog_name="hardmax", message="%(prog)s %(version)s")
 @click.pass_context
 def main(context: click.Context) -> None:
-    """Compile networks into Transformers, with a claimed error and a bill.
+    """Compile functions and networks into Transformers, with a claimed error and a bill.
 
     \b
     Example:
-      hardmax compile net.npz --on "[-1,1]^2" --error 1e-3 -o t.safetensors
-      hardmax run t.safetensors 0.3 -0.5
+      hardmax plan "x*y" --on x=-1:1 --on y=-1:1 --error 1e-3
+      hardmax compile "x*y" --on x=-1:1 --on y=-1:1 --error 1e-3 -o t.safetensors
+      hardmax run t.safetensors x=0.3 y=0.5
       hardmax show t.safetensors
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 
 
-main.add_command(compile_network)
+main.add_command(compile_source)
+main.add_command(plan_source)
 main.add_command(run_model)
 main.add_command(show_file)

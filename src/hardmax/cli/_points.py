@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +11,11 @@ import numpy as np
 from hardmax import FileError, RequestError, ShapeError
 
 
-def typed_point(values: tuple[str, ...], inputs: int) -> np.ndarray:
-    """One point from `0.3 -0.5` or `x0=0.3 x1=-0.5`, as a batch of one."""
+def typed_point(values: tuple[str, ...], names: Sequence[str]) -> np.ndarray:
+    """One point from `0.3 -0.5` or, by the inputs' names, `x=0.3 y=-0.5`, as a batch of one."""
+    inputs = len(names)
     if any("=" in value for value in values):
-        numbers = _named(values, inputs)
+        numbers = _named(values, names)
     else:
         numbers = [_number(value, inputs) for value in values]
     if len(numbers) != inputs:
@@ -47,26 +48,28 @@ def _numbers(count: int) -> str:
     return f"{count} number{'s' * (count != 1)}"
 
 
-def _named(values: Iterable[str], inputs: int) -> list[float]:
-    names = [f"x{i}" for i in range(inputs)]
+def _named(values: Iterable[str], names: Sequence[str]) -> list[float]:
     given: dict[str, float] = {}
     for value in values:
         name, equals, text = value.partition("=")
         if not equals:
-            raise RequestError(f"{value!r} has no name. Name all numbers, as in x0=0.3, or none.")
+            raise RequestError(
+                f"{value!r} has no name. Name all numbers, as in {names[0]}=0.3, or none."
+            )
         if name not in names:
             raise RequestError(f"There is no input {name!r}. The inputs are {_range(names)}.")
         if name in given:
             raise RequestError(f"{name} is given twice. Give every input once.")
-        given[name] = _number(text, inputs)
+        given[name] = _number(text, len(names))
     missing = [name for name in names if name not in given]
     if missing:
         raise RequestError(f"{missing[0]} is missing. The inputs are {_range(names)}.")
     return [given[name] for name in names]
 
 
-def _range(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+def _range(names: Sequence[str]) -> str:
+    numbered = len(names) > 1 and list(names) == [f"x{i}" for i in range(len(names))]
+    return f"{names[0]} to {names[-1]}" if numbered else ", ".join(names)
 
 
 def _number(text: str, inputs: int) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from hardmax import Construction, Measurement
+from hardmax import Construction, Function, Measurement
 from hardmax.core import Target, Witness, fingerprint
 from hardmax.lowering import routes_for
 
@@ -80,3 +80,12 @@ def semantics(construction: Construction) -> str:
 def target_text(target: Target) -> str:
     encoded = target.encode()
     return encoded.text if encoded else f"opaque {type(target).__name__}"
+
+
+def equation(target: Target) -> str:
+    """A function as f(x, y) = x*y, and whatever else as its own text."""
+    text = target_text(target)
+    if not isinstance(target, Function):
+        return text
+    names, _, outputs = text.partition(" -> ")
+    return f"f({names}) = {outputs if target.outputs == 1 else f'({outputs})'}"

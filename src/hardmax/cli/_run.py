@@ -37,13 +37,14 @@ def run_model(model: str, values: tuple[str, ...], place: str | None, as_json: b
     \b
     Examples:
       hardmax run t.safetensors 0.3 -0.5
+      hardmax run product.safetensors x=0.3 y=0.5
       hardmax run t.safetensors x0=0.3 x1=-0.5 --json
       hardmax run t.safetensors --input points.npy
       echo "0.3 -0.5" | hardmax run t.safetensors --input -
     """
     _refuse_options(values)
     construction = open_model(model)
-    points = _points(values, place, construction.claim.target.inputs)
+    points = _points(values, place, construction.names)
     evaluation = Evaluation.of(construction, points)
     if as_json:
         print_json(evaluation.record())
@@ -102,7 +103,8 @@ def _refuse_options(values: tuple[str, ...]) -> None:
             raise click.NoSuchOption(value)
 
 
-def _points(values: tuple[str, ...], place: str | None, inputs: int) -> np.ndarray:
+def _points(values: tuple[str, ...], place: str | None, names: tuple[str, ...]) -> np.ndarray:
+    inputs = len(names)
     if place is not None and values:
         raise RequestError("Give the point as numbers or with --input, not both.")
     if place is not None:
@@ -111,7 +113,7 @@ def _points(values: tuple[str, ...], place: str | None, inputs: int) -> np.ndarr
         raise RequestError(
             f"Say where to evaluate: {inputs} numbers, as in {example(inputs)}, or --input FILE."
         )
-    return typed_point(values, inputs)
+    return typed_point(values, names)
 
 
 def _warn(evaluation: Evaluation) -> None:

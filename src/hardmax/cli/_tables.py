@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hardmax import Bill, Claim, Construction, Measurement
-from hardmax.cli._records import network_record, semantics, target_text, witness_record
+from hardmax.cli._records import equation, network_record, semantics, witness_record
 from hardmax.core import Target, fingerprint
 
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ def print_compiled(
     saved: str | None,
 ) -> None:
     """Bill, ledger, and the inequality that everything is about."""
-    console, claim = _console(), construction.claim
+    console, claim = plain_console(), construction.claim
     console.print(_headline(construction), soft_wrap=True)
-    _print_table(console, _bill_table(construction.bill))
-    _print_table(console, _ledger_table(claim))
+    print_table(console, _bill_table(construction.bill))
+    print_table(console, _ledger_table(claim))
     console.print()
     holds = measurement.error <= claim.error
     line = f"{measurement.error:.6g} measured {'<=' if holds else '>'} {claim.error:.6g} claimed"
@@ -42,30 +42,30 @@ def print_compiled(
 
 def print_model(construction: Construction) -> None:
     """Everything a compiled model says of itself."""
-    console = _console()
+    console = plain_console()
     console.print(_headline(construction), soft_wrap=True)
     console.print(f"claimed on {construction.claim.domain}", soft_wrap=True)
     console.print(f"fingerprint {fingerprint(construction.transformer)}", soft_wrap=True)
-    _print_table(console, _bill_table(construction.bill))
-    _print_table(console, _ledger_table(construction.claim))
+    print_table(console, _bill_table(construction.bill))
+    print_table(console, _ledger_table(construction.claim))
     _print_witness(console, construction)
 
 
 def print_network(network: Target) -> None:
     """The layers of a network, and where it can go from here."""
-    console, record = _console(), network_record(network)
+    console, record = plain_console(), network_record(network)
     console.print(f"{record['text']}, {record['parameters']:,} parameters", soft_wrap=True)
-    table = _table("tensor", "shape")
+    table = plain_table("tensor", "shape")
     for name, shape in record["tensors"].items():
         table.add_row(name, " x ".join(map(str, shape)))
-    _print_table(console, table)
+    print_table(console, table)
     console.print(f"\nroutes: {', '.join(record['routes'])}", soft_wrap=True)
 
 
 def print_evaluation(evaluation: Evaluation) -> None:
     """Outputs beside the target's own values, with the bound that is promised inside."""
-    console, claim = _console(), evaluation.claim
-    table = _table("point", "output", "Transformer", "target", "difference", "bound")
+    console, claim = plain_console(), evaluation.claim
+    table = plain_table("point", "output", "Transformer", "target", "difference", "bound")
     shown = max(1, _MOST_ROWS // evaluation.outputs.shape[1])
     for i in range(min(shown, len(evaluation.points))):
         bound = f"{claim.error:.6g}" if evaluation.inside[i] else "none"
@@ -80,14 +80,15 @@ def print_evaluation(evaluation: Evaluation) -> None:
         console.print(f"and {more:,} more points; --json prints all", soft_wrap=True)
 
 
-def _console() -> Console:
+def plain_console() -> Console:
     """Plain text in, plain text out: a domain such as [-1,1]^2 is not markup."""
     return Console(markup=False, highlight=False, emoji=False)
 
 
-def _table(*columns: str) -> Table:
+def plain_table(*columns: str, gap: int = 3) -> Table:
     """Words to the left, numbers to the right; the first column holds words."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table.padding, table.collapse_padding = (0, 1 if gap > 1 else 0), gap < 3
     words = {"where", "output", "shape", "holds"}
     for number, name in enumerate(columns):
         left = number == 0 or name in words
@@ -95,7 +96,7 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def _print_table(console: Console, table: Table) -> None:
+def print_table(console: Console, table: Table) -> None:
     """A blank line, then the table without the blanks that fill its last column."""
     with console.capture() as captured:
         console.print(table)
@@ -105,14 +106,14 @@ def _print_table(console: Console, table: Table) -> None:
 
 
 def _headline(construction: Construction) -> str:
-    target = target_text(construction.claim.target)
+    target = equation(construction.claim.target)
     return f"{target} -> Transformer, route {construction.route}, {semantics(construction)}"
 
 
 def _bill_table(bill: Bill) -> Table:
     """Every field; the source's own parameter count stands beside the Transformer's."""
-    table = _table("bill", "Transformer", "source", "ratio")
     source = bill.source_parameters
+    table = plain_table("bill", "Transformer", *(("source", "ratio") if source else ()))
     for name, value in bill.as_dict().items():
         if name == "source_parameters":
             continue
@@ -126,7 +127,7 @@ def _bill_table(bill: Bill) -> Table:
 
 def _ledger_table(claim: Claim) -> Table:
     """Where the error comes from; the last line is the sum."""
-    table = _table("ledger", "where", "error")
+    table = plain_table("ledger", "where", "error")
     for share in claim.ledger:
         table.add_row(share.cause, share.where, f"{share.amount:.6g}")
     if table.rows:
@@ -140,13 +141,13 @@ def _print_witness(console: Console, construction: Construction) -> None:
     if not holdings:
         console.print("\nno witness")
         return
-    table = _table("witness: after", "holds", "token", "within")
+    table = plain_table("witness: after", "holds", "token", "within")
     for holding in holdings[:_MOST_ROWS]:
         number = holding["after_sublayer"]
         after = "embedding" if number < 0 else f"sublayer {number}"
         held = f"value {holding['value']} in {holding['coordinates']} coordinates"
         table.add_row(after, held, str(holding["token"]), f"{holding['largest_error']:.3g}")
-    _print_table(console, table)
+    print_table(console, table)
     if len(holdings) > _MOST_ROWS:
         console.print(f"and {len(holdings) - _MOST_ROWS} more holdings; --json prints all")
 

@@ -52,8 +52,8 @@ class Construction:
     def __call__(self, x: Any = None, /, **variables: Any) -> Any:
         """The outputs at x: one vector, or a batch with one row per input.
 
-        Inputs can also be named, x=0.3, y=0.5 (x0, x1, ... for a network). Floats go through the batched evaluator;
-        Fractions are evaluated exactly, which needs hard heads.
+        Inputs can also be named, x=0.3, y=0.5 (x0, x1, ... for a network). Floats go through the
+        batched evaluator; Fractions are evaluated exactly, which needs hard heads.
         """
         if x is None or variables:
             x = self._named(x, variables)

@@ -14,7 +14,7 @@ side only: an interval [-c, 0] can be centred by a constant, a radius cannot.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -73,6 +73,7 @@ class Rules:
     noises: NoiseCounter | None = None  # None: deviations are plain intervals
     coldness: Mapping[tuple[int, int], float] = field(default_factory=dict)
     peak: Peak = field(default_factory=Peak)
+    asking: Mapping[int, Collection[int]] = field(default_factory=dict)  # by sublayer
 
 
 def follow(
@@ -93,9 +94,14 @@ def follow(
     deviation is centred by a constant as soon as it arises, unless something read them before;
     adding `shifts` to the input's offsets makes that true. The answer is centred likewise, by
     `answer_shift` in the read-out's bias.
+
+    Beyond the first 16 tokens only those are followed on which the answer depends; the others'
+    places stay as they were.
     """
     noises = NoiseCounter(transformer.tokens * transformer.width)
-    rules = Rules(unit, skeleton is not None, noises, coldness or {})
+    rules = Rules(
+        unit, skeleton is not None, noises, coldness or {}, asking=_asking_tokens(transformer)
+    )
     place = _embed((skeleton or transformer).input, transformer.input, domain, unit)
     if isinstance(transformer.input, VectorInput) and isinstance(
         reference_input := (skeleton or transformer).input, VectorInput
@@ -131,6 +137,26 @@ def follow(
     rules.peak.see(answer.where.magnitude)
     rules.peak.see(np.array([head.largest_logit for head in heads.values()]))
     return Flow(places, answer, heads, shifts, answer_shift, rules.peak.size)
+
+
+_MANY_TOKENS = 16
+
+
+def _asking_tokens(transformer: Transformer) -> dict[int, Collection[int]]:
+    """For each sublayer the first tokens, and those whose streams somebody reads afterwards."""
+    tokens = transformer.tokens
+    first = set(range(min(tokens, _MANY_TOKENS)))
+    if transformer.readout.token is None:
+        return {number: range(tokens) for number in range(len(transformer.sublayers))}
+    needed = {transformer.readout.token % tokens}
+    asking: dict[int, Collection[int]] = {}
+    for number in reversed(range(len(transformer.sublayers))):
+        asking[number] = first | needed
+        sublayer = transformer.sublayers[number]
+        if isinstance(sublayer, Attention):
+            causal = all(head.causal for head in sublayer.heads)
+            needed = set(range(max(needed) + 1 if causal else tokens))
+    return asking
 
 
 def _worthwhile(deviation: Deviation) -> np.ndarray:
@@ -206,7 +232,7 @@ def _attend(
     change = Place.zero(place.range.shape)
     size = np.zeros(place.range.shape)
     alone: list[tuple[np.ndarray, np.ndarray, Place]] = []
-    factor, scaled = (Interval.point(np.zeros(place.range.shape)) for _ in range(2))
+    factor, scaled = Interval.point(np.zeros(place.range.shape)), np.zeros((2, *place.range.shape))
     for group in sublayer.groups:
         override = [
             rules.coldness.get((number, member), own)
@@ -220,6 +246,7 @@ def _attend(
             rules.unit,
             rules.noises,
             rules.against_skeleton,
+            rules.asking[number],
         )
         change = change + result.change
         size += result.size

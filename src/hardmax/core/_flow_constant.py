@@ -146,6 +146,8 @@ def _exact_scores(asking: Asking, h: int) -> list[Fraction]:
         return list(exact(matrix[h][:, used]) @ exact(stream[token, used]))
 
     query = project(group.query, t)
+    if not any(query) and group.position_bias is None:
+        return [Fraction(0)] * len(asking.seen)  # nothing is asked: all tie
     scores = []
     for j in asking.seen:
         score = sum((a * b for a, b in zip(query, project(group.key, j), strict=True)), Fraction(0))

@@ -12,6 +12,7 @@ Four lemmas, tried in this order for each head and each asking token:
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +23,13 @@ from hardmax.core._flow_contest import Contest, alone, find_contest, maximum
 from hardmax.core._flow_deviation import NoiseCounter
 from hardmax.core._flow_lemmas import hull_of_values, selection
 from hardmax.core._flow_place import Place, stack_places
-from hardmax.core._flow_scaling import factor_in_place, mean_of_values, met, weight_ranges
+from hardmax.core._flow_scaling import (
+    factor_in_place,
+    from_others,
+    mean_of_values,
+    met,
+    weight_ranges,
+)
 from hardmax.core._layers import HeadGroup
 from hardmax.numerics import Interval
 
@@ -38,7 +45,7 @@ class GroupFlow:
     alone_rows: np.ndarray  # ... those coordinates ...
     alone: Place  # ... and the tighter place of the sum there
     scaling: Interval  # tokens x width: x is multiplied by 1 + this in place ...
-    scaled: Interval  # ... which is part of the change, as plain ranges see it
+    scaled: np.ndarray  # ... which is this part of the change's lower and upper ends
 
 
 def follow_group(
@@ -49,8 +56,9 @@ def follow_group(
     unit: float,
     noises: NoiseCounter | None,
     against_skeleton: bool,
+    asking_tokens: Collection[int],
 ) -> GroupFlow:
-    """Ask the group from every token and add up what its heads write.
+    """Ask the group from the given tokens and add up what its heads write there.
 
     With `noises`, the shortfall of every soft maximum becomes a noise of its own.
     """
@@ -60,7 +68,15 @@ def follow_group(
     joined = group.output.transpose(1, 0, 2).reshape(width, -1)
     changes, sizes, sole, scalings = [], [], [], []
     stream = Projected(place, group, unit)
+    nothing = Place.zero((width,)), np.zeros(width)
+    no_scaling = Interval.point(np.zeros(width)), np.zeros((2, width))
     for t in range(tokens):
+        if t not in asking_tokens:
+            changes.append(nothing[0])
+            sizes.append(nothing[1])
+            sole.append((np.zeros(0, dtype=int), Place.zero((0,))))
+            scalings.append(no_scaling)
+            continue
         asking = stream.asked_by(t, coldness, against_skeleton)
         mixed, contest = _mix(asking, flows)
         deviation = mixed.deviation
@@ -82,7 +98,7 @@ def follow_group(
         np.concatenate([rows for rows, _ in sole]),
         stack_places([values for _, values in sole], join=np.concatenate),
         _stacked([scaling for scaling, _ in scalings]),
-        _stacked([scaled for _, scaled in scalings]),
+        np.stack([scaled for _, scaled in scalings], axis=1),
     )
 
 
@@ -92,21 +108,25 @@ def _stacked(rows: list[Interval]) -> Interval:
 
 def _scaling(
     asking: Asking, contest: Contest, mixed: Interval, width: int
-) -> tuple[Interval, Interval]:
-    """What the heads add to the factor of each coordinate, and to the coordinate itself."""
-    factor, change = (Interval.point(np.zeros(width)) for _ in range(2))
-    if asking.against_skeleton:
-        return factor, change
-    at, share = factor_in_place(asking, weight_ranges(asking))
-    parts = [np.zeros(width) for _ in range(4)]
-    for h in np.flatnonzero((at >= 0) & ~contest.holds & ~asking.constant):
-        own = mixed[h, 0] * Interval.point(asking.group.output[h, at[h], 0])
-        for part, amount in zip(parts, (share.lo[h], share.hi[h], own.lo, own.hi), strict=True):
-            part[at[h]] += amount
-    slack = 2.0**-48 * len(at)
-    parts = [part + sign * slack * np.abs(part) for part, sign in zip(parts, (-1, 1, 1, -1))]  # noqa: B905
-    low, high = np.minimum(parts[2], parts[3]), np.maximum(parts[2], parts[3])
-    return Interval(parts[0], parts[1]), Interval(low, high)
+) -> tuple[Interval, np.ndarray]:
+    """What the heads add to the factor of each coordinate, and to the ends of its change.
+
+    A head's mixed value m is p v + o, with o from the other tokens. Its part of the change's ends
+    is w times the ends of m; what is left there when w p v moves into the factor is w times the
+    ends of o.
+    """
+    factor, ends = np.zeros((2, width)), np.zeros((2, width))
+    if not asking.against_skeleton:
+        at, share = factor_in_place(asking, weight_ranges(asking))
+        others = from_others(asking)
+        for h in np.flatnonzero((at >= 0) & ~contest.holds & ~asking.constant):
+            weight = asking.group.output[h, at[h], 0]
+            low = weight * (mixed.lo[h, 0] - others.lo[h])
+            high = weight * (mixed.hi[h, 0] - others.hi[h])
+            factor[:, at[h]] += share.lo[h], share.hi[h]
+            ends[:, at[h]] += (low, high) if weight > 0 else (high, low)
+    slack = 2.0**-48 * len(contest.holds) * np.abs(factor).max(axis=0)
+    return Interval(factor[0] - slack, factor[1] + slack), ends
 
 
 def _mix(asking: Asking, flows: list[HeadFlow]) -> tuple[Place, Contest]:

@@ -103,21 +103,21 @@ def _joined(parts: list[Interval], join: Any) -> Interval:
     return Interval(join([p.lo for p in parts]), join([p.hi for p in parts]))
 
 
-def scaled_in_place(place: Place, change: Place, factor: Interval, scaled: Interval) -> Place:
-    """place + change, where x (1 + factor) is known to stand for x + scaled.
+def scaled_in_place(place: Place, change: Place, factor: Interval, scaled: np.ndarray) -> Place:
+    """place + change, where x (1 + factor) is known to stand for x + a part of the change.
 
-    The range is the narrower of the two readings; the deviation is that of the sum.
+    `scaled` is that part of the change's lower and upper ends. The range is the narrower of the
+    two readings; the deviation is that of the sum.
     """
     plain = place + change
     some = (factor.lo != 0.0) | (factor.hi != 0.0)
     if not some.any():
         return plain
+    slack = 2.0**-46 * (change.range.magnitude + np.abs(scaled).max(axis=0))
     rest = Interval(
-        np.minimum(change.range.lo - scaled.lo, change.range.hi - scaled.hi),
-        np.maximum(change.range.lo - scaled.lo, change.range.hi - scaled.hi),
+        np.minimum(change.range.lo - scaled[0], change.range.hi - scaled[1]) - slack,
+        np.maximum(change.range.lo - scaled[0], change.range.hi - scaled[1]) + slack,
     )
-    size = change.range.magnitude + scaled.magnitude
-    rest = rest + Interval(-(2.0**-48) * size, 2.0**-48 * size)
     product = place.range * (factor + 1.0) + rest
     lo, hi = np.maximum(plain.range.lo, product.lo), np.minimum(plain.range.hi, product.hi)
     use = some & (lo <= hi)

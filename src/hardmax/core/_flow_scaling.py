@@ -1,9 +1,9 @@
 """Heads that scale a coordinate in place: x <- x (1 + sum_i w_i p_i).
 
-A head whose value is a multiple of one coordinate, which is 0 on all other tokens that it sees,
-adds w p x to that coordinate with p its weight on the token itself. Interval arithmetic would add
-the ranges of x and of w p x as if they were unrelated; a warm head that multiplies does nothing
-else than let the two nearly cancel.
+A head whose value is a multiple of one coordinate adds w p x to that coordinate, with p its weight
+on the token itself, and what the other tokens hold there, which is 0 on a sink. Interval
+arithmetic would add the ranges of x and of w p x as if they were unrelated; a warm head that
+multiplies does nothing else than let the two nearly cancel.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def weight_ranges(asking: Asking) -> Interval:
 
 
 def scaled_coordinates(asking: Asking) -> tuple[np.ndarray, np.ndarray]:
-    """(coordinate, factor) for each head: value = factor * coordinate, 0 elsewhere; -1 if not."""
-    group, place, t = asking.group, asking.place, asking.t
+    """(coordinate, factor) for each head: value = factor * coordinate; -1 if it is not."""
+    group, t = asking.group, asking.t
     heads = group.value.shape[0]
     none = np.full(heads, -1), np.zeros(heads)
     if group.value.shape[1] != 1:
@@ -60,10 +60,17 @@ def scaled_coordinates(asking: Asking) -> tuple[np.ndarray, np.ndarray]:
     valued = group.value[:, 0]
     at = np.abs(valued).argmax(axis=1)
     single = (valued != 0).sum(axis=1) == 1
-    others = asking.seen[asking.seen != t]
-    zero = place.fixed[others] & (place.range.lo[others] == 0.0)
-    holds = single & zero[:, at].all(axis=0) & np.isfinite(asking.coldness)
+    holds = single & np.isfinite(asking.coldness) & (asking.seen == t).any()
     return np.where(holds, at, -1), valued[np.arange(heads), at]
+
+
+def from_others(asking: Asking) -> Interval:
+    """What the other tokens can add to the mixed value, whatever their weights: heads."""
+    others = asking.seen != asking.t
+    values = asking.values.range[:, 0, :]
+    lo = np.where(others, np.minimum(values.lo, 0.0), 0.0).min(axis=1)
+    hi = np.where(others, np.maximum(values.hi, 0.0), 0.0).max(axis=1)
+    return Interval(lo, hi)
 
 
 def factor_in_place(asking: Asking, weights: Interval) -> tuple[np.ndarray, Interval]:

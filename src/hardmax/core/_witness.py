@@ -14,11 +14,12 @@ from hardmax.numerics import finite_array, frozen_array
 
 @dataclass(frozen=True, eq=False)
 class Holding:
-    """After `sublayer` (-1: after the embedding), coordinate c of `token` holds a value.
+    """After `sublayer` (-1: after the embedding), coordinates of `token` hold a value.
 
     Row i says: coordinates[i] lies within errors[i] of the maximum of those components of
     `value` that components[i] names (-1 fills short rows; a single one is just that component).
-    `value` counts as in `Steps`: 0 is the input, i + 1 the result of step i.
+    `value` counts as in `Steps`: 0 is the input, i + 1 the result of step i. With `weights`, row i
+    is the combination weights[i] . x[coordinates] + constants[i] instead of one coordinate.
     """
 
     sublayer: int
@@ -27,14 +28,18 @@ class Holding:
     value: int
     components: np.ndarray
     errors: np.ndarray
+    weights: np.ndarray | None = None  # rows x coordinates
+    constants: np.ndarray | None = None  # rows
 
     def __post_init__(self) -> None:
         coordinates = _whole(self.coordinates)
         components = _whole(self.components)
         if components.ndim == 1:
             components = frozen_array(components[:, None])
-        errors = finite_array(np.broadcast_to(self.errors, coordinates.shape), "errors", ndim=1)
-        if coordinates.ndim != 1 or components.shape[:1] != coordinates.shape:
+        rows = components.shape[:1]
+        errors = finite_array(np.broadcast_to(self.errors, rows), "errors", ndim=1)
+        self._take_weights(rows, coordinates.shape)
+        if coordinates.ndim != 1 or (self.weights is None and rows != coordinates.shape):
             raise ShapeError(
                 f"A holding lists {coordinates.shape} coordinates but names components "
                 f"{components.shape}."
@@ -46,6 +51,29 @@ class Holding:
         object.__setattr__(self, "coordinates", coordinates)
         object.__setattr__(self, "components", components)
         object.__setattr__(self, "errors", errors)
+
+    def _take_weights(self, rows: tuple[int, ...], coordinates: tuple[int, ...]) -> None:
+        if self.weights is None and self.constants is None:
+            return
+        if self.weights is None or self.constants is None:
+            raise ShapeError("A holding of combinations needs weights and constants, both.")
+        weights = finite_array(self.weights, "weights", ndim=2)
+        constants = finite_array(self.constants, "constants", ndim=1)
+        if weights.shape != rows + coordinates or constants.shape != rows:
+            raise ShapeError(
+                f"A holding of {rows} rows over {coordinates} coordinates has weights "
+                f"{weights.shape} and constants {constants.shape}."
+            )
+        object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "constants", constants)
+
+    def read(self, stream: np.ndarray) -> np.ndarray:
+        """What the rows hold, given the token's stream (width, or width x batch)."""
+        held = stream[self.coordinates]
+        if self.weights is None or self.constants is None:
+            return np.asarray(held)
+        shift = self.constants.reshape(-1, *[1] * (held.ndim - 1))
+        return np.asarray(self.weights @ held + shift)
 
     def __repr__(self) -> str:
         return (

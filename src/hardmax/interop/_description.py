@@ -240,22 +240,32 @@ def _rebuild_target(part: Mapping[str, Any], tensors: Tensors) -> EncodedTarget 
 
 
 def _describe_witness(witness: Witness | None, tensors: Tensors) -> list[Any] | None:
-    """Three tensors for all holdings together, and their shapes to take them apart again."""
+    """A few tensors for all holdings together, and their shapes to take them apart again."""
     if witness is None:
         return None
     held = witness.holdings
     tensors["witness.coordinates"] = _joined([h.coordinates for h in held], np.int64)
     tensors["witness.components"] = _joined([h.components.ravel() for h in held], np.int64)
     tensors["witness.errors"] = _joined([h.errors for h in held], np.float64)
-    return [
-        {
-            "sublayer": int(h.sublayer),
-            "token": int(h.token),
-            "value": int(h.value),
-            "components": list(h.components.shape),
-        }
-        for h in held
-    ]
+    forms = [h for h in held if h.weights is not None and h.constants is not None]
+    if forms:
+        weights = [h.weights.ravel() for h in forms if h.weights is not None]
+        tensors["witness.weights"] = _joined(weights, np.float64)
+        constants = [h.constants for h in forms if h.constants is not None]
+        tensors["witness.constants"] = _joined(constants, np.float64)
+    return [_describe_holding(h) for h in held]
+
+
+def _describe_holding(holding: Holding) -> dict[str, Any]:
+    described = {
+        "sublayer": int(holding.sublayer),
+        "token": int(holding.token),
+        "value": int(holding.value),
+        "components": list(holding.components.shape),
+    }
+    if holding.weights is not None:
+        described["combines"] = len(holding.coordinates)
+    return described
 
 
 def _joined(arrays: list[np.ndarray], dtype: type) -> np.ndarray:
@@ -268,9 +278,12 @@ def _rebuild_witness(parts: list[Any] | None, tensors: Tensors) -> Witness | Non
     shapes = [(index(rows), index(columns)) for rows, columns in (p["components"] for p in parts)]
     by_row = [rows for rows, _ in shapes]
     by_entry = [rows * columns for rows, columns in shapes]
-    coordinates = _apart("witness.coordinates", np.int64, by_row, tensors)
+    combined = [index(p["combines"]) if "combines" in p else None for p in parts]
+    places = [rows if c is None else c for rows, c in zip(by_row, combined, strict=True)]
+    coordinates = _apart("witness.coordinates", np.int64, places, tensors)
     components = _apart("witness.components", np.int64, by_entry, tensors)
     errors = _apart("witness.errors", np.float64, by_row, tensors)
+    forms = _rebuild_forms(by_row, combined, tensors)
     return Witness(
         Holding(
             sublayer=index(part["sublayer"]),
@@ -279,9 +292,28 @@ def _rebuild_witness(parts: list[Any] | None, tensors: Tensors) -> Witness | Non
             value=index(part["value"]),
             components=components[i].reshape(shape),
             errors=errors[i],
+            weights=forms[i][0],
+            constants=forms[i][1],
         )
         for i, (part, shape) in enumerate(zip(parts, shapes, strict=True))
     )
+
+
+def _rebuild_forms(
+    rows: list[int], combined: list[int | None], tensors: Tensors
+) -> list[tuple[np.ndarray | None, np.ndarray | None]]:
+    """Weights and constants of the holdings that have them."""
+    forms: list[tuple[np.ndarray | None, np.ndarray | None]] = [(None, None)] * len(rows)
+    with_form = [i for i, c in enumerate(combined) if c is not None]
+    if not with_form:
+        return forms
+    sizes = [rows[i] * (combined[i] or 0) for i in with_form]
+    weights = _apart("witness.weights", np.float64, sizes, tensors)
+    heights = [rows[i] for i in with_form]
+    constants = _apart("witness.constants", np.float64, heights, tensors)
+    for number, i in enumerate(with_form):
+        forms[i] = weights[number].reshape(rows[i], combined[i] or 0), constants[number]
+    return forms
 
 
 def _apart(name: str, dtype: type, sizes: list[int], tensors: Tensors) -> list[np.ndarray]:

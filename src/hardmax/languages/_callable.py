@@ -30,7 +30,9 @@ class CallableFunction:
 
     `lipschitz` bounds |df/dx_i|, one number for all variables or one each, so that f changes by
     at most the sum of lipschitz_i |change of x_i|. `second_derivative` bounds |d2f/dx_i2|
-    likewise. At least one of them is needed; with both, both are used.
+    likewise. `modulus` is a concave, increasing function w with |f(x) - f(y)| <= w(d) for points
+    at distance d = sum |x_i - y_i|, for functions whose slope is unbounded. At least one of the
+    three is needed; what is given is used.
 
         >>> f = CallableFunction(lambda x, y: x * y, ["x", "y"], lipschitz=1.0)
         >>> f([0.5, 0.5])
@@ -42,6 +44,7 @@ class CallableFunction:
     outputs: int
     lipschitz: tuple[float, ...] | None
     second_derivative: tuple[float, ...] | None
+    modulus: Callable[[float], float] | None
 
     def __init__(
         self,
@@ -51,20 +54,22 @@ class CallableFunction:
         outputs: int = 1,
         lipschitz: Any = None,
         second_derivative: Any = None,
+        modulus: Callable[[float], float] | None = None,
     ) -> None:
         if not callable(function):
             raise RequestError(f"A Python function is needed, not {type(function).__name__}.")
         if not isinstance(outputs, int) or outputs < 1:
             raise RequestError(f"A function has at least one output, not {outputs!r}.")
         names = _names(variables)
-        if lipschitz is None and second_derivative is None:
+        if lipschitz is None and second_derivative is None and modulus is None:
             raise RequestError(
-                "Nothing is known between the points of a Python function; give lipschitz=... or "
-                "second_derivative=..."
+                "Nothing is known between the points of a Python function; give lipschitz=..., "
+                "second_derivative=... or modulus=..."
             )
         object.__setattr__(self, "function", function)
         object.__setattr__(self, "variables", names)
         object.__setattr__(self, "outputs", outputs)
+        object.__setattr__(self, "modulus", modulus)
         first, second = "lipschitz", "second_derivative"
         object.__setattr__(self, first, _bounds(lipschitz, first, len(names)))
         object.__setattr__(self, second, _bounds(second_derivative, second, len(names)))
@@ -155,6 +160,8 @@ class CallableFunction:
             bounds.append(self._by_slope(flat, self.lipschitz))
         if self.second_derivative is not None:
             bounds.append(self._by_curvature(flat, self.second_derivative))
+        if self.modulus is not None:
+            bounds.append(self._by_modulus(flat, self.modulus))
         lo, hi = (np.max([b.lo for b in bounds], axis=0), np.min([b.hi for b in bounds], axis=0))
         if (lo > hi).any():
             raise RequestError("The values contradict the bounds given; check both of them.")
@@ -165,6 +172,14 @@ class CallableFunction:
         values = Interval.point(self._rows(middle.T).T)
         reach = (Interval.point(x.hi) - middle).maximum(Interval.point(middle) - x.lo)
         return _widened(values, np.array([bounds]) @ reach)
+
+    def _by_modulus(self, x: Interval, modulus: Callable[[float], float]) -> Interval:
+        middle = np.clip(x.middle, x.lo, x.hi)
+        values = Interval.point(self._rows(middle.T).T)
+        reach = (Interval.point(x.hi) - middle).maximum(Interval.point(middle) - x.lo)
+        far = np.ones((1, self.inputs)) @ reach
+        most = np.array([[float(modulus(float(d))) for d in row] for row in far.hi])
+        return _widened(values, Interval(np.zeros_like(most), most))
 
     def _by_curvature(self, x: Interval, bounds: tuple[float, ...]) -> Interval:
         if self.inputs > _MOST_CORNERS:

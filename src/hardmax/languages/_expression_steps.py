@@ -137,10 +137,11 @@ class _Program:
     def multiple(self, node: Apply) -> _Form:
         first, *rest = node.arguments
         if not isinstance(first, Number):
-            head = first if len(rest) == 1 else Apply("multiply", node.arguments[:-1])
-            if head not in self.forms:
-                self.forms[head] = self.form(head)
-            return self.product(self.place(head), self.place(node.arguments[-1]))
+            halves = [_joined(part) for part in _paired(node.arguments)]
+            for half in halves:
+                if half not in self.forms:
+                    self.forms[half] = self.form(half)
+            return self.product(self.place(halves[0]), self.place(halves[1]))
         other = rest[0] if len(rest) == 1 else Apply("multiply", rest)
         if other not in self.forms:
             self.forms[other] = self.form(other)
@@ -226,6 +227,16 @@ class _Program:
         for i, output in enumerate(outputs):
             if self.forms[output].place() is None:
                 self.forms[output] = _Form({(len(self.steps), i): Fraction(1)})
+
+
+def _paired(factors: Sequence[Expression]) -> tuple[Sequence[Expression], Sequence[Expression]]:
+    """Where neighbours are multiplied pair by pair, the last product is of these two parts."""
+    half = 1 << ((len(factors) - 1).bit_length() - 1)
+    return factors[:half], factors[half:]
+
+
+def _joined(factors: Sequence[Expression]) -> Expression:
+    return factors[0] if len(factors) == 1 else Apply("multiply", factors)
 
 
 def _floats_adding_to(value: Fraction) -> list[Fraction]:

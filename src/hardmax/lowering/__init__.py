@@ -3,8 +3,8 @@
 from hardmax.lowering._function_routes import lower_function as lower_function
 from hardmax.lowering._function_routes import plan_function as plan_function
 from hardmax.lowering._network_offers import plan_network as plan_network
-from hardmax.lowering._planner import Offer as Offer
 from hardmax.lowering._planner import PREFERENCES as PREFERENCES
+from hardmax.lowering._planner import Offer as Offer
 from hardmax.lowering._planner import Plan as Plan
 from hardmax.lowering._routes import lower as lower
 from hardmax.lowering._routes import routes_for as routes_for

@@ -34,7 +34,9 @@ class BuiltProposal:
             name: float(rounding_bound(self.construction.transformer, claim.domain, name).max())
             for name in FORMATS
         }
-        return [name for name, bound in bounds.items() if exact + bound <= error or name == "float64"]
+        return [
+            name for name, bound in bounds.items() if exact + bound <= error or name == "float64"
+        ]
 
     def build(self) -> Construction:
         return self.construction

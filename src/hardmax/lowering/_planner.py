@@ -145,7 +145,9 @@ def _ranking(prefer: str | None) -> Callable[[Offer], tuple]:
         raise RequestError(
             f"There is no preference {prefer!r}; choose one of {', '.join(PREFERENCES)}."
         )
-    first = {"logit": "largest_logit", "float32": "heads", None: "layers"}.get(prefer, prefer)
+    first = {"logit": "largest_logit", "float32": "heads"}.get(
+        prefer or "layers", prefer or "layers"
+    )
 
     def rank(offer: Offer) -> tuple:
         r = offer.resources

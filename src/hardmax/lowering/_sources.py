@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 from hardmax._errors import RequestError
 from hardmax.core import Box, Target
@@ -15,9 +15,8 @@ def as_target(source: Any) -> Target:
         return Function.parse(source)
     if isinstance(source, Expression):
         return Function(source)
-    if isinstance(source, tuple | list) and source:
-        if all(isinstance(part, Expression) for part in source):
-            return Function(source)
+    if isinstance(source, tuple | list) and all(isinstance(part, Expression) for part in source):
+        return Function(source)
     if isinstance(source, Target):
         return source
     if callable(source):
@@ -31,10 +30,10 @@ def as_target(source: Any) -> Target:
     )
 
 
-def is_function(target: Target) -> bool:
+def is_function(target: Target) -> TypeGuard[Function | CallableFunction]:
     return isinstance(target, Function | CallableFunction)
 
 
-def domain_of(target: Any, on: Any) -> Box:
+def domain_of(target: Function | CallableFunction, on: Any) -> Box:
     """The box of a function's variables."""
-    return target.domain(on)  # type: ignore[no-any-return]
+    return target.domain(on)

@@ -19,8 +19,9 @@ class Curve:
 
     `value` takes and gives float arrays. `ball` takes a `flint.arb` or a `flint.arb_series` and
     gives the same, enclosing f. `second` encloses f'' on arrays of intervals, with infinite ends
-    where f'' is unbounded. Curves with equal `key` and ends are the same function, so that fits
-    are remembered; without a key a curve equals only itself.
+    where f'' is unbounded or f' does not exist; `hull` encloses f itself, better than balls do at
+    singular ends. Curves with equal `key` and ends are the same function, so that fits are
+    remembered; without a key a curve equals only itself.
     """
 
     value: Callable[[np.ndarray], np.ndarray] = field(compare=False)
@@ -30,6 +31,7 @@ class Curve:
     second: Callable[[Interval], Interval] | None = field(default=None, compare=False)
     name: str = "f"
     key: Hashable = None
+    hull: Callable[[Interval], Interval] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         low, high = float(self.low), float(self.high)
@@ -59,14 +61,17 @@ class Curve:
         def ball(x: Any) -> Any:
             return x * 0 + evaluate(expression, {variable: x}, "ball")
 
-        def second(x: Interval) -> Interval:
-            assert bend is not None
-            found = evaluate(bend, {variable: x}, "interval")
-            shape = x.shape
-            return Interval(np.broadcast_to(found.lo, shape), np.broadcast_to(found.hi, shape))
+        def enclosing(inner: Expression) -> Callable[[Interval], Interval]:
+            def enclosure(x: Interval) -> Interval:
+                found = evaluate(inner, {variable: x}, "interval")
+                lo, hi = (np.broadcast_to(end, x.shape) for end in (found.lo, found.hi))
+                return Interval(lo, hi)
 
-        enclosure = second if bend is not None else None
-        return cls(value, ball, low, high, enclosure, str(expression), (expression, variable))
+            return enclosure
+
+        second, hull = None if bend is None else enclosing(bend), enclosing(expression)
+        key = (expression, variable)
+        return cls(value, ball, low, high, second, str(expression), key, hull)
 
     @property
     def reach(self) -> float:

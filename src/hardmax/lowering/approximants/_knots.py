@@ -123,7 +123,12 @@ def _zone_knots(
 
 
 def _refuse_too_many(curve: Curve, pieces: float, error: float) -> None:
-    if not pieces <= MOST_PIECES:
+    if not np.isfinite(pieces):
+        raise PrecisionError(
+            f"{curve.name} or its curvature is undefined inside [{curve.low:g}, {curve.high:g}], "
+            "so pieces cannot be counted. Keep away from the singular point."
+        )
+    if pieces > MOST_PIECES:
         raise PrecisionError(
             f"{curve.name} needs about {pieces:.3g} pieces for an error of {error:.3g}, and more "
             f"than {MOST_PIECES} are refused. Ask for a larger error, or shrink the domain."

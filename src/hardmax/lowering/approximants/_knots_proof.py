@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.lowering.approximants._balls import NO_SERIES, ball_between, ends, upper_float, working
+from hardmax.lowering.approximants._balls import ends, upper_float, working
 from hardmax.lowering.approximants._curve import Curve
-from hardmax.lowering.approximants._zones import Zone
+from hardmax.lowering.approximants._zones import Zone, range_on
 
 _BITS = 96
 
@@ -92,11 +92,11 @@ def _undecided(curve: Curve, line: Any, part: Any, bound: float) -> float:
     if np.isfinite(bound):
         bend = _point(bound) * (_point(b) - _point(a)) ** 2 / 8
         return float(np.nextafter(at_ends + upper_float(bend), np.inf))
-    box = ball_between(a, b)
-    try:
-        return upper_float(_on(line, box) - curve.ball(box))
-    except NO_SERIES:
+    least, most = range_on(curve, a, b)
+    if not np.isfinite(most - least):
         return np.inf
+    on_line = [_on(line, _point(x)) for x in (a, b)]
+    return max(upper_float(y - _point(f)) for y in on_line for f in (least, most))
 
 
 def _guesses(

@@ -14,7 +14,7 @@ def minimax_step(
     tolerance of 1e-7 is relative to the answer. Directions with singular values below `floor`
     are left alone. Where `trust` is finite, |x| <= trust.
     """
-    from scipy.optimize import linprog  # type: ignore[import-untyped]
+    from scipy.optimize import linprog
 
     worst = float(np.abs(residual).max())
     left, values, right = np.linalg.svd(matrix, full_matrices=False)

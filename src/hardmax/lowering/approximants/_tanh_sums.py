@@ -81,7 +81,7 @@ def _sum_at(heads: int, cold: float, error: float, *, square: bool) -> TanhSum:
     bits = 21 if error >= 2e-6 else 50  # few bits where they suffice: float32 then holds them
     coldness = tuple(float(Fraction(round(r * cold * 2**40), 2**40)) for r in _RATIOS[heads])
     weights, constant = _equioscillating(coldness, square=square)
-    total = sum(weights)
+    total = sum(weights, Fraction(0))
     scale = _rounded(total, bits)
     shares = [Fraction(round(2 * w / total * 2**bits), 2**bits) for w in weights[:-1]]
     shares.append(2 - sum(shares, Fraction(0)))

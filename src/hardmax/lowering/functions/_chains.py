@@ -42,10 +42,13 @@ def square_by_tents(
     layers, coldness, inner = _depth(error / upward(scale), centred_bound=True, soft=soft)
     z = form.plus(-m).times(1 / r)
     row = program.row()
-    _chain(program, node, z, layers, coldness, (row, scale))
+    start = _chain(program, node, z, layers, coldness, (row, scale))
+    program.view(form, start.times(-r).plus(m))
     low, high = 4.0**-layers, (CHAIN_LOSS / coldness**2 if coldness else 0.0)
     middle = (high - low) / 2
-    result = Form.combination([(1, Form.of_row(row)), (2 * m, form)], scale * Fraction(middle) - m * m)
+    result = Form.combination(
+        [(1, Form.of_row(row)), (2 * m, form)], scale * Fraction(middle) - m * m
+    )
     return Made(result, upward(scale) * inner)
 
 
@@ -68,16 +71,24 @@ def product_by_tents(
     layers, coldness, inner = _depth(error / upward(r * s), centred_bound=False, soft=soft)
     x, y = a.plus(-m).times(1 / (2 * r)), b.plus(-n).times(1 / (2 * s))
     row = program.row()
-    for sign in (1, -1):
-        z = Form.combination([(1, x), (sign, y)])
-        _chain(program, node, z, layers, coldness, (row, sign * r * s))
+    starts = [
+        _chain(
+            program,
+            node,
+            Form.combination([(1, x), (sign, y)]),
+            layers,
+            coldness,
+            (row, sign * r * s),
+        )
+        for sign in (1, -1)
+    ]
+    program.view(a, Form.combination([(-r, starts[0]), (-r, starts[1])], m))
+    program.view(b, Form.combination([(-s, starts[0]), (s, starts[1])], n))
     form = Form.combination([(1, Form.of_row(row)), (n, a), (m, b)], -m * n)
     return Made(form, upward(r * s) * inner)
 
 
-def _depth(
-    error: float, *, centred_bound: bool, soft: bool
-) -> tuple[int, float | None, float]:
+def _depth(error: float, *, centred_bound: bool, soft: bool) -> tuple[int, float | None, float]:
     """(layers, coldness, error): the fewest layers, then the smallest coldness."""
     half = 2.0 if centred_bound else 1.0
     room = error * half * (1 - (_LEAST_SHARE if soft else 0.0))
@@ -98,8 +109,10 @@ def _chain(
     layers: int,
     coldness: float | None,
     into: tuple[int, Fraction],
-) -> None:
+) -> Form:
     """Add weight * (the chain's approximation of z^2) to a row; hidden units without a coldness.
+
+    Returns the chain's own row, which starts as -z.
 
     The gains bound what an error d of a head does to the chain's result. A soft tent has slope at
     most 2.4, so an error of t_l moves sum_k 4^-k t_(l+k) by at most sum (2.4/4)^k = 2.5 times
@@ -122,9 +135,8 @@ def _chain(
         if coldness is None:
             maker = program.unit(form, node=node, gain=effect, stage=stage)
         else:
-            maker = program.gate(
-                form, form, coldness=coldness, node=node, gain=effect, stage=stage
-            )
+            maker = program.gate(form, form, coldness=coldness, node=node, gain=effect, stage=stage)
         program.write(row, maker, change)
         program.write(target, maker, share * weight)
         stage += 2
+    return Form.of_row(row)

@@ -7,33 +7,51 @@ from collections.abc import Iterator
 import numpy as np
 
 from hardmax._errors import PrecisionError
-from hardmax.core import MARGIN, Box, Target
+from hardmax.core import MARGIN, Box
+from hardmax.languages import Function
+from hardmax.lowering.functions._anchored import softmax_by_head
 from hardmax.lowering.functions._made import Made, Pair
 from hardmax.lowering.functions._proposal import Proposal, too_small
-from hardmax.lowering.functions._ways import Site, Way, is_native
+from hardmax.lowering.functions._ways import Site, Way, is_native, quotient
 from hardmax.lowering.graph import (
+    NONLINEAR,
     Analysis,
     CurveNode,
     Graph,
     InputNode,
     LinearNode,
     MaximumNode,
+    Node,
     ProductNode,
+    QuotientNode,
+    SoftmaxNode,
     analyse,
 )
 from hardmax.lowering.stream import Form, Program
 
-_SHARES = (0.9995, 0.97, 0.9, 0.75, 0.6, 0.45, 0.3, 0.2, 0.15, 0.1)  # of the error, for approximation
+_SHARES = (
+    0.9995,
+    0.97,
+    0.9,
+    0.75,
+    0.6,
+    0.45,
+    0.3,
+    0.2,
+    0.15,
+    0.1,
+)  # of the error, for approximation
 
 
 def compose(
-    target: Target, graph: Graph, domain: Box, error: float, way: Way, *, dtype: str = "float64"
+    target: Function, domain: Box, error: float, way: Way, *, dtype: str = "float64"
 ) -> Proposal:
     """Lower a graph along one way to within `error`, rounding in `dtype` included.
 
     Rounding grows as the approximation gets better (a warm head multiplies by 1/coldness), so the
     largest share of the error that leaves room for it is taken.
     """
+    graph = way.graph(target.expressions, target.variables)
     plain = analyse(graph, domain)
     weights = _weights(graph, plain, way)
     reached = np.inf
@@ -52,7 +70,7 @@ def compose(
 
 
 def _within(
-    target: Target, graph: Graph, domain: Box, budget: float, way: Way, weights: dict[int, float]
+    target: Function, graph: Graph, domain: Box, budget: float, way: Way, weights: dict[int, float]
 ) -> Proposal:
     """Split a budget, build, and correct the split until what was built fits."""
     analysis = analyse(graph, domain)
@@ -60,7 +78,9 @@ def _within(
     for _ in range(6):
         errors = _split(analysis, weights, budget * scale)
         analysis = analyse(graph, domain, _allowed(analysis, errors))
-        errors = {n: min(e, errors[n]) for n, e in _split(analysis, weights, budget * scale).items()}
+        errors = {
+            n: min(e, errors[n]) for n, e in _split(analysis, weights, budget * scale).items()
+        }
         proposal = _build(target, graph, domain, errors, way, analysis)
         errors = {node: made.error for node, made in proposal.made.items()}
         total = proposal.analysis.total(errors)[0]
@@ -103,8 +123,7 @@ def _weights(graph: Graph, analysis: Analysis, way: Way) -> dict[int, float]:
     nodes = {
         i: node
         for i, node in enumerate(graph.nodes)
-        if isinstance(node, CurveNode | ProductNode | MaximumNode)
-        and not (isinstance(node, CurveNode) and is_native(node.curve) and not way.by_pieces)
+        if isinstance(node, NONLINEAR) and not _is_exact(node, way)
     }
     weights = {}
     for i, node in nodes.items():
@@ -120,8 +139,13 @@ def _weights(graph: Graph, analysis: Analysis, way: Way) -> dict[int, float]:
     return dict.fromkeys(weights, 1.0)
 
 
+def _is_exact(node: Node, way: Way) -> bool:
+    native = isinstance(node, CurveNode) and is_native(node.curve) and not way.by_pieces
+    return native or isinstance(node, SoftmaxNode)
+
+
 def _build(
-    target: Target,
+    target: Function,
     graph: Graph,
     domain: Box,
     errors: dict[int, float],
@@ -129,7 +153,7 @@ def _build(
     analysis: Analysis,
 ) -> Proposal:
     program = Program(domain)
-    tokens = _tokens(graph, way)
+    tokens = way.tokens(graph, analysis, errors)
     forms: list[Form] = []
     made: dict[int, Made] = {}
     for i, node in enumerate(graph.nodes):
@@ -149,12 +173,17 @@ def _build(
                 made[i] = way.product(site, errors[i])
             case MaximumNode():
                 made[i] = way.maximum(site, errors[i])
+            case QuotientNode(curve=curve):
+                made[i] = quotient(site, curve, errors[i])
+            case SoftmaxNode():
+                made[i] = softmax_by_head(program, i, node, tokens)
         forms.append(made[i].form)
     program.outputs = [forms[i] for i in graph.outputs]
     allowed = _allowed(analysis, {i: m.error for i, m in made.items()})
     final = analyse(graph, domain, allowed)
     labels = {i: str(graph.nodes[i].expression) for i in made}
-    return Proposal(target, domain, way.name, program, made, final, allowed, labels)
+    where = dict(enumerate(forms))
+    return Proposal(target, domain, way.name, program, made, final, allowed, labels, where)
 
 
 def _allowed(analysis: Analysis, errors: dict[int, float]) -> dict[int, float]:
@@ -164,7 +193,7 @@ def _allowed(analysis: Analysis, errors: dict[int, float]) -> dict[int, float]:
     """
     allowed = {}
     for i, node in enumerate(analysis.graph.nodes):
-        if isinstance(node, CurveNode | ProductNode | MaximumNode):
+        if isinstance(node, NONLINEAR):
             low, high = analysis.range(i)
             allowed[i] = 2 * errors.get(i, 0.0) + 1e-9 * max(abs(low), abs(high))
     return allowed
@@ -173,11 +202,3 @@ def _allowed(analysis: Analysis, errors: dict[int, float]) -> dict[int, float]:
 def _ranges(analysis: Analysis, nodes: tuple[int, ...]) -> Iterator[Pair]:
     for node in nodes:
         yield analysis.widened(node)
-
-
-def _tokens(graph: Graph, way: Way) -> int:
-    """How long the prompt will be: the largest maximum that one head takes."""
-    widths = [len(n.arguments) for n in graph.nodes if isinstance(n, MaximumNode)]
-    return max([2, *(w for w in widths if w > 2)]) if way.name.startswith("direct") else 2
-
-

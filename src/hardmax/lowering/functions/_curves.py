@@ -15,7 +15,7 @@ from hardmax.lowering.approximants import (
 from hardmax.lowering.functions._made import Made
 from hardmax.lowering.stream import Form, Program, attention_after, feed_forward_after
 
-_SOFT_SHARE = 0.12  # of a soft piecewise linear function's error: pieces are dearer than coldness
+SOFT_SHARE = 0.12  # of a soft piecewise linear function's error: pieces are dearer than coldness
 
 
 def curve_by_soft_pieces(
@@ -27,26 +27,33 @@ def curve_by_soft_pieces(
     relu(z) by z sigmoid(coldness z) moves that by at most `softening`, centred. The affine part
     is free, so N pieces are N - 1 heads.
     """
-    fit = fit_knots(curve, (1 - _SOFT_SHARE) * error)
+    fit = fit_knots(curve, (1 - SOFT_SHARE) * error)
+    return soft_pieces(program, node, fit, argument, error)
+
+
+def soft_pieces(
+    program: Program, node: int, fit: PiecewiseFit, argument: Form, error: float
+) -> Made:
+    """A piecewise linear fit by soft heads, cold enough for the error that the fit leaves."""
     coldness = coldness_for(fit, error - fit.error)
     loss = softening(fit, coldness)
     stage = attention_after(program.ready(argument))
     row = program.row(_first_piece(fit, argument))
     for knot, kink in _kinks(fit):
         z = argument.plus(-knot)
-        maker = program.gate(
-            z, z, coldness=coldness, node=node, gain=abs(float(kink)), stage=stage
-        )
+        maker = program.gate(z, z, coldness=coldness, node=node, gain=abs(float(kink)), stage=stage)
         program.write(row, maker, kink)
     form = Form.of_row(row).plus(loss.shift)
     return Made(form, fit.error + loss.centred, softening=loss.centred)
 
 
-def curve_by_units(
-    program: Program, node: int, curve: Curve, argument: Form, error: float
-) -> Made:
+def curve_by_units(program: Program, node: int, curve: Curve, argument: Form, error: float) -> Made:
     """The same piecewise linear function, exactly, by one feed-forward layer of N - 1 units."""
-    fit = fit_knots(curve, error)
+    return hard_pieces(program, node, fit_knots(curve, error), argument)
+
+
+def hard_pieces(program: Program, node: int, fit: PiecewiseFit, argument: Form) -> Made:
+    """A piecewise linear fit by hidden units."""
     stage = feed_forward_after(program.ready(argument))
     row = program.row(_first_piece(fit, argument))
     for knot, kink in _kinks(fit):
@@ -87,17 +94,17 @@ def curve_by_sigmoids(
 
 def _first_piece(fit: PiecewiseFit, argument: Form) -> Form:
     slope = _slopes(fit)[0]
-    return argument.plus(-Fraction(float(fit.knots[0]))).times(slope).plus(
-        Fraction(float(fit.values[0]))
+    return (
+        argument.plus(-Fraction(float(fit.knots[0])))
+        .times(slope)
+        .plus(Fraction(float(fit.values[0])))
     )
 
 
 def _slopes(fit: PiecewiseFit) -> list[Fraction]:
     knots = [Fraction(float(t)) for t in fit.knots]
     values = [Fraction(float(v)) for v in fit.values]
-    return [
-        (values[i + 1] - values[i]) / (knots[i + 1] - knots[i]) for i in range(len(knots) - 1)
-    ]
+    return [(values[i + 1] - values[i]) / (knots[i + 1] - knots[i]) for i in range(len(knots) - 1)]
 
 
 def _kinks(fit: PiecewiseFit) -> list[tuple[Fraction, Fraction]]:

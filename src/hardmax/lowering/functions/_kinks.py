@@ -55,9 +55,7 @@ def maximum_by_tree(
     return entrants[0]
 
 
-def _match(
-    program: Program, node: int, pair: list[Made], error: float, rectify: Rectify
-) -> Made:
+def _match(program: Program, node: int, pair: list[Made], error: float, rectify: Rectify) -> Made:
     a, b = pair
     lead = Form.combination([(1, a.form), (-1, b.form)])
     won = rectify(program, node, lead, error)

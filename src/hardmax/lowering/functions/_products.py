@@ -34,6 +34,7 @@ def product_by_gates(
     fit = identity_by_tanh(heads, _rounded_down(error / upward(r * s)))
     x, y = a.plus(-m).times(1 / r), b.plus(-n)
     row = _scaled_in_place(program, node, x, y.times(r), fit.scale, fit.coldness, fit.shares)
+    program.view(b, row.times(-1 / (r * Fraction(fit.scale))).plus(n))
     form = Form.combination([(1, row), (n, a), (m, b)], -m * n)
     return Made(form, upward(r * s) * fit.error)
 

@@ -9,11 +9,13 @@ from functools import cached_property
 import numpy as np
 
 from hardmax._errors import PrecisionError
-from hardmax.core import Box, Claim, Construction, Share, Target, Witness, with_margin
+from hardmax.core import Box, Claim, Construction, Share, Target, with_margin
 from hardmax.lowering.functions._made import Made
+from hardmax.lowering.functions._witness import Held, write_witness
 from hardmax.lowering.graph import Analysis, LinearNode
 from hardmax.lowering.stream import (
     Arrangement,
+    Form,
     Program,
     RangeTable,
     Rounding,
@@ -25,6 +27,7 @@ from hardmax.lowering.stream import (
     state,
 )
 
+_SMALL = 2.0**-40  # covers the rounding of stored rows in a holding
 FORMATS = ("float16", "bfloat16", "float32", "float64")  # cheapest first
 
 
@@ -40,6 +43,7 @@ class Proposal:
     analysis: Analysis  # widened by what each node is allowed to be off
     allowed: dict[int, float]  # node -> that much
     labels: dict[int, str] = field(default_factory=dict)
+    forms: dict[int, Form] = field(default_factory=dict)  # where each node's value is
 
     @cached_property
     def ranges(self) -> RangeTable:
@@ -68,7 +72,9 @@ class Proposal:
         if rounded.overflows or not np.isfinite(at_end):
             return float("inf"), {}, {}, at_end
         errors = {node: made.error for node, made in self.made.items()}
-        both = {n: errors.get(n, 0.0) + rounded.nodes.get(n, 0.0) for n in (*errors, *rounded.nodes)}
+        both = {
+            n: errors.get(n, 0.0) + rounded.nodes.get(n, 0.0) for n in (*errors, *rounded.nodes)
+        }
         inner = self._read_by_others()
         if any(both[node] > self.allowed[node] for node in both if node in inner):
             return float("inf"), {}, {}, at_end
@@ -90,7 +96,7 @@ class Proposal:
     @cached_property
     def ledger(self) -> tuple[Share, ...]:
         """Every node's share, the rounding, and the margin."""
-        bound, approximation, rounded, at_end = self._parts("float64")
+        bound, approximation, _rounded, _at_end = self._parts("float64")
         shares = []
         for node, amount in approximation.items():
             soft = self.made[node].softening if node in self.made else 0.0
@@ -111,10 +117,26 @@ class Proposal:
         """The float formats in which the claim's error still holds, cheapest first."""
         return [dtype for dtype in FORMATS if self.bound(dtype) <= error]
 
-    def build(self, witness: Witness | None = None) -> Construction:
+    def build(self) -> Construction:
         """The weights, at last."""
         claim = Claim(self.target, self.domain, self.ledger)
+        witness = write_witness(self.target, self.arrangement, self._held())
         return Construction(assemble(self.arrangement), claim, witness, self.route)
+
+    def _held(self) -> list[Held]:
+        """Where the target's inner values are, and how closely: nodes, then outputs."""
+        nodes, off, inner = self.analysis.graph.nodes, self.analysis.off, self._read_by_others()
+        held = [
+            Held(nodes[i].expression, form, float(off[i].max()) + _SMALL * _extent(self, i))
+            for i, form in self.forms.items()
+            if i in inner
+        ]
+        outputs = self.program.outputs
+        return held + [Held(i, form, self.error) for i, form in enumerate(outputs)]
+
+
+def _extent(proposal: Proposal, node: int) -> float:
+    return max(map(abs, proposal.analysis.range(node)))
 
 
 def too_small(error: float, reached: float, route: str) -> PrecisionError:

@@ -1,16 +1,14 @@
-"""The three ways to build a node: by the recipe, directly, or by feed-forward layers.
-
-A way answers two questions about a node: what does it cost to halve its error (so that the budget
-can be split), and how is it built to a given error.
-"""
+"""The ways to build a node: by the recipe, directly, over anchors, or by feed-forward layers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from hardmax._errors import PrecisionError
 from hardmax.languages import Apply, Expression
-from hardmax.lowering.approximants import Curve, sigmoids_for
+from hardmax.lowering.approximants import Curve, anchors_for, fit_anchors, sigmoids_for
+from hardmax.lowering.functions._anchored import curve_by_anchors
 from hardmax.lowering.functions._chains import product_by_tents, square_by_tents
 from hardmax.lowering.functions._curves import (
     curve_by_sigmoids,
@@ -26,7 +24,16 @@ from hardmax.lowering.functions._kinks import (
 )
 from hardmax.lowering.functions._made import Made, Pair
 from hardmax.lowering.functions._products import product_by_gates, square_by_gates
-from hardmax.lowering.graph import T
+from hardmax.lowering.graph import (
+    Analysis,
+    CurveNode,
+    Graph,
+    MaximumNode,
+    SoftmaxNode,
+    T,
+    build_graph,
+    with_quotients,
+)
 from hardmax.lowering.stream import Form, Program
 
 
@@ -41,20 +48,46 @@ class Site:
     tokens: int
 
 
+Counter = Callable[[Expression, Pair, float], int]
+
+
 @dataclass(frozen=True)
 class Way:
-    """One route's gadgets. The numbers after each kind are d cost / d log(1/error), in heads."""
+    """One route's gadgets."""
 
     name: str
     curve: Callable[[Site, Expression, float], Made]
     product: Callable[[Site, float], Made]
     maximum: Callable[[Site, float], Made]
     by_pieces: bool  # a curve's cost grows like error^-1/2
+    native: bool  # quotients and softmaxes are nodes of their own
+    anchors: Counter | None = None  # how many tokens a curve needs
+
+    def graph(self, outputs: Sequence[Expression], variables: Sequence[str]) -> Graph:
+        """The graph that this way builds from."""
+        graph = build_graph(outputs, variables, native=self.native)
+        return with_quotients(graph) if self.native else graph
+
+    def tokens(self, graph: Graph, analysis: Analysis, errors: Mapping[int, float]) -> int:
+        """How long the prompt will be: as the largest maximum, softmax or row of anchors."""
+        longest = 2
+        for i, node in enumerate(graph.nodes):
+            match node:
+                case MaximumNode() if self.native and len(node.arguments) > 2:
+                    longest = max(longest, len(node.arguments))
+                case SoftmaxNode():
+                    longest = max(longest, len(node.values))
+                case CurveNode() if self.anchors and not is_native(node.curve):
+                    pair = analysis.widened(node.argument)
+                    longest = max(longest, self.anchors(node.curve, pair, errors[i]))
+        return longest
 
 
 def is_square(curve: Expression) -> bool:
-    return isinstance(curve, Apply) and curve.operation == "power" and (
-        curve.exponent == 2 and curve.arguments[0] is T
+    return (
+        isinstance(curve, Apply)
+        and curve.operation == "power"
+        and (curve.exponent == 2 and curve.arguments[0] is T)
     )
 
 
@@ -65,12 +98,12 @@ def is_native(curve: Expression) -> bool:
 
 def recipe() -> Way:
     """ReLU approximants, every ReLU a head, attention only: the route of the literature."""
-    return Way("recipe", _soft_curve, _soft_product, _soft_maximum, True)
+    return Way("recipe", _soft_curve, _soft_product, _soft_maximum, True, False)
 
 
 def feedforward() -> Way:
     """The same ReLU approximants with feed-forward layers: no softening, and no attention."""
-    return Way("feedforward", _unit_curve, _unit_product, _unit_maximum, True)
+    return Way("feedforward", _unit_curve, _unit_product, _unit_maximum, True, False)
 
 
 def direct(heads: int) -> Way:
@@ -80,17 +113,22 @@ def direct(heads: int) -> Way:
         return _direct_curve(site, expression, error, heads)
 
     def product(site: Site, error: float) -> Made:
-        return product_by_gates(
-            site.program,
-            site.node,
-            (site.forms[0], site.forms[1]),
-            (site.ranges[0], site.ranges[1]),
-            heads,
-            error,
-        )
+        return _direct_product(site, error, heads)
 
     name = "direct" if heads == 1 else f"direct-{heads}"
-    return Way(name, curve, product, _direct_maximum, False)
+    return Way(name, curve, product, _direct_maximum, False, True)
+
+
+def anchors() -> Way:
+    """Every curve one head over anchors; products and maxima as in the direct route."""
+
+    def product(site: Site, error: float) -> Made:
+        return _direct_product(site, error, 1)
+
+    def count(expression: Expression, pair: Pair, error: float) -> int:
+        return len(anchors_for(_of(expression, pair), error).anchors)
+
+    return Way("anchors", _anchored_curve, product, _direct_maximum, False, True, count)
 
 
 def _of(expression: Expression, pair: Pair) -> Curve:
@@ -119,6 +157,33 @@ def _direct_curve(site: Site, expression: Expression, error: float, heads: int) 
         return square_by_gates(program, node, form, pair, heads, error)
     fit = sigmoids_for(_of(expression, pair), error)
     return curve_by_sigmoids(program, node, fit, form)
+
+
+def _direct_product(site: Site, error: float, heads: int) -> Made:
+    forms, ranges = (site.forms[0], site.forms[1]), (site.ranges[0], site.ranges[1])
+    return product_by_gates(site.program, site.node, forms, ranges, heads, error)
+
+
+def _anchored_curve(site: Site, expression: Expression, error: float) -> Made:
+    if is_native(expression):
+        return _native(site, expression)
+    fit = fit_anchors(_of(expression, site.ranges[0]), site.tokens)
+    if fit.error > error:
+        raise PrecisionError(
+            f"{site.tokens} anchors come within {fit.error:.3g} of {expression}, not {error:.3g}; "
+            "ask for a larger error."
+        )
+    return curve_by_anchors(site.program, site.node, fit, site.forms[0], site.ranges[0])
+
+
+def quotient(site: Site, expression: Expression, error: float) -> Made:
+    """factor * curve(argument) in one layer: sigmoids of the argument, the factor as value."""
+    low, high = site.ranges[0]
+    size = max(abs(low), abs(high))
+    curve = _of(expression, site.ranges[1])
+    fit = sigmoids_for(curve, error / size, affine_values=False, linear_term=False)
+    program, node = site.program, site.node
+    return curve_by_sigmoids(program, node, fit, site.forms[1], site.forms[0], size)
 
 
 def _native(site: Site, expression: Expression) -> Made:
@@ -161,7 +226,7 @@ WAYS: dict[str, Callable[[], Way]] = {
     "direct": lambda: direct(1),
     "direct-2": lambda: direct(2),
     "direct-3": lambda: direct(3),
+    "anchors": anchors,
     "recipe": recipe,
     "feedforward": feedforward,
 }
-

@@ -32,7 +32,10 @@ from hardmax.lowering.graph._graph import (
     LinearNode,
     MaximumNode,
     Node,
+    OpaqueNode,
     ProductNode,
+    QuotientNode,
+    SoftmaxNode,
 )
 from hardmax.numerics import Interval, inflate
 
@@ -99,6 +102,16 @@ def analyse(
     return Analysis(graph, ranges, off, sensitivities)
 
 
+def opaque_analysis(graph: Graph) -> Analysis:
+    """For a graph of opaque nodes: each output feels its own node, once."""
+    nodes = len(graph.nodes)
+    sensitivities = np.zeros((len(graph.outputs), nodes, 1))
+    for row, end in enumerate(graph.outputs):
+        sensitivities[row, end] = 1.0
+    nothing = [Interval.point(np.zeros(1))] * nodes
+    return Analysis(graph, nothing, [np.zeros(1)] * nodes, sensitivities)
+
+
 def _grid(domain: Box, boxes: int) -> Interval:
     """Sub-boxes that cover the domain: inputs x boxes."""
     moving = domain.high > domain.low
@@ -126,7 +139,7 @@ def _value(node: Node, ranges: Sequence[Interval], inputs: Interval) -> Interval
                 total = total + ranges[argument] * Interval.point(np.array(factor, dtype=object))
             return total
         case CurveNode(argument=argument, curve=curve):
-            return _spread(evaluate(curve, {"t": ranges[argument]}, "interval"), inputs)
+            return _like(evaluate(curve, {"t": ranges[argument]}, "interval"), inputs[0])
         case ProductNode(arguments=(a, b)):
             return ranges[a] * ranges[b]
         case MaximumNode(arguments=arguments):
@@ -134,12 +147,15 @@ def _value(node: Node, ranges: Sequence[Interval], inputs: Interval) -> Interval
             for argument in arguments[1:]:
                 total = total.maximum(ranges[argument])
             return total
-
-
-def _spread(interval: Interval, inputs: Interval) -> Interval:
-    """The same shape for constants."""
-    shape = inputs.shape[1:]
-    return Interval(np.broadcast_to(interval.lo, shape), np.broadcast_to(interval.hi, shape))
+        case QuotientNode(arguments=(factor, argument), curve=curve):
+            return ranges[factor] * _like(
+                evaluate(curve, {"t": ranges[argument]}, "interval"), inputs[0]
+            )
+        case SoftmaxNode(values=values):
+            shape = inputs.shape[1:]
+            return Interval(np.full(shape, min(values)), np.full(shape, max(values)))
+        case OpaqueNode():
+            raise AssertionError("opaque nodes are not analysed from inside")
 
 
 def _partials(node: Node, wide: list[Interval]) -> list[Interval]:
@@ -152,13 +168,25 @@ def _partials(node: Node, wide: list[Interval]) -> list[Interval]:
             factors = [np.full(shape, c, dtype=object) for c in node.coefficients]
             return [Interval.point(factor) for factor in factors]
         case CurveNode(curve=curve):
-            slope = evaluate(derivative(curve, "t"), {"t": wide[0]}, "interval")
-            shape = wide[0].shape
-            return [Interval(np.broadcast_to(slope.lo, shape), np.broadcast_to(slope.hi, shape))]
+            return [_like(evaluate(derivative(curve, "t"), {"t": wide[0]}, "interval"), wide[0])]
+        case QuotientNode(curve=curve):
+            value = _like(evaluate(curve, {"t": wide[1]}, "interval"), wide[1])
+            slope = _like(evaluate(derivative(curve, "t"), {"t": wide[1]}, "interval"), wide[1])
+            return [value, wide[0] * slope]
+        case SoftmaxNode():  # its arguments are inputs, which are never off
+            return [Interval.point(np.zeros(w.shape)) for w in wide]
+        case OpaqueNode():
+            raise AssertionError("opaque nodes are not analysed from inside")
         case ProductNode():
             return [wide[1], wide[0]]
         case MaximumNode():
             return [_winning(i, wide) for i in range(len(wide))]
+
+
+def _like(interval: Interval, other: Interval) -> Interval:
+    """The same shape as another; constants have none."""
+    lo, hi = np.broadcast_to(interval.lo, other.shape), np.broadcast_to(interval.hi, other.shape)
+    return Interval(lo, hi)
 
 
 def _winning(i: int, wide: list[Interval]) -> Interval:
@@ -176,8 +204,6 @@ def _backwards(graph: Graph, end: int, partials: list[list[Interval]]) -> np.nda
     adjoint = [zero] * len(graph.nodes)
     adjoint[end] = Interval.point(np.ones(boxes))
     for number in range(end, -1, -1):
-        for partial, argument in zip(
-            partials[number], graph.nodes[number].arguments, strict=True
-        ):
+        for partial, argument in zip(partials[number], graph.nodes[number].arguments, strict=True):
             adjoint[argument] = adjoint[argument] + adjoint[number] * partial
     return np.stack([a.magnitude for a in adjoint])

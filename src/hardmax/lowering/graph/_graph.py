@@ -21,6 +21,7 @@ from hardmax.languages import (
     multiply,
     split_coefficient,
 )
+from hardmax.lowering.graph._softmax_shape import as_softmax
 
 T = Variable("t")
 _KINKS = ("abs", "relu", "minimum", "maximum")
@@ -77,7 +78,47 @@ class MaximumNode:
     arguments: tuple[int, ...]
 
 
-Node = InputNode | LinearNode | CurveNode | ProductNode | MaximumNode
+@dataclass(frozen=True, eq=False)
+class QuotientNode:
+    """factor * curve(argument): a product whose second factor is a curve that nobody else reads."""
+
+    expression: Expression
+    arguments: tuple[int, int]  # factor, argument
+    curve: Expression
+
+
+@dataclass(frozen=True, eq=False)
+class SoftmaxNode:
+    """sum_i values[i] e^(l_i) / sum_i e^(l_i) with affine l_i: what a head computes natively.
+
+    scores[i] lists the weights of the variables and the constant of l_i.
+    """
+
+    expression: Expression
+    arguments: tuple[int, ...]  # the variables
+    scores: tuple[tuple[float, ...], ...]
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class OpaqueNode:
+    """One output of a function that is taken as a whole; its expression is only a name."""
+
+    expression: object
+    arguments: tuple[int, ...]
+
+
+Node = (
+    InputNode
+    | LinearNode
+    | CurveNode
+    | ProductNode
+    | MaximumNode
+    | QuotientNode
+    | SoftmaxNode
+    | OpaqueNode
+)
+NONLINEAR = (CurveNode, ProductNode, MaximumNode, QuotientNode, SoftmaxNode)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,15 +132,21 @@ class Graph:
         return [i for i, node in enumerate(self.nodes) if index in node.arguments]
 
 
-def build_graph(outputs: Sequence[Expression], variables: Sequence[str]) -> Graph:
-    """The graph of several outputs over the given variables."""
-    builder = _Builder(variables)
+def build_graph(
+    outputs: Sequence[Expression], variables: Sequence[str], *, native: bool = False
+) -> Graph:
+    """The graph of several outputs over the given variables.
+
+    With `native`, quotients of sums of exponentials stay one node, because a softmax is one.
+    """
+    builder = _Builder(variables, native)
     ends = tuple(builder.node(expression) for expression in outputs)
     return builder.pruned(ends)
 
 
 class _Builder:
-    def __init__(self, variables: Sequence[str]) -> None:
+    def __init__(self, variables: Sequence[str], native: bool) -> None:
+        self.variables, self.native = tuple(variables), native
         self.nodes: list[Node] = [InputNode(Variable(v), i) for i, v in enumerate(variables)]
         self.known: dict[Expression, int] = {Variable(v): i for i, v in enumerate(variables)}
         self.peeled: dict[Expression, tuple[Expression | None, Expression]] = {}
@@ -111,13 +158,7 @@ class _Builder:
 
     def pruned(self, outputs: tuple[int, ...]) -> Graph:
         """Without nodes that no output needs; inputs stay."""
-        needed = {*outputs, *(i for i, n in enumerate(self.nodes) if isinstance(n, InputNode))}
-        for i in reversed(range(len(self.nodes))):
-            if i in needed:
-                needed |= set(self.nodes[i].arguments)
-        number = {old: new for new, old in enumerate(sorted(needed))}
-        nodes = tuple(_renumbered(self.nodes[i], number) for i in sorted(needed))
-        return Graph(nodes, tuple(number[i] for i in outputs))
+        return _without_unread(Graph(tuple(self.nodes), outputs))
 
     def _add(self, node: Node) -> int:
         self.nodes.append(node)
@@ -126,6 +167,10 @@ class _Builder:
     def _make(self, expression: Expression) -> int:
         if isinstance(expression, Number):
             return self._add(LinearNode(expression, (), (), expression.value))
+        softmax = as_softmax(expression, self.variables) if self.native else None
+        if softmax is not None:
+            every = tuple(range(len(self.variables)))
+            return self._add(SoftmaxNode(expression, every, *softmax))
         base, curve = self._peel(expression)
         if base is not None and base is not expression:
             return self._curve(expression, self.node(base), curve)
@@ -179,7 +224,7 @@ class _Builder:
 
     def _product(self, expression: Expression) -> int:
         """Factors of one base are one curve; the rest is multiplied pair by pair."""
-        coefficient, factors = Fraction(1), list(_factors(expression))
+        coefficient, factors = Fraction(1), list(self._factors(expression))
         by_base: dict[Expression, list[Expression]] = {}
         for factor in factors:
             number, rest = split_coefficient(factor)
@@ -199,6 +244,17 @@ class _Builder:
                 for part, pair in zip(parts, pairs, strict=True)
             ]
         return self._scaled(expression, coefficient, indices[0])
+
+    def _factors(self, expression: Expression) -> list[Expression]:
+        """The factors of products and quotients, a denominator as its reciprocal."""
+        if expression.operation == "multiply":
+            return [f for argument in expression.arguments for f in self._factors(argument)]
+        if expression.operation == "divide" and not (
+            self.native and as_softmax(expression, self.variables)
+        ):
+            above, below = expression.arguments
+            return [*self._factors(above), *(_reciprocal(f) for f in self._factors(below))]
+        return [expression]
 
     def _pair(self, expression: Expression, pair: list[int]) -> int:
         if expression not in self.known:
@@ -234,16 +290,6 @@ class _Builder:
 def _reapplied(expression: Expression, arguments: list[Expression]) -> Expression:
     assert isinstance(expression, Apply)
     return Apply(expression.operation, arguments, expression.exponent)
-
-
-def _factors(expression: Expression) -> list[Expression]:
-    """The factors of products and quotients, a denominator as its reciprocal."""
-    if expression.operation == "multiply":
-        return [f for argument in expression.arguments for f in _factors(argument)]
-    if expression.operation == "divide":
-        above, below = expression.arguments
-        return [*_factors(above), *(_reciprocal(f) for f in _factors(below))]
-    return [expression]
 
 
 def _reciprocal(expression: Expression) -> Expression:
@@ -286,5 +332,54 @@ def _renumbered(node: Node, number: dict[int, int]) -> Node:
             return ProductNode(node.expression, (number[a], number[b]))
         case MaximumNode():
             return MaximumNode(node.expression, tuple(number[i] for i in node.arguments))
+        case QuotientNode():
+            a, b = node.arguments
+            return QuotientNode(node.expression, (number[a], number[b]), node.curve)
+        case SoftmaxNode():
+            new = tuple(number[i] for i in node.arguments)
+            return SoftmaxNode(node.expression, new, node.scores, node.values)
+        case OpaqueNode():
+            return OpaqueNode(node.expression, tuple(number[i] for i in node.arguments))
 
 
+def opaque_graph(names: Sequence[str], variables: Sequence[str]) -> Graph:
+    """One node per output, over all variables."""
+    nodes: list[Node] = [InputNode(Variable(v), i) for i, v in enumerate(variables)]
+    every = tuple(range(len(variables)))
+    nodes += [OpaqueNode(name, every) for name in names]
+    return Graph(tuple(nodes), tuple(range(len(variables), len(nodes))))
+
+
+def with_quotients(graph: Graph) -> Graph:
+    """Products with a curve that only they read, as one node where that saves a layer.
+
+    factor * curve(argument) takes one layer after its arguments; it saves one if the factor is
+    there as soon as the argument is.
+    """
+    depth: list[int] = []
+    for node in graph.nodes:
+        below = max((depth[a] for a in node.arguments), default=0)
+        depth.append(below + (not isinstance(node, InputNode | LinearNode)))
+    nodes = list(graph.nodes)
+    for i, node in enumerate(graph.nodes):
+        if isinstance(node, ProductNode):
+            for factor, other in (node.arguments, node.arguments[::-1]):
+                curve = graph.nodes[other]
+                alone = graph.consumers(other) == [i] and other not in graph.outputs
+                if not (isinstance(curve, CurveNode) and alone and factor != other):
+                    continue
+                if depth[factor] <= depth[curve.argument]:
+                    arguments = (factor, curve.argument)
+                    nodes[i] = QuotientNode(node.expression, arguments, curve.curve)
+                    break
+    return _without_unread(Graph(tuple(nodes), graph.outputs))
+
+
+def _without_unread(graph: Graph) -> Graph:
+    needed = {*graph.outputs, *(i for i, n in enumerate(graph.nodes) if isinstance(n, InputNode))}
+    for i in reversed(range(len(graph.nodes))):
+        if i in needed:
+            needed |= set(graph.nodes[i].arguments)
+    number = {old: new for new, old in enumerate(sorted(needed))}
+    nodes = tuple(_renumbered(graph.nodes[i], number) for i in sorted(needed))
+    return Graph(nodes, tuple(number[i] for i in graph.outputs))

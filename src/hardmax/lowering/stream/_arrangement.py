@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax.lowering.stream._form import Form
-from hardmax.lowering.stream._program import Chooser, Gate, Program, Unit
+from hardmax.lowering.stream._program import Chooser, Gate, Maker, Program, Unit
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,11 +89,21 @@ def arrange(program: Program) -> Arrangement:
         heads[stage].append(GateHead(tuple(members)))
     width = len(coordinate) + len(tables)
     flag = one = None
-    if heads:
+    if shared:
         flag, width = width, width + 1
-    if any(isinstance(m, Gate) and m.value.constant for m in program.makers):
+    if any(_needs_one(maker) for maker in program.makers):
         one, width = width, width + 1
     return Arrangement(program, coordinate, tables, flag, one, width, dict(heads), dict(units))
+
+
+def _needs_one(maker: Maker) -> bool:
+    """Constants in values, and in what choosers ask, must be 0 on the sink."""
+    match maker:
+        case Gate():
+            return bool(maker.value.constant)
+        case Chooser():
+            return any(form.constant for form in maker.query)
+    return False
 
 
 def _table(table: np.ndarray, tables: list[np.ndarray]) -> int:

@@ -47,11 +47,31 @@ def _prompt(a: Arrangement) -> VectorInput:
         c = len(a.coordinate) + number
         whole = table[np.minimum(np.arange(a.tokens), len(table) - 1)]
         maps[:, c], offsets[:, c] = whole[:, :-1], whole[:, -1]
+    for c, mean in sink_means(a).items():
+        maps[SINK, c], offsets[SINK, c] = -mean[:-1], -mean[-1]
     if a.flag is not None:
         offsets[SINK, a.flag], offsets[a.data, a.flag] = -0.5, 0.5
     if a.one is not None:
         offsets[a.data, a.one] = 1.0
     return VectorInput(maps, offsets)
+
+
+def sink_means(a: Arrangement) -> dict[int, np.ndarray]:
+    """What choosers will add to the sink's rows, which must stay 0 for the gates.
+
+    The sink asks a chooser nothing (its rows and its flag `one` are 0), so every score is 0 and it
+    receives the plain mean of the values: an affine function of the input, known beforehand.
+    """
+    means: dict[int, np.ndarray] = {}
+    if a.flag is None:
+        return means
+    for r, c in a.coordinate.items():
+        for m, weight in a.program.rows[r].writes.items():
+            maker = a.program.makers[m]
+            if isinstance(maker, Chooser):
+                share = float(weight) * maker.values.mean(axis=0)
+                means[c] = means.get(c, np.zeros_like(share)) + share
+    return means
 
 
 def _linear(a: Arrangement, form: Form) -> np.ndarray:
@@ -93,7 +113,8 @@ def _head(a: Arrangement, head: GateHead | ChooserHead) -> Head:
     if isinstance(head, GateHead):
         gates = [makers[m] for m in head.members]
         first = gates[0]
-        assert isinstance(first, Gate) and a.flag is not None
+        assert isinstance(first, Gate)
+        assert a.flag is not None
         key = np.zeros((1, a.width))
         key[0, a.flag] = 1.0
         return Head(
@@ -111,7 +132,7 @@ def _head(a: Arrangement, head: GateHead | ChooserHead) -> Head:
     value = np.zeros((1, a.width))
     value[0, head.value] = 1.0
     return Head(
-        query=np.stack([_query(a, form) for form in chooser.query]),
+        query=np.stack([_value(a, form) for form in chooser.query]),
         key=key,
         value=value,
         output=_written(a, head.member)[:, None],

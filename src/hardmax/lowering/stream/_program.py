@@ -96,6 +96,7 @@ class Program:
         self.makers: list[Maker] = []
         self.rows: list[Row] = [Row({i: Fraction(1)}) for i in range(domain.dimension)]
         self.outputs: list[Form] = []
+        self.views: dict[tuple, Form] = {}
 
     def input(self, index: int) -> Form:
         return Form.of_row(index)
@@ -124,6 +125,10 @@ class Program:
         for table, source in ((new.inputs, old.inputs), (new.writes, old.writes)):
             for key, weight in source.items():
                 table[key] = table.get(key, Fraction(0)) + factor * weight
+
+    def view(self, form: Form, seen: Form) -> None:
+        """Note that rows preloaded with a form show it until their own makers write to them."""
+        self.views.setdefault(form.key, seen)
 
     def gate(
         self,

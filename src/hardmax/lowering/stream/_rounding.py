@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from hardmax.lowering.stream._form import Form
-from hardmax.lowering.stream._program import Chooser, Gate, Maker, Program, Unit
+from hardmax.lowering.stream._program import Chooser, Gate, Maker, Program, Row, Unit
 from hardmax.lowering.stream._ranges import Pair, RangeTable, sigmoid
 from hardmax.numerics import UNIT_ROUNDOFF, gamma, softmax_gap
 
@@ -115,7 +115,7 @@ class _Pass:
                 logit = maker.coldness * (self._read(maker.gate, rows) + 4 * unit * _size(gate))
                 share = sigmoid(maker.coldness * gate[1])
                 weight = (logit + EXP_UNITS * unit) / 4 + 3 * unit * share
-                return (size * weight + share * self._read(maker.value, rows)) * _SECOND_ORDER
+                return (size * weight + self._read(maker.value, rows)) * _SECOND_ORDER
             case Unit():
                 return self._read(maker.value, rows)
             case Chooser():
@@ -149,7 +149,19 @@ class _Pass:
             products = self._terms(weights) - (len(weights) - 1)
             inner = (len(writers) - 1) * (total + _size(rows[r]))
             self.stored[r] += float(gamma(products, self.unit)) * total
+            self.stored[r] += self._left_on_sink(writers, row)
             self.stored[r] += self.unit * (inner + self.ranges.largest[r]) * _SECOND_ORDER
+
+    def _left_on_sink(self, writers: list[int], row: Row) -> float:
+        """What choosers leave on the sink, where it should be 0: charged as if stored on data."""
+        left = 0.0
+        for m in writers:
+            maker = self.program.makers[m]
+            if isinstance(maker, Chooser):
+                terms = maker.tokens + maker.values.shape[1] + 4
+                size = abs(float(row.writes[m])) * _size(maker.value_range)
+                left += float(gamma(terms, self.unit)) * size
+        return left
 
     def _overflows(self) -> bool:
         largest = {2.0**-11: 6e4, 2.0**-8: 3e38, 2.0**-24: 3e38}.get(self.unit, 1e300)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
 from hardmax.lowering.stream._arrangement import Arrangement, ChooserHead, GateHead
+from hardmax.lowering.stream._assembly import SINK, sink_means
 from hardmax.lowering.stream._program import Chooser, Gate, Unit
 from hardmax.lowering.stream._ranges import RangeTable
 
@@ -49,16 +52,22 @@ def _layers(a: Arrangement) -> int:
 
 def _parameters(a: Arrangement, heads: list[GateHead | ChooserHead]) -> int:
     inputs, outputs = a.program.domain.dimension, len(a.program.outputs)
-    moving = [bool(table[:, :-1].any()) for table in a.tables]
-    mapped = a.tokens if any(moving) else int(_data_is_mapped(a))
+    mapped = _mapped_tokens(a)
     ends = a.width * (a.tokens + mapped * inputs + outputs) + outputs
     attention = sum(2 * a.width * (head.key_width + head.value_width) for head in heads)
     feed_forward = sum(2 * a.width * len(u) + len(u) + a.width for u in a.units.values())
     return ends + attention + feed_forward
 
 
-def _data_is_mapped(a: Arrangement) -> bool:
-    return any(a.program.rows[r].inputs for r in a.coordinate)
+def _mapped_tokens(a: Arrangement) -> int:
+    """Tokens that depend on the input; the others store their vector only."""
+    moving = np.zeros(a.tokens, dtype=bool)
+    moving[a.data] = any(a.program.rows[r].inputs for r in a.coordinate)
+    for table in a.tables:
+        moving |= table[:, :-1].any(axis=1)
+    if any(mean[:-1].any() for mean in sink_means(a).values()):
+        moving[SINK] = True
+    return int(moving.sum())
 
 
 def _largest_logit(a: Arrangement, ranges: RangeTable) -> float:
@@ -81,8 +90,7 @@ def _largest_weight(a: Arrangement) -> float:
     for r in a.coordinate:
         row = a.program.rows[r]
         largest += [abs(float(v)) for v in (row.offset, *row.inputs.values(), *row.writes.values())]
-    for table in a.tables:
-        largest.append(float(abs(table).max()))
+    largest += [float(abs(table).max()) for table in (*a.tables, *sink_means(a).values())]
     for maker in a.program.makers:
         match maker:
             case Gate():
@@ -90,7 +98,8 @@ def _largest_weight(a: Arrangement) -> float:
                 largest += [abs(float(w)) for w in maker.value.terms.values()]
                 largest.append(abs(float(maker.value.constant)))
             case Chooser():
-                largest += [_asked(form) * max(maker.coldness, 1.0) for form in maker.query]
+                asked = [w for form in maker.query for w in (form.constant, *form.terms.values())]
+                largest += [abs(float(w)) * max(maker.coldness, 1.0) for w in asked]
             case Unit():
                 largest += [abs(float(w)) for w in maker.value.terms.values()]
                 largest.append(abs(float(maker.value.constant)))

@@ -1,0 +1,93 @@
+"""One head over tokens that the prompt lays down: anchors, grids of anchors, and softmaxes."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from hardmax.lowering.approximants import AnchorFit
+from hardmax.lowering.functions._made import Made, Pair
+from hardmax.lowering.graph import SoftmaxNode
+from hardmax.lowering.stream import Chooser, Form, Program, attention_after
+
+
+def curve_by_anchors(
+    program: Program, node: int, fit: AnchorFit, argument: Form, pair: Pair
+) -> Made:
+    """A smooth function as one softmax mean over anchors e_k with values v_k.
+
+    With the argument and the anchors moved to the middle c of the anchors, the query (x - c, 1)
+    and the keys (e_k - c, -(e_k - c)^2/2) score -(x - e_k)^2/2 up to a term that all anchors
+    share: a Gaussian partition of unity. Every token of the prompt is an anchor, sink and data
+    included, so nothing has to be masked. The keys are exact floats; see `fit_anchors` for the
+    error. One head of key width 2 at any depth.
+    """
+    middle = Fraction(float(fit.anchors[len(fit.anchors) // 2]))
+    places = [Fraction(float(e)) - middle for e in fit.anchors]
+    halves = [-(e * e) / 2 for e in places]
+    inputs = program.domain.dimension
+    keys = tuple(constants([float(k) for k in ks], inputs) for ks in (places, halves))
+    values = constants(fit.values, inputs)
+    ends = [Fraction(end) - middle for end in pair]
+    bound = max(float(abs(x * e - e * e / 2)) for x in ends for e in places)
+    chooser = Chooser(
+        stage=attention_after(program.ready(argument)),
+        query=(argument.plus(-middle), Form.of_number(1)),
+        keys=keys,
+        values=values,
+        coldness=fit.coldness,
+        node=node,
+        gain=1.0,
+        score_bound=bound,
+        value_range=(float(min(fit.values)), float(max(fit.values))),
+    )
+    row = program.row()
+    program.write(row, program.choose(chooser), 1)
+    slack = 2.0**-51 * max(map(abs, map(float, fit.values))) * fit.coldness * bound
+    return Made(Form.of_row(row), fit.error + slack)
+
+
+def softmax_by_head(program: Program, node: int, softmax: SoftmaxNode, tokens: int) -> Made:
+    """sum_i v_i e^(l_i) / sum_i e^(l_i): a head with scores l_i and values v_i, and nothing else.
+
+    Exact but for ln b_i and l_i rounded to floats, which moves each logit by less than
+    2^-51 times its size and therefore the result by that times the spread of the values.
+    Prompts that are longer repeat the first token and lower the copies' shares: n copies of a
+    token with logits l - ln n weigh as much as one with l.
+    """
+    copies = tokens - len(softmax.values) + 1
+    scores = [list(line) for line in softmax.scores]
+    scores[0][-1] -= float(np.log(copies))
+    table = np.array([*scores, *[scores[0]] * (copies - 1)])
+    values = np.array([*softmax.values, *[softmax.values[0]] * (copies - 1)])
+    low, high = program.domain.low, program.domain.high
+    size = np.abs(table[:, :-1]) @ np.maximum(np.abs(low), np.abs(high)) + np.abs(table[:, -1])
+    chooser = Chooser(
+        stage=0,
+        query=(Form.of_number(1),),
+        keys=(table,),
+        values=constants(values, program.domain.dimension),
+        coldness=1.0,
+        node=node,
+        gain=1.0,
+        score_bound=_score_bound(program, table),
+        value_range=(float(values.min()), float(values.max())),
+    )
+    row = program.row()
+    program.write(row, program.choose(chooser), 1)
+    spread = float(values.max() - values.min())
+    return Made(Form.of_row(row), 2.0**-50 * (1 + float(size.max())) * spread)
+
+
+def constants(values: object, inputs: int) -> np.ndarray:
+    """A table of constants: no input has weight."""
+    column = np.asarray(values, dtype=float).reshape(-1, 1)
+    return np.concatenate([np.zeros((len(column), inputs)), column], axis=1)
+
+
+def _score_bound(program: Program, table: np.ndarray) -> float:
+    low, high = program.domain.low, program.domain.high
+    positive, negative = np.maximum(table[:, :-1], 0.0), np.minimum(table[:, :-1], 0.0)
+    ends = [positive @ low + negative @ high, positive @ high + negative @ low]
+    return float(np.abs(np.stack(ends) + table[:, -1]).max())

@@ -1,0 +1,196 @@
+"""Universality made concrete: one head over a grid of anchors, for anything continuous."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from hardmax._errors import PrecisionError, RequestError
+from hardmax.core import MARGIN, Box
+from hardmax.languages import CallableFunction, Function
+from hardmax.lowering.approximants import (
+    GridFit,
+    PiecewiseFit,
+    fit_knots_from_bound,
+    fit_knots_lipschitz,
+    grid_for,
+)
+from hardmax.lowering.functions._anchored import constants
+from hardmax.lowering.functions._curves import SOFT_SHARE, hard_pieces, soft_pieces
+from hardmax.lowering.functions._made import Made
+from hardmax.lowering.functions._proposal import Proposal
+from hardmax.lowering.graph import analyse, build_graph, opaque_analysis, opaque_graph
+from hardmax.lowering.stream import Chooser, Form, Program
+
+MOST_TOKENS = 10_000
+_ROOM = 1e-6  # of the error, for rounding
+
+
+def propose_universal(target: Function | CallableFunction, domain: Box, error: float) -> Proposal:
+    """A softmax partition of unity around the points of a grid, values f there.
+
+    One head (one per output), one layer, key width d + 1. `grid_for` proves the error from slopes
+    alone: nothing else is known of the function, and then nothing better is possible with one
+    token per anchor. With a concave modulus of continuity w in the 1-norm, Jensen's inequality
+    bounds the error by w(mean distance), so the grid for slope 1 and a distance d with w(d) at
+    most the error does it. The number of anchors is known before f is evaluated anywhere.
+    """
+    if target.inputs > 3:
+        raise RequestError(
+            f"Universality by anchors is for up to 3 variables, not {target.inputs}: the grid "
+            "grows with the power of their number."
+        )
+    asked = error / (1 + MARGIN) * (1 - _ROOM)
+    grid, bound = _grid_of(target, domain, asked)
+    if grid.count > MOST_TOKENS:
+        parameters = grid.count * (2 * target.inputs + 3)
+        raise PrecisionError(
+            f"One head over {grid.count:,} anchors would do it, with about {parameters:,} "
+            f"parameters; more than {MOST_TOKENS:,} tokens are not built. Ask for a larger error."
+        )
+    program, made = Program(domain), {}
+    names = _names(target)
+    graph = opaque_graph(names, target.variables)
+    values = np.asarray(target(grid.points()))
+    for output, node in enumerate(graph.outputs):
+        row = _anchored_row(program, node, grid, values[:, output])
+        program.outputs.append(Form.of_row(row))
+        made[node] = Made(program.outputs[-1], bound)
+    return _opaque(target, domain, "universal", program, made, names)
+
+
+def propose_pieces(target: CallableFunction, domain: Box, error: float, *, soft: bool) -> Proposal:
+    """A function of one variable, of which only bounds are known, piecewise linear."""
+    if target.inputs != 1:
+        raise RequestError("Pieces are for functions of one variable; take the universal route.")
+    asked = error / (1 + MARGIN) * (1 - _ROOM)
+    program, made, names = Program(domain), {}, _names(target)
+    graph = opaque_graph(names, target.variables)
+    for output, node in enumerate(graph.outputs):
+        fit = _pieces(target, output, domain, asked * (1 - SOFT_SHARE if soft else 1.0))
+        argument = program.input(0)
+        made[node] = (
+            soft_pieces(program, node, fit, argument, asked)
+            if soft
+            else hard_pieces(program, node, fit, argument)
+        )
+        program.outputs.append(made[node].form)
+    route = "recipe" if soft else "feedforward"
+    return _opaque(target, domain, route, program, made, names)
+
+
+def _pieces(target: CallableFunction, output: int, domain: Box, error: float) -> PiecewiseFit:
+    low, high = float(domain.low[0]), float(domain.high[0])
+
+    def value(x: np.ndarray) -> np.ndarray:
+        return np.asarray(target(np.asarray(x, dtype=float).reshape(-1, 1)))[:, output]
+
+    fits = []
+    if target.second_derivative is not None:
+        fits.append(fit_knots_from_bound(value, low, high, target.second_derivative[0], error))
+    if target.lipschitz is not None:
+        fits.append(fit_knots_lipschitz(value, low, high, target.lipschitz[0], error))
+    if not fits:
+        raise RequestError(
+            "Pieces need lipschitz=... or second_derivative=...; a modulus alone leaves the "
+            "universal route."
+        )
+    return min(fits, key=lambda fit: fit.pieces)
+
+
+def _grid_of(
+    target: Function | CallableFunction, domain: Box, error: float
+) -> tuple[GridFit, float]:
+    """The grid, and the error that it proves."""
+    low, high = domain.low.tolist(), domain.high.tolist()
+    if isinstance(target, CallableFunction):
+        if target.lipschitz is not None:
+            grid = grid_for(low, high, target.lipschitz, error)
+            return grid, grid.error
+        if target.modulus is not None:
+            reach = _reach(target.modulus, float((domain.high - domain.low).sum()), error)
+            grid = grid_for(low, high, [1.0] * len(low), reach)
+            return grid, target.modulus(grid.error)
+        raise RequestError("The universal route needs lipschitz=... or modulus=...")
+    grid = grid_for(low, high, _slopes(target, domain), error)
+    return grid, grid.error
+
+
+def _slopes(target: Function, domain: Box) -> Sequence[float]:
+    """The largest |df/dx_i| over the domain, enclosed box by box."""
+    graph = build_graph(target.expressions, target.variables)
+    analysis = analyse(graph, domain)
+    slopes = [analysis.sensitivity(i) for i in range(target.inputs)]
+    if not np.isfinite(slopes).all():
+        raise PrecisionError(
+            f"{target} has unbounded slope on the domain, so no grid of anchors is fine enough; "
+            "shrink the domain."
+        )
+    return slopes
+
+
+def _reach(modulus: Callable[[float], float], most: float, error: float) -> float:
+    """The largest distance (to 1 part in 1000) over which the function moves by the error."""
+    if modulus(most) <= error:
+        return most
+    low, high = 0.0, most
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if modulus(middle) <= error else (low, middle)
+        if low > 0 and high - low <= 1e-3 * low:
+            return low
+    raise PrecisionError(
+        f"The modulus does not fall below {error:.3g} at any distance; a continuous function's "
+        "does. Check it, or ask for a larger error."
+    )
+
+
+def _anchored_row(program: Program, node: int, grid: GridFit, values: np.ndarray) -> int:
+    """Scores coldness (x.e - |e|^2/2) about the middle of the box."""
+    points, inputs = grid.points(), program.domain.dimension
+    if len(points) == 1:
+        points, values = np.repeat(points, 2, axis=0), np.repeat(values, 2)
+    middle = points[len(points) // 2]
+    places = points - middle
+    halves = -0.5 * (places**2).sum(axis=1)
+    keys = (*(constants(places[:, i], inputs) for i in range(inputs)), constants(halves, inputs))
+    asked = [program.input(i).plus(-float(middle[i])) for i in range(inputs)]
+    low, high = program.domain.low - middle, program.domain.high - middle
+    ends = np.maximum(places * low, places * high).sum(axis=1) + halves
+    starts = np.minimum(places * low, places * high).sum(axis=1) + halves
+    chooser = Chooser(
+        stage=0,
+        query=(*asked, Form.of_number(1)),
+        keys=keys,
+        values=constants(values, inputs),
+        coldness=grid.coldness,
+        node=node,
+        gain=1.0,
+        score_bound=float(max(np.abs(ends).max(), np.abs(starts).max())),
+        value_range=(float(values.min()), float(values.max())),
+    )
+    row = program.row()
+    program.write(row, program.choose(chooser), 1)
+    return row
+
+
+def _names(target: Function | CallableFunction) -> list[str]:
+    if isinstance(target, Function):
+        return [str(expression) for expression in target.expressions]
+    name = getattr(target.function, "__name__", "f")
+    return [name] if target.outputs == 1 else [f"{name}[{i}]" for i in range(target.outputs)]
+
+
+def _opaque(
+    target: Function | CallableFunction,
+    domain: Box,
+    route: str,
+    program: Program,
+    made: dict[int, Made],
+    names: list[str],
+) -> Proposal:
+    graph = opaque_graph(names, target.variables)
+    labels = dict(zip(graph.outputs, names, strict=True))
+    allowed = dict.fromkeys(graph.outputs, float("inf"))
+    return Proposal(target, domain, route, program, made, opaque_analysis(graph), allowed, labels)

@@ -1,0 +1,4 @@
+"""Pictures of what the library found. matplotlib is loaded when one is drawn, not before."""
+
+from hardmax.plots._picture import check_picture as check_picture
+from hardmax.plots._sizing import draw_sizing as draw_sizing

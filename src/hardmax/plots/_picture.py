@@ -1,0 +1,45 @@
+"""Figures: made, and written at once or not at all."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+from hardmax._atomic import write_atomically
+from hardmax._errors import FileError, MissingExtra, RequestError
+
+# Okabe and Ito's colours, told apart by colour-blind readers; markers differ too.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+GREY = "#555555"
+_FORMATS = (".svg", ".png")
+
+
+def check_picture(path: str | Path) -> None:
+    """Refuse what cannot be drawn: a format that is unknown, or matplotlib missing."""
+    if Path(path).suffix.lower() not in _FORMATS:
+        raise RequestError(f"A picture is an .svg or a .png file, but {path} is neither.")
+    new_figure((1.0, 1.0))
+
+
+def new_figure(inches: tuple[float, float]) -> Any:
+    try:
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError:
+        raise MissingExtra("matplotlib", "plots") from None
+    return Figure(figsize=inches, layout="constrained")
+
+
+def write_figure(figure: Any, path: str | Path) -> None:
+    """Equal pictures are equal bytes: no date, and fixed names inside an SVG."""
+    import matplotlib as mpl
+
+    kind, buffer = Path(path).suffix.lower().lstrip("."), io.BytesIO()
+    metadata = {"Date": None} if kind == "svg" else {"Software": None}
+    with mpl.rc_context({"svg.hashsalt": "hardmax", "svg.fonttype": "none"}):
+        figure.savefig(buffer, format=kind, dpi=160, metadata=metadata)
+    try:
+        write_atomically(path, buffer.getvalue())
+    except FileError as reason:
+        raise FileError(f"{path} {reason}") from reason
