@@ -1,4 +1,4 @@
-# Two commands: `make run` compiles a network and shows its bill, `make test` runs everything.
+# Two commands: `make run` compiles x*y and shows its bill, `make test` runs everything.
 # Both set up their own environment in .venv, which takes minutes once and nothing afterwards.
 PYTHON ?= python3
 VENV   ?= .venv
@@ -8,10 +8,14 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 SOURCES := README.md LICENSE $(shell find src -name __pycache__ -prune -o \( -type d -o -type f \) -print)
 HALF   := $(VENV).half
 
-.PHONY: run test lint bench clean
+.PHONY: run run-network test lint bench clean
 .NOTPARALLEL:
 
 run: $(VENV)/wheel
+	@mkdir -p out
+	$(BIN)/hardmax compile "x*y" --on x=-1:1 --on y=-1:1 --error 1e-3 -o out/product.safetensors
+
+run-network: $(VENV)/wheel
 	@mkdir -p out
 	$(BIN)/hardmax compile examples/bump.npz --on "[-1,1]^2" --error 1e-3 --route attention -o out/bump.safetensors
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import subprocess
@@ -68,7 +67,7 @@ def test_the_table_holds_every_route_and_fits_eighty_columns() -> None:
         assert found[offer.route] == [*counts, *sizes, offer.float_format, f"{offer.error:.4g}"]
     starred = re.findall(r"^(\S+) \*", result.stdout, re.MULTILINE)
     assert set(starred) == set(plan.best)
-    assert f"picked {plan.choose().route}: fewest layers" in result.stdout
+    assert f"\npicked {plan.choose().route}: " in result.stdout
     table = result.stdout.split("\n\n")[1]
     assert max(map(len, table.splitlines())) <= 80
 
@@ -377,8 +376,7 @@ def test_a_model_knows_its_variables(tmp_path: Path) -> None:
 
 
 def test_absurd_sizes_are_priced_and_not_built() -> None:
-    """50 periods of a sine to 1e-9 take millions of pieces: said at once, in bounded memory."""
-    record = answer("plan", "max(sin(300*x), y)", "--on", "x=0:1", "--on", "y=0:1", "--error", 1e-8)
-    recipe = next(row for row in record["routes"] if row["route"] == "recipe")
-    assert re.search(r"needs about [\d.e+]+ pieces", recipe["refusal"])
-    assert math.isfinite(record["error"])
+    """A grid for a product of two variables to 1e-6 has 10^12 anchors: said at once."""
+    record = answer("plan", *PRODUCT, "--error", "1e-6")
+    universal = next(row for row in record["routes"] if row["route"] == "universal")
+    assert re.search(r"[\d,]{12,} anchors .*[\d,]{12,} parameters", universal["refusal"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from functools import cache
 
 import numpy as np
@@ -15,10 +16,12 @@ from hardmax import languages as lang
 from hardmax._workbench import compile, measure, plan
 from hardmax.core import Box, fingerprint, reference, rounding_bound
 from hardmax.languages import Function, parse
+from hardmax.numerics import Interval
 from hardmax.passes import soften
 
 ERROR = 1e-2
 POINTS = 600
+MOST_TOKENS = 64
 ZOO = {
     "x*y": [(-1, 1), (-1, 1)],
     "x**2": [(-3, 1)],
@@ -64,16 +67,37 @@ def planned(text):
 
 @cache
 def built(text):
-    """Every construction on offer, by route."""
-    return {offer.route: offer.build() for offer in planned(text).open}
+    """The constructions on offer, by route; long prompts are left to another law."""
+    offers = planned(text).open
+    return {o.route: o.build() for o in offers if o.resources["tokens"] <= MOST_TOKENS}
 
 
 def assert_in_words(message):
-    """A sentence or two: no traceback, no line breaks, and an end."""
+    """A sentence or two with an end: no traceback, no line breaks, no advice to ask for inf."""
     assert message.endswith(".")
     assert "\n" not in message
     assert "Traceback" not in message
+    assert not re.search(r"\b(inf|nan)\b", message), message
     assert 20 < len(message) < 500
+
+
+def sure_error(construction, points, seed=0):
+    """How far outputs are from an enclosure of the target's true values, at the least.
+
+    `measure` computes the target in floats, which is no help where rounding is all there is.
+    """
+    target, domain = construction.claim.target, construction.claim.domain
+    sample = domain.sample(points, np.random.default_rng(seed))
+    truth, outputs = target(Interval.point(sample.T)), construction(sample).T
+    assert np.isfinite(outputs).all()
+    return float(np.maximum(np.maximum(truth.lo - outputs, outputs - truth.hi), 0.0).max())
+
+
+def assert_stated(offer, construction):
+    counted = construction.bill.as_dict()
+    for name, stated in offer.resources.items():
+        wanted = stated if isinstance(stated, int) else pytest.approx(stated, rel=1e-9)
+        assert counted[name] == wanted, (offer.route, name)
 
 
 # ---------------------------------------------------------------- laws
@@ -94,18 +118,16 @@ def test_the_planner_offers_or_says_why_not(text):
 def test_measured_is_at_most_claimed_is_at_most_asked(text):
     for route, construction in built(text).items():
         assert construction.route == route
-        assert measure(construction, POINTS).error <= construction.claim.error <= ERROR, route
+        assert sure_error(construction, POINTS) <= construction.claim.error <= ERROR, route
 
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_the_bill_stated_is_the_bill_counted(text):
     """Integers are equal; the logit is bounded in two ways that round differently."""
-    for offer in planned(text).open:
-        counted = built(text)[offer.route].bill.as_dict()
-        for name, stated in offer.resources.items():
-            wanted = stated if isinstance(stated, int) else pytest.approx(stated, rel=1e-9)
-            assert counted[name] == wanted, (offer.route, name)
-        assert built(text)[offer.route].claim.error == offer.error
+    for route, construction in built(text).items():
+        offer = planned(text).offer(route)
+        assert_stated(offer, construction)
+        assert construction.claim.error == offer.error
 
 
 @pytest.mark.parametrize("text", TEXTS)
@@ -164,11 +186,21 @@ def test_inputs_are_left_alone(text):
         assert np.array_equal(x, copy)
 
 
+@pytest.mark.parametrize("text", ["1/x", "x*y"])
+def test_every_route_keeps_its_word_also_with_long_prompts(text):
+    for offer in planned(text).open:
+        construction = offer.build()
+        assert sure_error(construction, 100) <= construction.claim.error <= ERROR, offer.route
+        assert_stated(offer, construction)
+
+
 @pytest.mark.parametrize("text", TEXTS)
 def test_batches_agree_with_the_reference_within_rounding(text):
-    for construction in built(text).values():
+    """On one point: the reference computes a head at a time, without arrays."""
+    for route in ("direct", "feedforward"):
+        construction = built(text)[route]
         transformer, domain = construction.transformer, construction.claim.domain
-        x = domain.sample(3, np.random.default_rng(7))
+        x = domain.sample(1, np.random.default_rng(7))
         one_by_one = np.array([reference(transformer, row) for row in x])
         bound = 2 * rounding_bound(transformer, domain)
         assert (np.abs(construction(x) - one_by_one) <= bound).all()
@@ -222,10 +254,30 @@ def test_a_smaller_error_is_claimed_when_it_is_asked(route):
         assert measure(construction, 200).error <= construction.claim.error <= error
 
 
+AWKWARD = [
+    ("x*y", (0.5, 0.5), (-1, 1)),
+    ("exp(x) + y", (0.5, 0.5), (-1, 1)),
+    ("tanh(x) + y", (0.75, 0.75), (-1, 1)),
+    ("abs(x) + y", (0, 0), (-1, 1)),
+    ("sin(abs(x)) + y", (0, 0), (0, 0)),
+    ("relu(x) + y", (-1, -0.25), (-1, 1)),
+    ("relu(x) + y", (0.25, 1), (-1, 1)),
+    ("max(x, y)", (-1, 0), (0.5, 1)),
+    ("sin(relu(min(x, 2*x + y)))", (-1.25, -0.75), (-0.25, 0.25)),
+    ("x*relu(y)", (-1, 1), (-2, -1)),
+    ("relu(x)*relu(0.75*y - 2)", (0.25, 0.75), (0.25, 0.75)),
+    ("x + y - exp(1)", (0, 1), (0, 1)),
+    ("x - 1.5*y - (x - 1.5*y + 1) + 1", (0.5, 1), (0.5, 1)),
+]
+
+
 @pytest.mark.parametrize("route", ["direct", "recipe", "feedforward"])
-def test_a_domain_may_be_a_point(route):
-    construction = compile("x*y", on={"x": (0.5, 0.5), "y": (-1, 1)}, error=1e-3, route=route)
-    assert measure(construction, 200).error <= construction.claim.error <= 1e-3
+@pytest.mark.parametrize(
+    ("text", "first", "second"), [pytest.param(*a, id=f"{a[0]} on {a[1:]}") for a in AWKWARD]
+)
+def test_constant_parts_and_domains_without_width_are_no_obstacle(text, first, second, route):
+    construction = compile(text, on={"x": first, "y": second}, error=1e-3, route=route)
+    assert sure_error(construction, 200) <= construction.claim.error <= 1e-3
 
 
 @pytest.mark.parametrize(
@@ -281,7 +333,7 @@ def expressions(depth):
 
 @settings(max_examples=25, deadline=None, phases=[Phase.explicit, Phase.generate])
 @example(x * y, (-1.0, 1.0), (-1.0, 1.0))
-@example(lang.exp(lang.exp(lang.exp(x))), (-2.0, 0.0), (0.0, 0.0))
+@example(lang.exp(lang.exp(lang.exp(x))), (-2.0, 0.0), (0.0, 1.0))
 @example(lang.maximum(x, y) * lang.relu(x - y), (-2.0, 0.0), (-1.0, 1.0))
 @given(expressions(3), ENDS, ENDS)
 def test_any_small_expression_keeps_its_claim_or_is_refused(expression, first, second):
@@ -294,4 +346,4 @@ def test_any_small_expression_keeps_its_claim_or_is_refused(expression, first, s
             assert_in_words(str(refusal))
             continue
         claim = construction.claim
-        assert measure(construction, 500).error <= claim.error <= ERROR, (str(function), route)
+        assert sure_error(construction, 500) <= claim.error <= ERROR, (str(function), route)

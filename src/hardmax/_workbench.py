@@ -43,7 +43,7 @@ def compile(
     {"x": (-1, 1), "y": (0, 2)}; for networks it is a `Box`, a pair (low, high) for all
     coordinates, or a text such as "[-1,1]^8".
 
-    For a function the planner picks the route with the fewest layers, then heads, or by `prefer`
+    For a function the planner picks the route with the fewest parameters, or by `prefer`
     (parameters, layers, heads, logit, float32); `plan` shows them all. For a network `route`
     is "attention" (the default), "attention-only", or "feedforward" for ReLU networks, and
     `error=None` keeps the hard skeleton, which is exact over the rationals.

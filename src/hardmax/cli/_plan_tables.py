@@ -16,13 +16,13 @@ _SHOWN = ("layers", "heads", "parameters", "largest_logit", "largest_weight")
 _LONGEST = 160
 _ROOMY = 90
 _PICKED = {
-    None: "fewest layers, then heads",
+    None: "fewest parameters",
     "default": "the default for networks",
     "parameters": "fewest parameters",
     "layers": "fewest layers",
     "heads": "fewest heads",
     "logit": "smallest logit",
-    "float32": "float32 suffices",
+    "float32": "fewest parameters of those that do with float32",
 }
 
 
@@ -41,7 +41,9 @@ def print_plan(
         name = f"{row['route']} *" if row["best"] else row["route"]
         table.add_row(name, *(["refused"] if "refusal" in row else _cells(row)))
     print_table(console, table)
-    console.print("\n* no other route takes at most as much of everything", soft_wrap=True)
+    console.print(
+        "\n* no other route takes less of one thing and no more of the rest", soft_wrap=True
+    )
     if picked is None:
         said = "only the baseline makes an offer: hardmax compile takes it by --route alone"
     else:

@@ -41,3 +41,4 @@ from hardmax.languages._network_files import load_network as load_network
 from hardmax.languages._network_files import save_network as save_network
 from hardmax.languages._piecewise import PiecewiseLinear as PiecewiseLinear
 from hardmax.languages._relu import ReluNetwork as ReluNetwork
+from hardmax.languages._sorting import sorting_network as sorting_network

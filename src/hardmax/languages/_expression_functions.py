@@ -90,11 +90,13 @@ def maximum(*arguments: Any) -> Expression:
 
 
 def _extreme(operation: str, choose: Any, arguments: Iterable[Any]) -> Expression:
-    """Flat, without repetitions, and with one number, at the end, if there is any."""
+    """Without repetitions, and with one number, at the end, if there is any.
+
+    Nested ones stay nested: max(max(x, y), z) may share max(x, y) with something else.
+    """
     given = [as_expression(argument) for argument in arguments]
-    flat = [b for a in given for b in (a.arguments if a.operation == operation else (a,))]
-    numbers = [a.value for a in flat if isinstance(a, Number)]
-    parts = list(dict.fromkeys(a for a in flat if not isinstance(a, Number)))
+    numbers = [a.value for a in given if isinstance(a, Number)]
+    parts = list(dict.fromkeys(a for a in given if not isinstance(a, Number)))
     if numbers:
         parts.append(Number(choose(numbers)))
     if not parts:

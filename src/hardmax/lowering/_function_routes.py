@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 from hardmax._errors import RequestError
 from hardmax.core import Box, Construction
 from hardmax.languages import CallableFunction, Function
-from hardmax.lowering._planner import Plan, make_offers
+from hardmax.lowering._planner import BASELINES, Offer, Plan, make_offers
 from hardmax.lowering.functions import (
     WAYS,
     Proposal,
     Way,
     compose,
+    differing_ways,
     propose_pieces,
     propose_universal,
+    recipe,
 )
 
 
@@ -23,13 +25,11 @@ def plan_function(
     function: Function | CallableFunction, domain: Box, error: float, *, prefer: str | None = None
 ) -> Plan:
     """Every route's offer. A preference for float32 makes them leave room for its rounding."""
-    _check_error(error)
-    if isinstance(function, Function):
-        function.check_domain(domain)
+    _check(function, domain, error)
     dtype = "float32" if prefer == "float32" else "float64"
-    return Plan(
-        function, domain, error, make_offers(error, _proposers(function, domain, error, dtype))
-    )
+    routes = _routes(function, domain, error, dtype)
+    proposers = [(name, partial(propose, None)) for name, propose in routes.items()]
+    return Plan(function, domain, error, make_offers(error, proposers))
 
 
 def lower_function(
@@ -45,43 +45,81 @@ def lower_function(
         raise RequestError(
             "Give a route or a preference, not both: a route leaves nothing to pick."
         )
+    _check(function, domain, error)
     if route is None:
-        return plan_function(function, domain, error, prefer=prefer).choose(prefer).build()
+        return _picked(function, domain, error, prefer).build()
+    routes = _routes(function, domain, error, "float64")
+    if route not in routes:
+        raise RequestError(
+            f"There is no route {route!r} for {function}; choose one of {', '.join(routes)}."
+        )
+    return routes[route](None).build()
+
+
+def _picked(
+    function: Function | CallableFunction, domain: Box, error: float, prefer: str | None
+) -> Offer:
+    """What `Plan.choose` picks, without working out routes that cannot win any more.
+
+    A head has at least eight parameters and a token at least two, so that once some route makes
+    do with P parameters, the recipe gives up beyond P/8 pieces and the grid beyond P/2 tokens.
+    """
+    if prefer not in (None, "parameters"):
+        return plan_function(function, domain, error, prefer=prefer).choose(prefer)
+    offers: tuple[Offer, ...] = ()
+    least: int | None = None
+    for name, propose in _routes(function, domain, error, "float64").items():
+        if name not in BASELINES:
+            (offer,) = make_offers(error, [(name, partial(propose, least))])
+            offers = (*offers, offer)
+            if offer.proposal is not None:
+                size = offer.resources["parameters"]
+                least = size if least is None else min(least, size)
+    return Plan(function, domain, error, offers).choose(prefer)
+
+
+Proposer = Callable[[int | None], Proposal]  # the parameters to stay below, if any
+
+
+def _routes(
+    function: Function | CallableFunction, domain: Box, error: float, dtype: str
+) -> dict[str, Proposer]:
+    if isinstance(function, CallableFunction):
+        return _opaque_routes(function, domain, error)
+
+    def by(way: Callable[[], Way]) -> Proposer:
+        return lambda least: compose(function, domain, error, way(), dtype=dtype)
+
+    def by_recipe(least: int | None) -> Proposal:
+        way = recipe() if least is None else recipe(least // 8 + 1)
+        return compose(function, domain, error, way, dtype=dtype)
+
+    names = differing_ways(function.expressions, function.variables)
+    routes: dict[str, Proposer] = {name: by(WAYS[name]) for name in names}
+    routes["recipe"] = by_recipe
+    return routes | {"universal": _universal(function, domain, error)}
+
+
+def _universal(function: Function | CallableFunction, domain: Box, error: float) -> Proposer:
+    def propose(least: int | None) -> Proposal:
+        most = () if least is None else (least // 2 + 2,)
+        return propose_universal(function, domain, error, *most)
+
+    return propose
+
+
+def _opaque_routes(function: CallableFunction, domain: Box, error: float) -> dict[str, Proposer]:
+    routes: dict[str, Proposer] = {}
+    if function.inputs == 1:
+        routes["recipe"] = lambda least: propose_pieces(function, domain, error, soft=True)
+        routes["feedforward"] = lambda least: propose_pieces(function, domain, error, soft=False)
+    return routes | {"universal": _universal(function, domain, error)}
+
+
+def _check(function: Function | CallableFunction, domain: Box, error: float) -> None:
     _check_error(error)
     if isinstance(function, Function):
         function.check_domain(domain)
-    proposers = dict(_proposers(function, domain, error, "float64"))
-    if route not in proposers:
-        raise RequestError(
-            f"There is no route {route!r} for {function}; choose one of {', '.join(proposers)}."
-        )
-    return proposers[route]().build()
-
-
-def _proposers(
-    function: Function | CallableFunction, domain: Box, error: float, dtype: str
-) -> Iterator[tuple[str, Callable[[], Proposal]]]:
-    if isinstance(function, CallableFunction):
-        yield from _opaque_proposers(function, domain, error)
-        return
-    for name, way in WAYS.items():
-        yield name, partial(_composed, function, domain, error, way, dtype)
-    yield "universal", lambda: propose_universal(function, domain, error)
-
-
-def _composed(
-    function: Function, domain: Box, error: float, way: Callable[[], Way], dtype: str
-) -> Proposal:
-    return compose(function, domain, error, way(), dtype=dtype)
-
-
-def _opaque_proposers(
-    function: CallableFunction, domain: Box, error: float
-) -> Iterator[tuple[str, Callable[[], Proposal]]]:
-    yield "universal", lambda: propose_universal(function, domain, error)
-    if function.inputs == 1:
-        yield "recipe", lambda: propose_pieces(function, domain, error, soft=True)
-        yield "feedforward", lambda: propose_pieces(function, domain, error, soft=False)
 
 
 def _check_error(error: float) -> None:

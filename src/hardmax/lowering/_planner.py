@@ -89,7 +89,7 @@ class Plan:
         return tuple(route for route in rows if not beaten(route))
 
     def choose(self, prefer: str | None = None) -> Offer:
-        """The offer with the least of what is preferred; fewest layers, then heads, otherwise.
+        """The offer with the least of what is preferred, which is parameters unless said otherwise.
 
         Feed-forward routes are the baseline: they are taken only by name.
         """
@@ -145,9 +145,8 @@ def _ranking(prefer: str | None) -> Callable[[Offer], tuple]:
         raise RequestError(
             f"There is no preference {prefer!r}; choose one of {', '.join(PREFERENCES)}."
         )
-    first = {"logit": "largest_logit", "float32": "heads"}.get(
-        prefer or "layers", prefer or "layers"
-    )
+    wanted = prefer or "parameters"
+    first = {"logit": "largest_logit", "float32": "parameters"}.get(wanted, wanted)
 
     def rank(offer: Offer) -> tuple:
         r = offer.resources

@@ -55,7 +55,7 @@ class PiecewiseFit:
         return np.asarray(np.interp(points, self.knots, self.values))
 
 
-def fit_knots(curve: Curve, error: float) -> PiecewiseFit:
+def fit_knots(curve: Curve, error: float, *, most: int = MOST_PIECES) -> PiecewiseFit:
     """A piecewise linear function within `error` of the curve, with as few pieces as it takes.
 
     Where f is convex a chord lies above f. Lowered by e it meets |line - f| <= e exactly when its
@@ -75,7 +75,7 @@ def fit_knots(curve: Curve, error: float) -> PiecewiseFit:
         raise RequestError(f"An error must be positive, but {error!r} was asked.")
     zones = convexity_zones(curve, 1e-4 * error)
     for trust in (1.0 - 1e-7, 0.999, 0.97):
-        knots, values = _built(curve, spans(zones, 1e-3 * error), trust * error)
+        knots, values = _built(curve, spans(zones, 1e-3 * error), trust * error, most)
         fit = PiecewiseFit(knots, values, proved_error(curve, zones, knots, values))
         if fit.error <= error:
             return fit
@@ -85,12 +85,14 @@ def fit_knots(curve: Curve, error: float) -> PiecewiseFit:
     )
 
 
-def _built(curve: Curve, zones: tuple[Zone, ...], error: float) -> tuple[np.ndarray, np.ndarray]:
+def _built(
+    curve: Curve, zones: tuple[Zone, ...], error: float, most: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Knots and values, zone by zone; neighbours share a knot, where both have f itself."""
     knots, values = list[np.ndarray](), list[np.ndarray]()
     for i, zone in enumerate(zones):
         weights = (float(i == 0), float(i == len(zones) - 1))
-        t, offset = _zone_knots(curve, zone, weights, error)
+        t, offset = _zone_knots(curve, zone, weights, error, most)
         v = np.array(curve.at(t))
         v[1:-1] -= offset
         v[[0, -1]] -= offset * np.array(weights)
@@ -100,18 +102,18 @@ def _built(curve: Curve, zones: tuple[Zone, ...], error: float) -> tuple[np.ndar
 
 
 def _zone_knots(
-    curve: Curve, zone: Zone, weights: tuple[float, float], error: float
+    curve: Curve, zone: Zone, weights: tuple[float, float], error: float, most: int
 ) -> tuple[np.ndarray, float]:
     """The knots of one zone, and how far the values lie below f."""
     if zone.sign == 0:
-        return _even_knots(curve, zone, error), 0.0
+        return _even_knots(curve, zone, error, most), 0.0
     fine = np.linspace(zone.low, zone.high, _FINE + 1)
     needs = _needs(curve, fine, zone.sign, weights)
     for _ in range(6):
         fine = _spread(fine, needs, _FINE)
         needs = _needs(curve, fine, zone.sign, weights)
     estimate = float(np.sqrt(needs).sum()) / sqrt(error)  # nearly the same for all knots
-    _refuse_too_many(curve, estimate, error)
+    _refuse_too_many(curve, estimate, error, most)
     pieces = max(1, int(0.97 * estimate) - 1)
     while True:
         t, need = _balanced(curve, _spread(fine, needs, pieces), zone.sign, weights, error)
@@ -119,26 +121,26 @@ def _zone_knots(
             return t, zone.sign * need
         step = sqrt(need / error) if np.isfinite(need) else 1.0
         pieces = max(pieces + 1, int(pieces * min(step, 1.05)))
-        _refuse_too_many(curve, pieces, error)
+        _refuse_too_many(curve, pieces, error, most)
 
 
-def _refuse_too_many(curve: Curve, pieces: float, error: float) -> None:
+def _refuse_too_many(curve: Curve, pieces: float, error: float, most: int) -> None:
     if not np.isfinite(pieces):
         raise PrecisionError(
             f"{curve.name} or its curvature is undefined inside [{curve.low:g}, {curve.high:g}], "
             "so pieces cannot be counted. Keep away from the singular point."
         )
-    if pieces > MOST_PIECES:
+    if pieces > most:
         raise PrecisionError(
             f"{curve.name} needs about {pieces:.3g} pieces for an error of {error:.3g}, and more "
-            f"than {MOST_PIECES} are refused. Ask for a larger error, or shrink the domain."
+            f"than {most:,} are refused. Ask for a larger error, or shrink the domain."
         )
 
 
-def _even_knots(curve: Curve, zone: Zone, error: float) -> np.ndarray:
+def _even_knots(curve: Curve, zone: Zone, error: float, most: int) -> np.ndarray:
     """Where only |f''| <= M is known: equal steps h with M h^2 / 8 <= error."""
     pieces = max(1.0, np.ceil(np.sqrt(zone.bend / error)))
-    _refuse_too_many(curve, pieces, error)
+    _refuse_too_many(curve, pieces, error, most)
     return np.linspace(zone.low, zone.high, int(pieces) + 1)
 
 

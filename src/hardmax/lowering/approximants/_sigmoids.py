@@ -178,10 +178,14 @@ def sigmoids_for(
     most: int = 12,
     unit: float = 2.0**-53,
 ) -> SigmoidSum:
-    """The first of 0, 1, 2, ... heads whose fit is proved to reach the error."""
+    """The first of 0, 1, 2, ... heads whose fit is proved to reach the error.
+
+    Errors fall geometrically. Once the rate shows that `most` heads will not do, as for a
+    singular end, the search is given up.
+    """
     if not error > 0.0:
         raise RequestError(f"An error must be positive, but {error!r} was asked.")
-    best = np.inf
+    best, reached = np.inf, list[float]()
     for heads in range(most + 1):
         found = fit_sigmoids(
             curve, heads, affine_values=affine_values, linear_term=linear_term, unit=unit
@@ -189,8 +193,19 @@ def sigmoids_for(
         if found.error <= error:
             return found
         best = min(best, found.error)
+        reached.append(best)
+        if _hopeless(reached, error, most):
+            break
     raise PrecisionError(
-        f"{most} heads bring a sum of sigmoids within {best:.3g} of {curve.name} on "
+        f"{len(reached) - 1} heads bring a sum of sigmoids within {best:.3g} of {curve.name} on "
         f"[{curve.low:g}, {curve.high:g}], but {error:.3g} was asked. "
         "Ask for a larger error, allow more heads, or shrink the domain."
     )
+
+
+def _hopeless(reached: list[float], error: float, most: int) -> bool:
+    """Whether errors that go on falling as over the last three heads miss the mark by far."""
+    if len(reached) < 5:
+        return False
+    rate = np.log(reached[-4] / reached[-1]) / 3.0
+    return bool(np.log(reached[-1] / error) > 1.3 * max(rate, 1e-3) * (most + 1 - len(reached)))

@@ -7,3 +7,5 @@ from hardmax.lowering.functions._universal import propose_pieces as propose_piec
 from hardmax.lowering.functions._universal import propose_universal as propose_universal
 from hardmax.lowering.functions._ways import WAYS as WAYS
 from hardmax.lowering.functions._ways import Way as Way
+from hardmax.lowering.functions._ways import differing_ways as differing_ways
+from hardmax.lowering.functions._ways import recipe as recipe

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from hardmax.lowering.graph import (
     InputNode,
     LinearNode,
     MaximumNode,
+    MinimumNode,
     Node,
     ProductNode,
     QuotientNode,
@@ -29,18 +31,8 @@ from hardmax.lowering.graph import (
 )
 from hardmax.lowering.stream import Form, Program
 
-_SHARES = (
-    0.9995,
-    0.97,
-    0.9,
-    0.75,
-    0.6,
-    0.45,
-    0.3,
-    0.2,
-    0.15,
-    0.1,
-)  # of the error, for approximation
+# Which part of the error goes to approximation; the rest is for rounding.
+_SHARES = (0.9995, 0.97, 0.9, 0.75, 0.6, 0.45, 0.3, 0.2, 0.15, 0.1)
 
 
 def compose(
@@ -72,21 +64,29 @@ def compose(
 def _within(
     target: Function, graph: Graph, domain: Box, budget: float, way: Way, weights: dict[int, float]
 ) -> Proposal:
-    """Split a budget, build, and correct the split until what was built fits."""
+    """Split a budget, build, and correct the split until what was built fits.
+
+    Where maxima make the bound better than the sum of its parts, there is room to spare, and the
+    split is made larger once.
+    """
     analysis = analyse(graph, domain)
-    scale = 0.9999
+    scale, best = 0.9999, None
     for _ in range(6):
         errors = _split(analysis, weights, budget * scale)
         analysis = analyse(graph, domain, _allowed(analysis, errors))
-        errors = {
-            n: min(e, errors[n]) for n, e in _split(analysis, weights, budget * scale).items()
-        }
+        again = _split(analysis, weights, budget * scale)
+        errors = {node: min(e, errors[node]) for node, e in again.items()}
         proposal = _build(target, graph, domain, errors, way, analysis)
-        errors = {node: made.error for node, made in proposal.made.items()}
-        total = proposal.analysis.total(errors)[0]
-        if total <= budget:
+        total = proposal.approximation
+        if total <= budget and (best is not None or total >= 0.8 * budget or scale > 1):
             return proposal
-        scale *= 0.995 * budget / total if np.isfinite(total) else 0.1
+        if total <= budget:
+            best = proposal
+            if total == 0 or not any(isinstance(node, MaximumNode) for node in graph.nodes):
+                return best
+        scale *= 0.99 * budget / total if np.isfinite(total) else 0.1
+    if best is not None:
+        return best
     raise PrecisionError(
         f"The errors of the inner values could not be kept within {budget:.3g}; their effects grow "
         "too fast on this domain. Shrink the domain, or ask for a larger error."
@@ -102,7 +102,7 @@ def _split(analysis: Analysis, weights: dict[int, float], budget: float) -> dict
     total = sum(weights.values())
     errors = {}
     for node, weight in weights.items():
-        sensitivity = analysis.sensitivity(node)
+        sensitivity = analysis.effect(node) + _shared_effect(analysis, node)
         if not np.isfinite(sensitivity):
             raise PrecisionError(
                 f"An error of {analysis.graph.nodes[node].expression} has unbounded effect on the "
@@ -110,6 +110,16 @@ def _split(analysis: Analysis, weights: dict[int, float], budget: float) -> dict
             )
         errors[node] = budget * weight / total / max(sensitivity, 1e-300)
     return {node: min(e, _most(analysis, node)) for node, e in errors.items()}
+
+
+def _shared_effect(analysis: Analysis, node: int) -> float:
+    """What the error of a maximum does through minima that share its head."""
+    minima = [
+        i
+        for i, other in enumerate(analysis.graph.nodes)
+        if isinstance(other, MinimumNode) and other.arguments[2] == node
+    ]
+    return sum(analysis.effect(i) for i in minima)
 
 
 def _most(analysis: Analysis, node: int) -> float:
@@ -173,6 +183,10 @@ def _build(
                 made[i] = way.product(site, errors[i])
             case MaximumNode():
                 made[i] = way.maximum(site, errors[i])
+            case MinimumNode(arguments=(_, _, larger)):
+                a, b, shared = arguments
+                form = Form.combination([(1, a), (1, b), (-1, shared)])
+                made[i] = replace(made[larger], form=form)
             case QuotientNode(curve=curve):
                 made[i] = quotient(site, curve, errors[i])
             case SoftmaxNode():
@@ -193,9 +207,10 @@ def _allowed(analysis: Analysis, errors: dict[int, float]) -> dict[int, float]:
     """
     allowed = {}
     for i, node in enumerate(analysis.graph.nodes):
-        if isinstance(node, NONLINEAR):
+        if isinstance(node, (*NONLINEAR, MinimumNode)):
             low, high = analysis.range(i)
-            allowed[i] = 2 * errors.get(i, 0.0) + 1e-9 * max(abs(low), abs(high))
+            own = node.arguments[2] if isinstance(node, MinimumNode) else i
+            allowed[i] = 2 * errors.get(own, 0.0) + 1e-9 * max(abs(low), abs(high))
     return allowed
 
 

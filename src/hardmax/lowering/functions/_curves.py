@@ -19,7 +19,7 @@ SOFT_SHARE = 0.12  # of a soft piecewise linear function's error: pieces are dea
 
 
 def curve_by_soft_pieces(
-    program: Program, node: int, curve: Curve, argument: Form, error: float
+    program: Program, node: int, curve: Curve, argument: Form, error: float, most: int
 ) -> Made:
     """The best free-knot piecewise linear function, every kink one soft ReLU head, one layer.
 
@@ -27,7 +27,7 @@ def curve_by_soft_pieces(
     relu(z) by z sigmoid(coldness z) moves that by at most `softening`, centred. The affine part
     is free, so N pieces are N - 1 heads.
     """
-    fit = fit_knots(curve, (1 - SOFT_SHARE) * error)
+    fit = fit_knots(curve, (1 - SOFT_SHARE) * error, most=most)
     return soft_pieces(program, node, fit, argument, error)
 
 

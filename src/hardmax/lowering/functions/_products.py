@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from hardmax.lowering.approximants._tanh_sums import identity_by_tanh, square_by_tanh
+from hardmax.lowering.approximants import identity_by_tanh, square_by_tanh
 from hardmax.lowering.functions._made import Made, Pair, centred, upward
 from hardmax.lowering.stream import Form, Program, attention_after
 

@@ -12,7 +12,7 @@ from hardmax._errors import PrecisionError
 from hardmax.core import Box, Claim, Construction, Share, Target, with_margin
 from hardmax.lowering.functions._made import Made
 from hardmax.lowering.functions._witness import Held, write_witness
-from hardmax.lowering.graph import Analysis, LinearNode
+from hardmax.lowering.graph import Analysis, LinearNode, MinimumNode
 from hardmax.lowering.stream import (
     Arrangement,
     Form,
@@ -59,7 +59,17 @@ class Proposal:
         return state(self.arrangement, self.ranges)
 
     def rounding(self, dtype: str) -> Rounding:
-        return rounding(self.program, self.ranges, dtype)
+        """What rounding adds to each node; a minimum has the rounding of the maximum it uses."""
+        found = rounding(self.program, self.ranges, dtype)
+        for i, node in enumerate(self.analysis.graph.nodes):
+            if isinstance(node, MinimumNode):
+                found.nodes[i] = found.nodes.get(node.arguments[2], 0.0)
+        return found
+
+    @cached_property
+    def approximation(self) -> float:
+        """The bound over the reals."""
+        return self.analysis.total({node: made.error for node, made in self.made.items()})[0]
 
     def bound(self, dtype: str = "float64") -> float:
         """The error in a float format: approximation, softening and rounding together."""

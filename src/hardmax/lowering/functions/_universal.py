@@ -27,7 +27,9 @@ MOST_TOKENS = 10_000
 _ROOM = 1e-6  # of the error, for rounding
 
 
-def propose_universal(target: Function | CallableFunction, domain: Box, error: float) -> Proposal:
+def propose_universal(
+    target: Function | CallableFunction, domain: Box, error: float, most: int = MOST_TOKENS
+) -> Proposal:
     """A softmax partition of unity around the points of a grid, values f there.
 
     One head (one per output), one layer, key width d + 1. `grid_for` proves the error from slopes
@@ -43,11 +45,11 @@ def propose_universal(target: Function | CallableFunction, domain: Box, error: f
         )
     asked = error / (1 + MARGIN) * (1 - _ROOM)
     grid, bound = _grid_of(target, domain, asked)
-    if grid.count > MOST_TOKENS:
+    if grid.count > most:
         parameters = grid.count * (2 * target.inputs + 3)
         raise PrecisionError(
             f"One head over {grid.count:,} anchors would do it, with about {parameters:,} "
-            f"parameters; more than {MOST_TOKENS:,} tokens are not built. Ask for a larger error."
+            f"parameters; more than {most:,} tokens are not built. Ask for a larger error."
         )
     program, made = Program(domain), {}
     names = _names(target)

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 
 from hardmax._errors import PrecisionError
 from hardmax.languages import Apply, Expression
-from hardmax.lowering.approximants import Curve, anchors_for, fit_anchors, sigmoids_for
+from hardmax.lowering.approximants import (
+    MOST_PIECES,
+    Curve,
+    anchors_for,
+    fit_anchors,
+    sigmoids_for,
+)
 from hardmax.lowering.functions._anchored import curve_by_anchors
 from hardmax.lowering.functions._chains import product_by_tents, square_by_tents
 from hardmax.lowering.functions._curves import (
@@ -29,6 +35,7 @@ from hardmax.lowering.graph import (
     CurveNode,
     Graph,
     MaximumNode,
+    ProductNode,
     SoftmaxNode,
     T,
     build_graph,
@@ -83,6 +90,16 @@ class Way:
         return longest
 
 
+def differing_ways(outputs: Sequence[Expression], variables: Sequence[str]) -> list[str]:
+    """The names of the ways that differ for these outputs: without products one direct way is
+    enough, and without curves there is nothing to anchor."""
+    nodes = build_graph(outputs, variables, native=True).nodes
+    curves = [n.curve for n in nodes if isinstance(n, CurveNode) and not is_native(n.curve)]
+    multiplies = any(isinstance(n, ProductNode) for n in nodes) or any(map(is_square, curves))
+    names = ["direct", *(["direct-2", "direct-3"] if multiplies else [])]
+    return [*names, *(["anchors"] if curves else []), "recipe", "feedforward"]
+
+
 def is_square(curve: Expression) -> bool:
     return (
         isinstance(curve, Apply)
@@ -96,9 +113,13 @@ def is_native(curve: Expression) -> bool:
     return curve.operation in ("sigmoid", "tanh") and curve.arguments[0] is T
 
 
-def recipe() -> Way:
+def recipe(most: int = MOST_PIECES) -> Way:
     """ReLU approximants, every ReLU a head, attention only: the route of the literature."""
-    return Way("recipe", _soft_curve, _soft_product, _soft_maximum, True, False)
+
+    def curve(site: Site, expression: Expression, error: float) -> Made:
+        return _soft_curve(site, expression, error, most)
+
+    return Way("recipe", curve, _soft_product, _soft_maximum, True, False)
 
 
 def feedforward() -> Way:
@@ -135,11 +156,11 @@ def _of(expression: Expression, pair: Pair) -> Curve:
     return Curve.of(expression, "t", *pair)
 
 
-def _soft_curve(site: Site, expression: Expression, error: float) -> Made:
+def _soft_curve(site: Site, expression: Expression, error: float, most: int) -> Made:
     program, node, form, pair = site.program, site.node, site.forms[0], site.ranges[0]
     if is_square(expression):
         return square_by_tents(program, node, form, pair, error, soft=True)
-    return curve_by_soft_pieces(program, node, _of(expression, pair), form, error)
+    return curve_by_soft_pieces(program, node, _of(expression, pair), form, error, most)
 
 
 def _unit_curve(site: Site, expression: Expression, error: float) -> Made:

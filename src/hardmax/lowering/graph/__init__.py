@@ -9,6 +9,7 @@ from hardmax.lowering.graph._graph import Graph as Graph
 from hardmax.lowering.graph._graph import InputNode as InputNode
 from hardmax.lowering.graph._graph import LinearNode as LinearNode
 from hardmax.lowering.graph._graph import MaximumNode as MaximumNode
+from hardmax.lowering.graph._graph import MinimumNode as MinimumNode
 from hardmax.lowering.graph._graph import Node as Node
 from hardmax.lowering.graph._graph import OpaqueNode as OpaqueNode
 from hardmax.lowering.graph._graph import ProductNode as ProductNode

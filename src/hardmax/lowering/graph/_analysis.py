@@ -14,12 +14,17 @@ All its values stay in the widened ranges: by induction a node is off by at most
 e_N + sum_a L_a e'_a, with e'_a what its arguments are off by and L_a enclosing the partial
 derivatives; `widened` adds exactly that. The output is a Lipschitz function of s with derivative
 sum_N (d output/d N) d_N, and the adjoints computed backwards by intervals enclose the factors. QED
+
+Maxima and minima do better than their derivatives in [0, 1] show: they move by no more than the
+most that any argument moves. `total` therefore also runs forwards, where a node is off by its own
+error and, for a maximum, the largest of what its arguments are off; the smaller bound holds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
@@ -31,6 +36,7 @@ from hardmax.lowering.graph._graph import (
     InputNode,
     LinearNode,
     MaximumNode,
+    MinimumNode,
     Node,
     OpaqueNode,
     ProductNode,
@@ -50,6 +56,7 @@ class Analysis:
     ranges: list[Interval]
     off: list[np.ndarray]  # node -> boxes: how far its computed value can be from the exact one
     sensitivities: np.ndarray  # outputs x nodes x boxes
+    partials: list[list[np.ndarray]]  # node -> its arguments -> boxes: |derivatives|
 
     def range(self, node: int) -> tuple[float, float]:
         """The exact value's range over the domain."""
@@ -74,9 +81,30 @@ class Analysis:
                 amounts[:, None] > 0, self.sensitivities * amounts[:, None], 0.0
             )  # outputs x nodes x boxes
         sums = inflate(parts.sum(axis=1), len(amounts) + 8)
+        forwards = self._forwards(amounts)
+        sums = np.minimum(sums, np.stack([forwards[end] for end in self.graph.outputs]))
         output, box = np.unravel_index(int(np.argmax(sums)), sums.shape)
-        shares = {node: float(parts[output, node, box]) for node in errors}
-        return float(sums[output, box]), shares
+        whole, bound = float(parts[output, :, box].sum()), float(sums[output, box])
+        scale = min(bound / whole, 1.0) if whole > 0 else 0.0
+        return bound, {node: scale * float(parts[output, node, box]) for node in errors}
+
+    def effect(self, node: int) -> float:
+        """What an error of 1 at a node does to the outputs at most."""
+        backwards = self.sensitivity(node)
+        if not any(isinstance(n, MaximumNode | MinimumNode) for n in self.graph.nodes):
+            return backwards
+        amounts = np.zeros(len(self.graph.nodes))
+        amounts[node] = 1.0
+        forwards = self._forwards(amounts)
+        return min(backwards, max(float(forwards[end].max()) for end in self.graph.outputs))
+
+    def _forwards(self, amounts: np.ndarray) -> list[np.ndarray]:
+        """How far every node is off, from the inputs on."""
+        off: list[np.ndarray] = []
+        for number, node in enumerate(self.graph.nodes):
+            own = np.full(self.sensitivities.shape[2], amounts[number])
+            off.append(_carried(node, own, self.partials[number], off))
+        return off
 
 
 def analyse(
@@ -93,13 +121,24 @@ def analyse(
         wide = [_widen(ranges[a], off[a]) for a in node.arguments]
         partials.append(_partials(node, wide))
         own = np.full(inputs.shape[1], errors.get(number, 0.0))
-        for partial, argument in zip(partials[-1], node.arguments, strict=True):
-            with np.errstate(invalid="ignore"):
-                carried = np.where(off[argument] > 0, partial.magnitude * off[argument], 0.0)
-            own = inflate(own + carried)
-        off.append(own)
+        off.append(_carried(node, own, [p.magnitude for p in partials[-1]], off))
     sensitivities = np.stack([_backwards(graph, end, partials) for end in graph.outputs])
-    return Analysis(graph, ranges, off, sensitivities)
+    sizes = [[p.magnitude for p in parts] for parts in partials]
+    return Analysis(graph, ranges, off, sensitivities, sizes)
+
+
+def _carried(
+    node: Node, own: np.ndarray, partials: Sequence[np.ndarray], off: Sequence[np.ndarray]
+) -> np.ndarray:
+    """A node's own error, and what its arguments' errors make of it."""
+    parts = []
+    for partial, argument in zip(partials, node.arguments, strict=True):
+        with np.errstate(invalid="ignore"):
+            parts.append(np.where(off[argument] > 0, partial * off[argument], 0.0))
+    if not parts:
+        return own
+    together = np.max if isinstance(node, MaximumNode | MinimumNode) else np.sum
+    return np.asarray(inflate(own + together(parts, axis=0), len(parts) + 4))
 
 
 def opaque_analysis(graph: Graph) -> Analysis:
@@ -109,7 +148,8 @@ def opaque_analysis(graph: Graph) -> Analysis:
     for row, end in enumerate(graph.outputs):
         sensitivities[row, end] = 1.0
     nothing = [Interval.point(np.zeros(1))] * nodes
-    return Analysis(graph, nothing, [np.zeros(1)] * nodes, sensitivities)
+    none = [[np.zeros(1)] * len(node.arguments) for node in graph.nodes]
+    return Analysis(graph, nothing, [np.zeros(1)] * nodes, sensitivities, none)
 
 
 def _grid(domain: Box, boxes: int) -> Interval:
@@ -134,9 +174,9 @@ def _value(node: Node, ranges: Sequence[Interval], inputs: Interval) -> Interval
         case InputNode(variable=variable):
             return inputs[variable]
         case LinearNode():
-            total = Interval.point(np.full(inputs.shape[1:], node.constant, dtype=object))
+            total = _like(_number(node.constant), inputs[0])
             for argument, factor in zip(node.arguments, node.coefficients, strict=True):
-                total = total + ranges[argument] * Interval.point(np.array(factor, dtype=object))
+                total = total + ranges[argument] * _number(factor)
             return total
         case CurveNode(argument=argument, curve=curve):
             return _like(evaluate(curve, {"t": ranges[argument]}, "interval"), inputs[0])
@@ -147,6 +187,8 @@ def _value(node: Node, ranges: Sequence[Interval], inputs: Interval) -> Interval
             for argument in arguments[1:]:
                 total = total.maximum(ranges[argument])
             return total
+        case MinimumNode(arguments=(a, b, _)):
+            return ranges[a].minimum(ranges[b])
         case QuotientNode(arguments=(factor, argument), curve=curve):
             return ranges[factor] * _like(
                 evaluate(curve, {"t": ranges[argument]}, "interval"), inputs[0]
@@ -164,9 +206,7 @@ def _partials(node: Node, wide: list[Interval]) -> list[Interval]:
         case InputNode():
             return []
         case LinearNode():
-            shape = wide[0].shape if wide else ()
-            factors = [np.full(shape, c, dtype=object) for c in node.coefficients]
-            return [Interval.point(factor) for factor in factors]
+            return [_like(_number(c), w) for c, w in zip(node.coefficients, wide, strict=True)]
         case CurveNode(curve=curve):
             return [_like(evaluate(derivative(curve, "t"), {"t": wide[0]}, "interval"), wide[0])]
         case QuotientNode(curve=curve):
@@ -181,6 +221,14 @@ def _partials(node: Node, wide: list[Interval]) -> list[Interval]:
             return [wide[1], wide[0]]
         case MaximumNode():
             return [_winning(i, wide) for i in range(len(wide))]
+        case MinimumNode():
+            mirrored = [-w for w in wide[:2]]
+            both = [_winning(i, mirrored) for i in range(2)]
+            return [*both, _like(_number(Fraction(0)), wide[0])]
+
+
+def _number(value: Fraction) -> Interval:
+    return Interval.point(np.array(value, dtype=object))
 
 
 def _like(interval: Interval, other: Interval) -> Interval:

@@ -8,6 +8,7 @@ node too, and cost nothing later.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -18,7 +19,9 @@ from hardmax.languages import (
     Number,
     Variable,
     divide,
+    maximum,
     multiply,
+    postorder,
     split_coefficient,
 )
 from hardmax.lowering.graph._softmax_shape import as_softmax
@@ -79,6 +82,17 @@ class MaximumNode:
 
 
 @dataclass(frozen=True, eq=False)
+class MinimumNode:
+    """The minimum of two arguments, a + b - max(a, b): it shares the maximum's head.
+
+    The last argument is the node of the maximum.
+    """
+
+    expression: Expression
+    arguments: tuple[int, int, int]
+
+
+@dataclass(frozen=True, eq=False)
 class QuotientNode:
     """factor * curve(argument): a product whose second factor is a curve that nobody else reads."""
 
@@ -114,6 +128,7 @@ Node = (
     | CurveNode
     | ProductNode
     | MaximumNode
+    | MinimumNode
     | QuotientNode
     | SoftmaxNode
     | OpaqueNode
@@ -139,13 +154,19 @@ def build_graph(
 
     With `native`, quotients of sums of exponentials stay one node, because a softmax is one.
     """
-    builder = _Builder(variables, native)
+    builder = _Builder(outputs, variables, native)
     ends = tuple(builder.node(expression) for expression in outputs)
     return builder.pruned(ends)
 
 
 class _Builder:
-    def __init__(self, variables: Sequence[str], native: bool) -> None:
+    def __init__(
+        self, outputs: Sequence[Expression], variables: Sequence[str], native: bool
+    ) -> None:
+        self.uses = Counter(outputs)
+        for expression in postorder(*outputs):
+            self.uses.update(expression.arguments)
+        self.larger: dict[frozenset[int], int] = {}
         self.variables, self.native = tuple(variables), native
         self.nodes: list[Node] = [InputNode(Variable(v), i) for i, v in enumerate(variables)]
         self.known: dict[Expression, int] = {Variable(v): i for i, v in enumerate(variables)}
@@ -185,10 +206,9 @@ class _Builder:
             case "relu":
                 return self._maximum(expression, [*expression.arguments, Number(0)])
             case "maximum":
-                return self._maximum(expression, expression.arguments)
+                return self._maximum(expression, self._merged(expression))
             case "minimum":
-                mirrored = self._maximum(-expression, [-a for a in expression.arguments])
-                return self._scaled(expression, Fraction(-1), mirrored)
+                return self._minimum(expression, self._merged(expression))
         raise AssertionError(f"no node for {expression.operation}")
 
     def _curve(self, expression: Expression, base: int, curve: Expression) -> int:
@@ -261,11 +281,31 @@ class _Builder:
             self.known[expression] = self._add(ProductNode(expression, (pair[0], pair[1])))
         return self.known[expression]
 
+    def _merged(self, expression: Expression) -> list[Expression]:
+        """The arguments of an extreme, with those of inner ones that nobody else uses."""
+        merged: list[Expression] = []
+        for argument in expression.arguments:
+            inner = argument.operation == expression.operation and self.uses[argument] == 1
+            merged += self._merged(argument) if inner else [argument]
+        return merged
+
+    def _minimum(self, expression: Expression, arguments: Sequence[Expression]) -> int:
+        """Of two by the head of their maximum; of more as a maximum turned upside down."""
+        if len(arguments) > 2:
+            mirrored = self._maximum(-expression, [-a for a in arguments])
+            return self._scaled(expression, Fraction(-1), mirrored)
+        a, b = (self.node(argument) for argument in arguments)
+        larger = self._maximum(maximum(*arguments), arguments)
+        return a if a == b else self._add(MinimumNode(expression, (a, b, larger)))
+
     def _maximum(self, expression: Expression, arguments: Sequence[Expression]) -> int:
         indices = tuple(dict.fromkeys(self.node(a) for a in arguments))
         if len(indices) == 1:
             return indices[0]
-        return self._add(MaximumNode(expression, indices))
+        key = frozenset(indices)
+        if key not in self.larger:
+            self.larger[key] = self._add(MaximumNode(expression, indices))
+        return self.larger[key]
 
     def _peel(self, expression: Expression) -> tuple[Expression | None, Expression]:
         """(base, curve) with expression = curve(base); (itself, t) where it has no single base."""
@@ -332,6 +372,9 @@ def _renumbered(node: Node, number: dict[int, int]) -> Node:
             return ProductNode(node.expression, (number[a], number[b]))
         case MaximumNode():
             return MaximumNode(node.expression, tuple(number[i] for i in node.arguments))
+        case MinimumNode():
+            a, b, larger = node.arguments
+            return MinimumNode(node.expression, (number[a], number[b], number[larger]))
         case QuotientNode():
             a, b = node.arguments
             return QuotientNode(node.expression, (number[a], number[b]), node.curve)
