@@ -13,6 +13,7 @@ from hardmax.core import Target
 from hardmax.lowering._sizing import RouteCurve, SizingCurve
 
 _SHOWN = ("layers", "heads", "parameters", "largest_logit", "largest_weight")
+_STAR = "* no other route takes less of one thing and no more of the rest"
 _LONGEST = 160
 _ROOMY = 90
 _PICKED = {

@@ -48,7 +48,7 @@ def lower_function(
     _check(function, domain, error)
     if route is None:
         return _picked(function, domain, error, prefer).build()
-    routes = _routes(function, domain, error, "float64")
+    routes = _routes(function, domain, error, "float64", every=True)
     if route not in routes:
         raise RequestError(
             f"There is no route {route!r} for {function}; choose one of {', '.join(routes)}."
@@ -82,8 +82,14 @@ Proposer = Callable[[int | None], Proposal]  # the parameters to stay below, if 
 
 
 def _routes(
-    function: Function | CallableFunction, domain: Box, error: float, dtype: str
+    function: Function | CallableFunction,
+    domain: Box,
+    error: float,
+    dtype: str,
+    *,
+    every: bool = False,
 ) -> dict[str, Proposer]:
+    """The routes that differ for this function; or every one, for those who ask by name."""
     if isinstance(function, CallableFunction):
         return _opaque_routes(function, domain, error)
 
@@ -94,7 +100,7 @@ def _routes(
         way = recipe() if least is None else recipe(least // 8 + 1)
         return compose(function, domain, error, way, dtype=dtype)
 
-    names = differing_ways(function.expressions, function.variables)
+    names = list(WAYS) if every else differing_ways(function.expressions, function.variables)
     routes: dict[str, Proposer] = {name: by(WAYS[name]) for name in names}
     routes["recipe"] = by_recipe
     return routes | {"universal": _universal(function, domain, error)}

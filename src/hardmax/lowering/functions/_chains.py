@@ -10,7 +10,7 @@ from hardmax.lowering.functions._made import Made, Pair, centred, upward
 from hardmax.lowering.stream import Form, Program, attention_after, feed_forward_after
 
 # max_y 4 y^2 / cosh(y)^2, at y tanh y = 1: what one soft tent loses, times coldness^2
-TENT_LOSS = 1.7569112
+TENT_LOSS = 1.75691536  # rounded up
 CHAIN_LOSS = TENT_LOSS * (1 + 4 / 3)  # the absolute value, and all tents after it
 _LEAST_SHARE = 0.002  # of the error: what is left for softening once the layers are chosen
 
@@ -95,7 +95,7 @@ def _depth(error: float, *, centred_bound: bool, soft: bool) -> tuple[int, float
     layers = max(math.ceil(-math.log(room, 4.0) - 1e-12), 1)
     if layers > 40:
         raise PrecisionError(f"A chain of tents for an error of {error:.3g} is beyond float64.")
-    left = error * half - 4.0**-layers
+    left = (1 - 4e-9) * error * half - 4.0**-layers
     if not soft:
         return layers, None, 4.0**-layers / half
     coldness = math.sqrt(CHAIN_LOSS / left) * (1 + 1e-9)

@@ -50,6 +50,7 @@ def _short_above(number: Fraction, bits: int = 12) -> Fraction:
     return math.ceil(number / unit) * unit
 
 
-def upward(number: Fraction | float) -> float:
-    """A float not below a positive number."""
-    return float(number) * (1 + 2.0**-50)
+def upward(number: Fraction) -> float:
+    """The smallest float not below a number."""
+    nearest = float(number)
+    return nearest if Fraction(nearest) >= number else math.nextafter(nearest, math.inf)
