@@ -62,43 +62,66 @@ def follow_group(
 
     With `noises`, the shortfall of every soft maximum becomes a noise of its own.
     """
-    heads, _, width = group.query.shape
-    tokens = place.range.shape[0]
-    flows = [HeadFlow() for _ in range(heads)]
-    joined = group.output.transpose(1, 0, 2).reshape(width, -1)
-    changes, sizes, sole, scalings = [], [], [], []
+    flows = [HeadFlow() for _ in range(group.query.shape[0])]
     stream = Projected(place, group, unit)
-    nothing = Place.zero((width,)), np.zeros(width)
-    no_scaling = Interval.point(np.zeros(width)), np.zeros((2, width))
-    for t in range(tokens):
-        if t not in asking_tokens:
-            changes.append(nothing[0])
-            sizes.append(nothing[1])
-            sole.append((np.zeros(0, dtype=int), Place.zero((0,))))
-            scalings.append(no_scaling)
-            continue
-        asking = stream.asked_by(t, coldness, against_skeleton)
-        mixed, contest = _mix(asking, flows)
-        deviation = mixed.deviation
-        if noises is not None:
-            makes_noise = contest.holds & np.isfinite(coldness)
-            where = np.broadcast_to(makes_noise[:, None], mixed.range.shape)
-            deviation = deviation.with_noises(where, noises)
-        flat = Place(mixed.range.reshape(-1), deviation.reshape(-1))
-        changes.append(Place(joined @ flat.range, joined @ flat.deviation))
-        sizes.append(np.abs(joined) @ flat.where.magnitude)
-        sole.append(alone(asking, contest, writers))
-        scalings.append(_scaling(asking, contest, mixed.range, width))
-        _note_logits(asking, flows)
+    answers = []
+    for t in range(place.range.shape[0]):
+        if t in asking_tokens:
+            asking = stream.asked_by(t, coldness, against_skeleton)
+            answers.append(_answered(asking, flows, writers, noises))
+        else:
+            answers.append(TokenFlow.nothing(group.query.shape[2]))
     return GroupFlow(
-        stack_places(changes),
-        np.stack(sizes),
+        stack_places([a.change for a in answers]),
+        np.stack([a.size for a in answers]),
         flows,
-        np.concatenate([np.full(len(rows), t) for t, (rows, _) in enumerate(sole)]).astype(int),
-        np.concatenate([rows for rows, _ in sole]),
-        stack_places([values for _, values in sole], join=np.concatenate),
-        _stacked([scaling for scaling, _ in scalings]),
-        np.stack([scaled for _, scaled in scalings], axis=1),
+        np.concatenate([np.full(len(a.alone_rows), t) for t, a in enumerate(answers)]).astype(int),
+        np.concatenate([a.alone_rows for a in answers]),
+        stack_places([a.alone for a in answers], join=np.concatenate),
+        _stacked([a.scaling for a in answers]),
+        np.stack([a.scaled for a in answers], axis=1),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class TokenFlow:
+    """What a group of heads adds to one token: as in `GroupFlow`, without the tokens."""
+
+    change: Place
+    size: np.ndarray
+    alone_rows: np.ndarray
+    alone: Place
+    scaling: Interval
+    scaled: np.ndarray
+
+    @classmethod
+    def nothing(cls, width: int) -> TokenFlow:
+        zero, no_rows = np.zeros(width), np.zeros(0, dtype=int)
+        scaling = Interval.point(zero)
+        return cls(
+            Place.zero((width,)), zero, no_rows, Place.zero((0,)), scaling, np.zeros((2, width))
+        )
+
+
+def _answered(
+    asking: Asking, flows: list[HeadFlow], writers: np.ndarray, noises: NoiseCounter | None
+) -> TokenFlow:
+    """What the token that asks receives."""
+    width = asking.group.query.shape[2]
+    joined = asking.group.output.transpose(1, 0, 2).reshape(width, -1)
+    mixed, contest = _mix(asking, flows)
+    deviation = mixed.deviation
+    if noises is not None:
+        makes_noise = contest.holds & np.isfinite(asking.coldness)
+        where = np.broadcast_to(makes_noise[:, None], mixed.range.shape)
+        deviation = deviation.with_noises(where, noises)
+    flat = Place(mixed.range.reshape(-1), deviation.reshape(-1))
+    _note_logits(asking, flows)
+    return TokenFlow(
+        Place(joined @ flat.range, joined @ flat.deviation),
+        np.abs(joined) @ flat.where.magnitude,
+        *alone(asking, contest, writers),
+        *_scaling(asking, contest, mixed.range, width),
     )
 
 

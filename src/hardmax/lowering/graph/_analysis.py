@@ -30,7 +30,7 @@ import numpy as np
 
 from hardmax.core import Box
 from hardmax.languages import derivative, evaluate
-from hardmax.lowering.graph._graph import (
+from hardmax.lowering.graph._nodes import (
     CurveNode,
     Graph,
     InputNode,

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from hardmax.languages import (
@@ -24,127 +23,24 @@ from hardmax.languages import (
     postorder,
     split_coefficient,
 )
+from hardmax.lowering.graph._nodes import (
+    CurveNode,
+    Graph,
+    InputNode,
+    LinearNode,
+    MaximumNode,
+    MinimumNode,
+    Node,
+    OpaqueNode,
+    ProductNode,
+    QuotientNode,
+    SoftmaxNode,
+    without_unread,
+)
 from hardmax.lowering.graph._softmax_shape import as_softmax
 
 T = Variable("t")
 _KINKS = ("abs", "relu", "minimum", "maximum")
-
-
-@dataclass(frozen=True, eq=False)
-class InputNode:
-    """One variable."""
-
-    expression: Expression
-    variable: int
-
-    @property
-    def arguments(self) -> tuple[int, ...]:
-        return ()
-
-
-@dataclass(frozen=True, eq=False)
-class LinearNode:
-    """constant + sum of coefficient * argument."""
-
-    expression: Expression
-    arguments: tuple[int, ...]
-    coefficients: tuple[Fraction, ...]
-    constant: Fraction
-
-
-@dataclass(frozen=True, eq=False)
-class CurveNode:
-    """A smooth function of one argument, written in the variable t."""
-
-    expression: Expression
-    argument: int
-    curve: Expression
-
-    @property
-    def arguments(self) -> tuple[int, ...]:
-        return (self.argument,)
-
-
-@dataclass(frozen=True, eq=False)
-class ProductNode:
-    """The product of two arguments."""
-
-    expression: Expression
-    arguments: tuple[int, int]
-
-
-@dataclass(frozen=True, eq=False)
-class MaximumNode:
-    """The maximum of two or more arguments."""
-
-    expression: Expression
-    arguments: tuple[int, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class MinimumNode:
-    """The minimum of two arguments, a + b - max(a, b): it shares the maximum's head.
-
-    The last argument is the node of the maximum.
-    """
-
-    expression: Expression
-    arguments: tuple[int, int, int]
-
-
-@dataclass(frozen=True, eq=False)
-class QuotientNode:
-    """factor * curve(argument): a product whose second factor is a curve that nobody else reads."""
-
-    expression: Expression
-    arguments: tuple[int, int]  # factor, argument
-    curve: Expression
-
-
-@dataclass(frozen=True, eq=False)
-class SoftmaxNode:
-    """sum_i values[i] e^(l_i) / sum_i e^(l_i) with affine l_i: what a head computes natively.
-
-    scores[i] lists the weights of the variables and the constant of l_i.
-    """
-
-    expression: Expression
-    arguments: tuple[int, ...]  # the variables
-    scores: tuple[tuple[float, ...], ...]
-    values: tuple[float, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class OpaqueNode:
-    """One output of a function that is taken as a whole; its expression is only a name."""
-
-    expression: object
-    arguments: tuple[int, ...]
-
-
-Node = (
-    InputNode
-    | LinearNode
-    | CurveNode
-    | ProductNode
-    | MaximumNode
-    | MinimumNode
-    | QuotientNode
-    | SoftmaxNode
-    | OpaqueNode
-)
-NONLINEAR = (CurveNode, ProductNode, MaximumNode, QuotientNode, SoftmaxNode)
-
-
-@dataclass(frozen=True, eq=False)
-class Graph:
-    """Nodes in an order in which arguments come first, and which of them are the outputs."""
-
-    nodes: tuple[Node, ...]
-    outputs: tuple[int, ...]
-
-    def consumers(self, index: int) -> list[int]:
-        return [i for i, node in enumerate(self.nodes) if index in node.arguments]
 
 
 def build_graph(
@@ -179,7 +75,7 @@ class _Builder:
 
     def pruned(self, outputs: tuple[int, ...]) -> Graph:
         """Without nodes that no output needs; inputs stay."""
-        return _without_unread(Graph(tuple(self.nodes), outputs))
+        return without_unread(Graph(tuple(self.nodes), outputs))
 
     def _add(self, node: Node) -> int:
         self.nodes.append(node)
@@ -358,33 +254,6 @@ def _as_line(curve: Expression) -> tuple[Fraction, Fraction] | None:
     return None
 
 
-def _renumbered(node: Node, number: dict[int, int]) -> Node:
-    match node:
-        case InputNode():
-            return node
-        case LinearNode():
-            new = tuple(number[i] for i in node.arguments)
-            return LinearNode(node.expression, new, node.coefficients, node.constant)
-        case CurveNode():
-            return CurveNode(node.expression, number[node.argument], node.curve)
-        case ProductNode():
-            a, b = node.arguments
-            return ProductNode(node.expression, (number[a], number[b]))
-        case MaximumNode():
-            return MaximumNode(node.expression, tuple(number[i] for i in node.arguments))
-        case MinimumNode():
-            a, b, larger = node.arguments
-            return MinimumNode(node.expression, (number[a], number[b], number[larger]))
-        case QuotientNode():
-            a, b = node.arguments
-            return QuotientNode(node.expression, (number[a], number[b]), node.curve)
-        case SoftmaxNode():
-            new = tuple(number[i] for i in node.arguments)
-            return SoftmaxNode(node.expression, new, node.scores, node.values)
-        case OpaqueNode():
-            return OpaqueNode(node.expression, tuple(number[i] for i in node.arguments))
-
-
 def opaque_graph(names: Sequence[str], variables: Sequence[str]) -> Graph:
     """One node per output, over all variables."""
     nodes: list[Node] = [InputNode(Variable(v), i) for i, v in enumerate(variables)]
@@ -415,14 +284,4 @@ def with_quotients(graph: Graph) -> Graph:
                     arguments = (factor, curve.argument)
                     nodes[i] = QuotientNode(node.expression, arguments, curve.curve)
                     break
-    return _without_unread(Graph(tuple(nodes), graph.outputs))
-
-
-def _without_unread(graph: Graph) -> Graph:
-    needed = {*graph.outputs, *(i for i, n in enumerate(graph.nodes) if isinstance(n, InputNode))}
-    for i in reversed(range(len(graph.nodes))):
-        if i in needed:
-            needed |= set(graph.nodes[i].arguments)
-    number = {old: new for new, old in enumerate(sorted(needed))}
-    nodes = tuple(_renumbered(graph.nodes[i], number) for i in sorted(needed))
-    return Graph(nodes, tuple(number[i] for i in graph.outputs))
+    return without_unread(Graph(tuple(nodes), graph.outputs))
