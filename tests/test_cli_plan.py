@@ -283,7 +283,7 @@ ON = ("--on", "x=-1:1")
 REFUSED = [
     (("snh(x)", *ON), "RequestError: There is no function snh; did you mean sin"),
     (("x*y", *ON, "--on", "z=0:1"), "DomainError: A domain was given for z"),
-    (("speed", "--on", "sped=0:1"), "DomainError: .*sped.*did you mean speed"),
+    (("speed", "--on", "sped=0:1"), "DomainError: .*sped.*Did you mean speed"),
     (("x + y", *ON), "DomainError: No domain was given for y; add --on y=LOW:HIGH"),
     (("x*y",), "DomainError: A claim needs a domain.*--on x=-1:1 --on y=-1:1"),
     (("x", *ON, *ON), "DomainError: The domain of x is given twice"),

@@ -25,8 +25,9 @@ class Bill:
     included, each head at its own key and value width. `padded_parameters` are those of the same
     function in a stack of uniform layers and heads, as a framework stores it. `largest_weight` and
     `largest_logit` include the coldness, which a framework folds into the query weights; the logit
-    is an upper bound over the claim's domain. `flops` and `attention_memory` (bytes of attention
-    weights held at once, in float64) are for one input at the full length of `tokens`.
+    is an upper bound over the claim's domain, for all questions on which the answer depends.
+    `flops` and `attention_memory` (bytes of attention weights held at once, in float64) are for
+    one input at the full length of `tokens`.
     """
 
     layers: int

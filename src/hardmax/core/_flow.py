@@ -54,6 +54,9 @@ class Flow:
         return max((head.largest_logit for head in self.heads.values()), default=0.0)
 
 
+Asked = tuple[Collection[int], Collection[int]]
+
+
 class Peak:
     """The largest number seen so far."""
 
@@ -73,7 +76,7 @@ class Rules:
     noises: NoiseCounter | None = None  # None: deviations are plain intervals
     coldness: Mapping[tuple[int, int], float] = field(default_factory=dict)
     peak: Peak = field(default_factory=Peak)
-    asking: Mapping[int, Collection[int]] = field(default_factory=dict)  # by sublayer
+    asking: Mapping[int, Asked] = field(default_factory=dict)  # by sublayer
 
 
 def follow(
@@ -142,20 +145,21 @@ def follow(
 _MANY_TOKENS = 16
 
 
-def _asking_tokens(transformer: Transformer) -> dict[int, Collection[int]]:
-    """For each sublayer the first tokens, and those whose streams somebody reads afterwards."""
+def _asking_tokens(transformer: Transformer) -> dict[int, Asked]:
+    """For each sublayer which tokens are followed, and which of them somebody reads afterwards."""
     tokens = transformer.tokens
     first = set(range(min(tokens, _MANY_TOKENS)))
     if transformer.readout.token is None:
-        return {number: range(tokens) for number in range(len(transformer.sublayers))}
+        everyone = range(tokens), range(tokens)
+        return dict.fromkeys(range(len(transformer.sublayers)), everyone)
     needed = {transformer.readout.token % tokens}
-    asking: dict[int, Collection[int]] = {}
+    asking: dict[int, Asked] = {}
     for number in reversed(range(len(transformer.sublayers))):
-        asking[number] = first | needed
+        asking[number] = first | needed, needed
         sublayer = transformer.sublayers[number]
         if isinstance(sublayer, Attention):
             causal = all(head.causal for head in sublayer.heads)
-            needed = set(range(max(needed) + 1 if causal else tokens))
+            needed = set(range(max(needed) + 1)) if causal else set(range(tokens))
     return asking
 
 
@@ -246,7 +250,8 @@ def _attend(
             rules.unit,
             rules.noises,
             rules.against_skeleton,
-            rules.asking[number],
+            rules.asking[number][0],
+            rules.asking[number][1],
         )
         change = change + result.change
         size += result.size

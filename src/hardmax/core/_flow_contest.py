@@ -299,6 +299,7 @@ def _as_two_lines(
     reads = asking.group.value[head, 0] != 0
     applies = (slope != 0.0) & ~(reads & free & ~_one_hot(row, len(free))).any(axis=1)
     applies &= ~(reads & ~nothing).any(axis=1)
+    applies &= contest.contender.all(axis=1) & (len(others) > 0)  # one of them holds 0
     constant = valued @ place.range[t]
     x = place.range[t, row]
     safe = np.where(slope == 0.0, 1.0, slope)

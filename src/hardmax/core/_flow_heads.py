@@ -57,8 +57,11 @@ def follow_group(
     noises: NoiseCounter | None,
     against_skeleton: bool,
     asking_tokens: Collection[int],
+    needed_tokens: Collection[int],
 ) -> GroupFlow:
     """Ask the group from the given tokens and add up what its heads write there.
+
+    The largest logit is that of the needed tokens, on whose questions the answer depends.
 
     With `noises`, the shortfall of every soft maximum becomes a noise of its own.
     """
@@ -66,8 +69,9 @@ def follow_group(
     stream = Projected(place, group, unit)
     answers = []
     for t in range(place.range.shape[0]):
+        asking = stream.asked_by(t, coldness, against_skeleton)
+        _note_logits(asking, flows, counts=t in needed_tokens)
         if t in asking_tokens:
-            asking = stream.asked_by(t, coldness, against_skeleton)
             answers.append(_answered(asking, flows, writers, noises))
         else:
             answers.append(TokenFlow.nothing(group.query.shape[2]))
@@ -116,7 +120,6 @@ def _answered(
         where = np.broadcast_to(makes_noise[:, None], mixed.range.shape)
         deviation = deviation.with_noises(where, noises)
     flat = Place(mixed.range.reshape(-1), deviation.reshape(-1))
-    _note_logits(asking, flows)
     return TokenFlow(
         Place(joined @ flat.range, joined @ flat.deviation),
         np.abs(joined) @ flat.where.magnitude,
@@ -175,10 +178,11 @@ def _mix(asking: Asking, flows: list[HeadFlow]) -> tuple[Place, Contest]:
     return mixed.strayed(np.broadcast_to(asking.value_stray[:, None], mixed.range.shape)), contest
 
 
-def _note_logits(asking: Asking, flows: list[HeadFlow]) -> None:
+def _note_logits(asking: Asking, flows: list[HeadFlow], *, counts: bool) -> None:
     radius = asking.scores.magnitude.max(axis=1)
     for h, flow in enumerate(flows):
         coldness = asking.coldness[h] if np.isfinite(asking.coldness[h]) else 1.0
         flow.radius = max(flow.radius, float(radius[h]))
-        flow.largest_logit = max(flow.largest_logit, float(coldness * radius[h] * (1 + 2.0**-50)))
+        logit = float(coldness * radius[h] * (1 + 2.0**-50))
+        flow.largest_logit = max(flow.largest_logit, logit if counts else 0.0)
         flow.constant &= bool(asking.constant[h])

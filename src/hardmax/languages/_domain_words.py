@@ -58,9 +58,9 @@ def _check_names(domain: Mapping[str, Any], variables: Sequence[str]) -> None:
     missing = [name for name in variables if name not in domain]
     if unused:
         near = difflib.get_close_matches(unused[0], missing or variables, n=1)
-        hint = f"did you mean {near[0]}? " if near else ""
+        hint = f"Did you mean {near[0]}? " if near else ""
         raise DomainError(
-            f"A domain was given for {unused[0]}, which the function does not use; {hint}"
+            f"A domain was given for {unused[0]}, which the function does not use. {hint}"
             f"Its variables are {', '.join(variables)}."
         )
     if missing:

@@ -105,7 +105,7 @@ def function_growth(function: Function, domain: Box, route: str) -> Growths:
     rule = _RULES.get(route)
     if rule is None:
         return dict.fromkeys(RESOURCES, UNKNOWN)
-    graph = WAYS[route]().graph(function.expressions, function.variables)
+    graph = WAYS[route]().graph(function.expressions, function.variables, domain)
     analysis = analyse(graph, domain)
     found: list[Mapping[str, Growth]] = [
         rule(node, analysis)

@@ -13,7 +13,15 @@ from hardmax.lowering.functions import Proposal
 
 PREFERENCES = ("parameters", "layers", "heads", "logit", "float32")
 BASELINES = ("feedforward",)  # shown for comparison, taken only when asked for by name
-_COMPARED = ("layers", "heads", "width", "parameters", "largest_logit", "largest_weight")
+_COMPARED = (
+    "layers",
+    "heads",
+    "width",
+    "tokens",
+    "parameters",
+    "largest_logit",
+    "largest_weight",
+)
 
 
 @dataclass(frozen=True, eq=False)

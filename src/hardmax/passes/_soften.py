@@ -112,6 +112,8 @@ def _widened(witness: Witness | None, flow: Flow) -> Witness | None:
     for holding in witness.holdings:
         deviation = flow.places[holding.sublayer + 1].deviation.magnitude
         more = deviation[holding.token, holding.coordinates]
+        if holding.weights is not None:
+            more = np.abs(holding.weights) @ more
         holdings.append(replace(holding, errors=holding.errors + more))
     return Witness(holdings)
 

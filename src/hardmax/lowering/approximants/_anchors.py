@@ -111,15 +111,18 @@ def anchors_for(curve: Curve, error: float, *, most: int = 64) -> AnchorFit:
     """The first fit on a ladder of sizes that is proved to reach the error."""
     if not error > 0.0:
         raise RequestError(f"An error must be positive, but {error!r} was asked.")
-    best = np.inf
+    best, reached = np.inf, list[float]()
     for count in [size for size in _LADDER if size <= most]:
         best = min(best, _guessed(curve, count).error)
+        reached.append(best)
+        if len(reached) > 8 and best > 30.0 * error and best > 0.3 * reached[-5]:
+            break  # a singular end or too many waves: more anchors hardly help
         if best <= error:
             fit = fit_anchors(curve, count)
             if fit.error <= error:
                 return fit
     raise PrecisionError(
-        f"{most} anchors bring one head within about {best:.3g} of {curve.name} on "
+        f"{count} anchors bring one head within about {best:.3g} of {curve.name} on "
         f"[{curve.low:g}, {curve.high:g}], but {error:.3g} was asked. Ask for a larger error."
     )
 

@@ -185,6 +185,7 @@ def sigmoids_for(
     """
     if not error > 0.0:
         raise RequestError(f"An error must be positive, but {error!r} was asked.")
+    _refuse_waves(curve, most)
     best, reached = np.inf, list[float]()
     for heads in range(most + 1):
         found = fit_sigmoids(
@@ -209,3 +210,16 @@ def _hopeless(reached: list[float], error: float, most: int) -> bool:
         return False
     rate = np.log(reached[-4] / reached[-1]) / 3.0
     return bool(np.log(reached[-1] / error) > 1.3 * max(rate, 1e-3) * (most + 1 - len(reached)))
+
+
+def _refuse_waves(curve: Curve, most: int) -> None:
+    """A sum of `most` terms cannot follow many times as many turns."""
+    x = np.linspace(curve.low, curve.high, 20_001)
+    steps = np.diff(curve.at(x))
+    signs = np.sign(steps[np.isfinite(steps) & (steps != 0.0)])
+    turns = int((signs[1:] != signs[:-1]).sum())
+    if turns > 4 * most:
+        raise PrecisionError(
+            f"{curve.name} turns {turns:,} times or more on [{curve.low:g}, {curve.high:g}], too "
+            f"often for a sum of {most} sigmoids. Shrink the domain, or take another route."
+        )

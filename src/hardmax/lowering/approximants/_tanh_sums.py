@@ -73,7 +73,10 @@ def _coldest(heads: int, error: float, *, square: bool) -> TanhSum:
         if cold == _COLDEST and best is not None and best.coldness[-1] == _COLDEST:
             break
     if best is None:
-        raise PrecisionError(f"A product to within {error:.3g} is beyond {heads} heads.")
+        raise PrecisionError(
+            f"A product to within {error:.3g} of its factors' ranges is beyond float64; ask for "
+            "1e-12 of them or more."
+        )
     return best
 
 

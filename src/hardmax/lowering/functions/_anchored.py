@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from hardmax.lowering.approximants import AnchorFit
+from hardmax.lowering.functions._kinks import table_ends
 from hardmax.lowering.functions._made import Made, Pair
 from hardmax.lowering.graph import SoftmaxNode
 from hardmax.lowering.stream import Chooser, Form, Program, attention_after
@@ -30,7 +31,8 @@ def curve_by_anchors(
     keys = tuple(constants([float(k) for k in ks], inputs) for ks in (places, halves))
     values = constants(fit.values, inputs)
     ends = [Fraction(end) - middle for end in pair]
-    bound = max(float(abs(x * e - e * e / 2)) for x in ends for e in places)
+    scores = np.array([[float(x * e - e * e / 2) for e in places] for x in ends])
+    bound = float(np.abs(scores).max())
     chooser = Chooser(
         stage=attention_after(program.ready(argument)),
         query=(argument.plus(-middle), Form.of_number(1)),
@@ -39,7 +41,7 @@ def curve_by_anchors(
         coldness=fit.coldness,
         node=node,
         gain=1.0,
-        score_bound=bound,
+        score_ends=(scores.min(axis=0), scores.max(axis=0)),
         value_range=(float(min(fit.values)), float(max(fit.values))),
     )
     row = program.row()
@@ -71,7 +73,7 @@ def softmax_by_head(program: Program, node: int, softmax: SoftmaxNode, tokens: i
         coldness=1.0,
         node=node,
         gain=1.0,
-        score_bound=_score_bound(program, table),
+        score_ends=table_ends(program, table),
         value_range=(float(values.min()), float(values.max())),
     )
     row = program.row()
@@ -84,10 +86,3 @@ def constants(values: object, inputs: int) -> np.ndarray:
     """A table of constants: no input has weight."""
     column = np.asarray(values, dtype=float).reshape(-1, 1)
     return np.concatenate([np.zeros((len(column), inputs)), column], axis=1)
-
-
-def _score_bound(program: Program, table: np.ndarray) -> float:
-    low, high = program.domain.low, program.domain.high
-    positive, negative = np.maximum(table[:, :-1], 0.0), np.minimum(table[:, :-1], 0.0)
-    ends = [positive @ low + negative @ high, positive @ high + negative @ low]
-    return float(np.abs(np.stack(ends) + table[:, -1]).max())

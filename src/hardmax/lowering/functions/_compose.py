@@ -31,8 +31,7 @@ from hardmax.lowering.graph import (
 )
 from hardmax.lowering.stream import Form, Program
 
-# Which part of the error goes to approximation; the rest is for rounding.
-_SHARES = (0.9995, 0.97, 0.9, 0.75, 0.6, 0.45, 0.3, 0.2, 0.15, 0.1)
+_ATTEMPTS = 6
 
 
 def compose(
@@ -40,24 +39,27 @@ def compose(
 ) -> Proposal:
     """Lower a graph along one way to within `error`, rounding in `dtype` included.
 
-    Rounding grows as the approximation gets better (a warm head multiplies by 1/coldness), so the
-    largest share of the error that leaves room for it is taken.
+    Rounding grows as the approximation gets better (a warm head multiplies by 1/coldness), so
+    approximation first gets nearly everything, and then what the rounding seen leaves of it.
     """
-    graph = way.graph(target.expressions, target.variables)
-    plain = analyse(graph, domain)
-    weights = _weights(graph, plain, way)
-    reached = np.inf
-    for share in _SHARES:
+    graph = way.graph(target.expressions, target.variables, domain)
+    weights = _weights(graph, analyse(graph, domain), way)
+    whole, share, reached = error / (1 + MARGIN), 0.9995, np.inf
+    for attempt in range(_ATTEMPTS):
         try:
-            proposal = _within(target, graph, domain, share * error / (1 + MARGIN), way, weights)
+            proposal = _within(target, graph, domain, share * whole, way, weights)
         except PrecisionError:
-            if share == _SHARES[0]:
+            if attempt == 0:
                 raise
             break
-        bound = proposal.bound(dtype) * (1 + MARGIN)
-        if bound <= error:
+        bound = proposal.bound(dtype)
+        if bound <= whole:
             return proposal
-        reached = min(reached, bound)
+        reached = min(reached, bound * (1 + MARGIN))
+        left = 1 - 1.2 * (bound - proposal.approximation) / whole
+        share = min(max(left, 0.2), 0.97 * share) if np.isfinite(bound) else 0.3 * share
+        if share < 0.02:
+            break
     raise too_small(error, reached, way.name)
 
 
@@ -125,7 +127,7 @@ def _shared_effect(analysis: Analysis, node: int) -> float:
 def _most(analysis: Analysis, node: int) -> float:
     """No node needs to be worse than a tenth of its own range."""
     low, high = analysis.range(node)
-    return max(0.1 * (high - low), 1e-12 * max(abs(low), abs(high), 1e-300))
+    return max(0.1 * (high - low), 1e-6 * max(abs(low), abs(high))) or 1.0
 
 
 def _weights(graph: Graph, analysis: Analysis, way: Way) -> dict[int, float]:
@@ -150,8 +152,9 @@ def _weights(graph: Graph, analysis: Analysis, way: Way) -> dict[int, float]:
 
 
 def _is_exact(node: Node, way: Way) -> bool:
-    native = isinstance(node, CurveNode) and is_native(node.curve) and not way.by_pieces
-    return native or isinstance(node, SoftmaxNode)
+    if isinstance(node, CurveNode | QuotientNode):
+        return is_native(node.curve) and not way.by_pieces
+    return isinstance(node, SoftmaxNode)
 
 
 def _build(
@@ -188,7 +191,7 @@ def _build(
                 form = Form.combination([(1, a), (1, b), (-1, shared)])
                 made[i] = replace(made[larger], form=form)
             case QuotientNode(curve=curve):
-                made[i] = quotient(site, curve, errors[i])
+                made[i] = quotient(site, curve, errors.get(i, 0.0))
             case SoftmaxNode():
                 made[i] = softmax_by_head(program, i, node, tokens)
         forms.append(made[i].form)

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from hardmax.lowering.functions._made import Made, Pair
+from hardmax.lowering.functions._made import Made
 from hardmax.lowering.stream import Chooser, Form, Program
 from hardmax.numerics import softmax_gap
 
@@ -76,11 +76,11 @@ def maximum_by_head(
     table = np.concatenate([table, np.repeat(table[-1:], tokens - len(table), axis=0)])
     coldness = _short_above(softmax_gap(tokens) / (2 * error))
     short = softmax_gap(tokens) / coldness
-    low, high = _range_of_maximum(program, table)
-    bound = float(np.abs(_ends(program, table)).max())
+    ends = table_ends(program, table)
+    held = float(ends[0].max()) - short, float(ends[1].max())
     query = (Form.of_number(1),)
     maker = program.choose(
-        Chooser(0, query, (table,), table, coldness, node, 1.0, bound, (low, high), contest=True)
+        Chooser(0, query, (table,), table, coldness, node, 1.0, ends, held, contest=True)
     )
     row = program.row()
     program.write(row, maker, 1)
@@ -102,17 +102,12 @@ def _over_inputs(program: Program, form: Form) -> np.ndarray:
     return np.array([float(w) for w in (*weights, constant)])
 
 
-def _ends(program: Program, table: np.ndarray) -> np.ndarray:
-    """tokens x (low, high)."""
+def table_ends(program: Program, table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The smallest and the largest value of every token's entry over the domain."""
     low, high = program.domain.low, program.domain.high
     positive, negative = np.maximum(table[:, :-1], 0.0), np.minimum(table[:, :-1], 0.0)
-    ends = [positive @ low + negative @ high, positive @ high + negative @ low]
-    return np.stack(ends, axis=1) + table[:, -1:]
-
-
-def _range_of_maximum(program: Program, table: np.ndarray) -> Pair:
-    ends = _ends(program, table)
-    return float(ends[:, 0].min()), float(ends[:, 1].max())
+    least = positive @ low + negative @ high + table[:, -1]
+    return least, positive @ high + negative @ low + table[:, -1]
 
 
 def _short_above(number: float) -> float:

@@ -26,6 +26,7 @@ from hardmax.lowering.stream import (
     row_ranges,
     state,
 )
+from hardmax.numerics import LARGEST
 
 _SMALL = 2.0**-40  # covers the rounding of stored rows in a holding
 FORMATS = ("float16", "bfloat16", "float32", "float64")  # cheapest first
@@ -79,7 +80,8 @@ class Proposal:
         """(bound, approximation by node, rounding by node, rounding of the read-out)."""
         rounded = self.rounding(dtype)
         at_end = float(max(rounded.outputs, default=0.0))
-        if rounded.overflows or not np.isfinite(at_end):
+        largest = max(self.statement.largest_weight, self.statement.largest_logit)
+        if rounded.overflows or not np.isfinite(at_end) or largest > LARGEST[dtype]:
             return float("inf"), {}, {}, at_end
         errors = {node: made.error for node, made in self.made.items()}
         both = {
@@ -150,6 +152,11 @@ def _extent(proposal: Proposal, node: int) -> float:
 
 
 def too_small(error: float, reached: float, route: str) -> PrecisionError:
+    if not np.isfinite(reached):
+        return PrecisionError(
+            f"The {route} route cannot promise {error:.3g} here: inner values or weights are too "
+            "large for float64. Shrink the domain, or scale the variables."
+        )
     return PrecisionError(
         f"The {route} route reaches {reached:.3g} here, not {error:.3g}: rounding takes over. "
         f"Ask for {reached * 1.05:.3g} or more, or take another route."

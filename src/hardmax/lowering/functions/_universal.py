@@ -19,9 +19,10 @@ from hardmax.lowering.approximants import (
 from hardmax.lowering.functions._anchored import constants
 from hardmax.lowering.functions._curves import SOFT_SHARE, hard_pieces, soft_pieces
 from hardmax.lowering.functions._made import Made
-from hardmax.lowering.functions._proposal import Proposal
+from hardmax.lowering.functions._proposal import Proposal, too_small
 from hardmax.lowering.graph import analyse, build_graph, opaque_analysis, opaque_graph
 from hardmax.lowering.stream import Chooser, Form, Program
+from hardmax.numerics import Interval
 
 MOST_TOKENS = 10_000
 _ROOM = 1e-6  # of the error, for rounding
@@ -43,7 +44,12 @@ def propose_universal(
             f"Universality by anchors is for up to 3 variables, not {target.inputs}: the grid "
             "grows with the power of their number."
         )
-    asked = error / (1 + MARGIN) * (1 - _ROOM)
+    return _fitting(error, lambda asked: _universal(target, domain, asked, most))
+
+
+def _universal(
+    target: Function | CallableFunction, domain: Box, asked: float, most: int
+) -> Proposal:
     grid, bound = _grid_of(target, domain, asked)
     if grid.count > most:
         parameters = grid.count * (2 * target.inputs + 3)
@@ -54,19 +60,48 @@ def propose_universal(
     program, made = Program(domain), {}
     names = _names(target)
     graph = opaque_graph(names, target.variables)
-    values = np.asarray(target(grid.points()))
+    values, uncertain = _values(target, grid.points())
     for output, node in enumerate(graph.outputs):
         row = _anchored_row(program, node, grid, values[:, output])
         program.outputs.append(Form.of_row(row))
-        made[node] = Made(program.outputs[-1], bound)
+        made[node] = Made(program.outputs[-1], bound + uncertain)
     return _opaque(target, domain, "universal", program, made, names)
+
+
+def _values(target: Function | CallableFunction, points: np.ndarray) -> tuple[np.ndarray, float]:
+    """f at the anchors, and by how much the floats may miss it; a callable's are taken as exact."""
+    if isinstance(target, CallableFunction):
+        return np.asarray(target(points)), 0.0
+    enclosed = target(Interval.point(points.T))
+    middle = enclosed.middle
+    if not np.isfinite(middle).all():
+        raise PrecisionError(f"{target} overflows at some anchor; shrink the domain.")
+    missed = np.maximum(enclosed.hi - middle, middle - enclosed.lo).max()
+    return middle.T, float(missed) * (1 + 1e-12)
+
+
+def _fitting(error: float, propose: Callable[[float], Proposal]) -> Proposal:
+    """Ask for a little less as long as rounding takes the claim above the error."""
+    asked = error / (1 + MARGIN) * (1 - _ROOM)
+    for _ in range(4):
+        proposal = propose(asked)
+        bound = proposal.bound()
+        if bound <= error / (1 + MARGIN):
+            return proposal
+        asked = error / (1 + MARGIN) - 1.2 * (bound - proposal.approximation)
+        if not asked > 0.1 * error:
+            break
+    raise too_small(error, proposal.bound() * (1 + MARGIN), proposal.route)
 
 
 def propose_pieces(target: CallableFunction, domain: Box, error: float, *, soft: bool) -> Proposal:
     """A function of one variable, of which only bounds are known, piecewise linear."""
     if target.inputs != 1:
         raise RequestError("Pieces are for functions of one variable; take the universal route.")
-    asked = error / (1 + MARGIN) * (1 - _ROOM)
+    return _fitting(error, lambda asked: _by_pieces(target, domain, asked, soft))
+
+
+def _by_pieces(target: CallableFunction, domain: Box, asked: float, soft: bool) -> Proposal:
     program, made, names = Program(domain), {}, _names(target)
     graph = opaque_graph(names, target.variables)
     for output, node in enumerate(graph.outputs):
@@ -169,7 +204,7 @@ def _anchored_row(program: Program, node: int, grid: GridFit, values: np.ndarray
         coldness=grid.coldness,
         node=node,
         gain=1.0,
-        score_bound=float(max(np.abs(ends).max(), np.abs(starts).max())),
+        score_ends=(starts, ends),
         value_range=(float(values.min()), float(values.max())),
     )
     row = program.row()

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+import numpy as np
+
 from hardmax._errors import PrecisionError
+from hardmax.core import Box
 from hardmax.languages import Apply, Expression
 from hardmax.lowering.approximants import (
     MOST_PIECES,
@@ -39,6 +43,8 @@ from hardmax.lowering.graph import (
     SoftmaxNode,
     T,
     build_graph,
+    simplified,
+    with_fixed,
     with_quotients,
 )
 from hardmax.lowering.stream import Form, Program
@@ -55,6 +61,7 @@ class Site:
     tokens: int
 
 
+_MOST_ANCHORS = 48
 Counter = Callable[[Expression, Pair, float], int]
 
 
@@ -70,9 +77,10 @@ class Way:
     native: bool  # quotients and softmaxes are nodes of their own
     anchors: Counter | None = None  # how many tokens a curve needs
 
-    def graph(self, outputs: Sequence[Expression], variables: Sequence[str]) -> Graph:
-        """The graph that this way builds from."""
-        graph = build_graph(outputs, variables, native=self.native)
+    def graph(self, outputs: Sequence[Expression], variables: Sequence[str], domain: Box) -> Graph:
+        """The graph that this way builds from, on the domain."""
+        known = with_fixed(outputs, variables, domain)
+        graph = simplified(build_graph(known, variables, native=self.native), domain)
         return with_quotients(graph) if self.native else graph
 
     def tokens(self, graph: Graph, analysis: Analysis, errors: Mapping[int, float]) -> int:
@@ -147,9 +155,23 @@ def anchors() -> Way:
         return _direct_product(site, error, 1)
 
     def count(expression: Expression, pair: Pair, error: float) -> int:
-        return len(anchors_for(_of(expression, pair), error).anchors)
+        with _numerical_trouble(expression):
+            return len(anchors_for(_of(expression, pair), error, most=_MOST_ANCHORS).anchors)
 
     return Way("anchors", _anchored_curve, product, _direct_maximum, False, True, count)
+
+
+@contextmanager
+def _numerical_trouble(expression: Expression) -> Iterator[None]:
+    """Fits search in floats; where these break down, the route has no offer."""
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    except (np.linalg.LinAlgError, ArithmeticError) as trouble:
+        raise PrecisionError(
+            f"No fit of {expression} was found: the numbers on its range are out of proportion "
+            f"({trouble}). Shrink the domain, or take another route."
+        ) from None
 
 
 def _of(expression: Expression, pair: Pair) -> Curve:
@@ -173,10 +195,11 @@ def _unit_curve(site: Site, expression: Expression, error: float) -> Made:
 def _direct_curve(site: Site, expression: Expression, error: float, heads: int) -> Made:
     program, node, form, pair = site.program, site.node, site.forms[0], site.ranges[0]
     if is_native(expression):
-        return _native(site, expression)
+        return _native(site, expression, site.forms[0])
     if is_square(expression):
         return square_by_gates(program, node, form, pair, heads, error)
-    fit = sigmoids_for(_of(expression, pair), error)
+    with _numerical_trouble(expression):
+        fit = sigmoids_for(_of(expression, pair), error)
     return curve_by_sigmoids(program, node, fit, form)
 
 
@@ -187,8 +210,9 @@ def _direct_product(site: Site, error: float, heads: int) -> Made:
 
 def _anchored_curve(site: Site, expression: Expression, error: float) -> Made:
     if is_native(expression):
-        return _native(site, expression)
-    fit = fit_anchors(_of(expression, site.ranges[0]), site.tokens)
+        return _native(site, expression, site.forms[0])
+    with _numerical_trouble(expression):
+        fit = fit_anchors(_of(expression, site.ranges[0]), site.tokens)
     if fit.error > error:
         raise PrecisionError(
             f"{site.tokens} anchors come within {fit.error:.3g} of {expression}, not {error:.3g}; "
@@ -199,23 +223,26 @@ def _anchored_curve(site: Site, expression: Expression, error: float) -> Made:
 
 def quotient(site: Site, expression: Expression, error: float) -> Made:
     """factor * curve(argument) in one layer: sigmoids of the argument, the factor as value."""
+    if is_native(expression):
+        return _native(site, expression, site.forms[1], site.forms[0])
     low, high = site.ranges[0]
-    size = max(abs(low), abs(high))
+    size = max(abs(low), abs(high), 1e-200)
     curve = _of(expression, site.ranges[1])
-    fit = sigmoids_for(curve, error / size, affine_values=False, linear_term=False)
+    with _numerical_trouble(expression):
+        fit = sigmoids_for(curve, error / size, affine_values=False, linear_term=False)
     program, node = site.program, site.node
     return curve_by_sigmoids(program, node, fit, site.forms[1], site.forms[0], size)
 
 
-def _native(site: Site, expression: Expression) -> Made:
-    """sigmoid(x), or tanh(x) = 2 sigmoid(2 x) - 1, by one head whose value is the flag 1."""
+def _native(site: Site, expression: Expression, argument: Form, factor: Form | None = None) -> Made:
+    """sigmoid(x), or tanh(x) = 2 sigmoid(2 x) - 1, times a factor, by one head without error."""
     double = 2 if expression.operation == "tanh" else 1
-    maker = site.program.gate(
-        site.forms[0], Form.of_number(1), coldness=double, node=site.node, gain=double
-    )
-    row = site.program.row()
+    value = Form.of_number(1) if factor is None else factor
+    maker = site.program.gate(argument, value, coldness=double, node=site.node, gain=double)
+    row = site.program.row(None if factor is None else factor.times(1 - double))
     site.program.write(row, maker, double)
-    return Made(Form.of_row(row).plus(1 - double), 0.0)
+    shift = 1 - double if factor is None else 0
+    return Made(Form.of_row(row).plus(shift), 0.0)
 
 
 def _soft_product(site: Site, error: float) -> Made:

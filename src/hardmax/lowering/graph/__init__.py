@@ -19,3 +19,5 @@ from hardmax.lowering.graph._nodes import OpaqueNode as OpaqueNode
 from hardmax.lowering.graph._nodes import ProductNode as ProductNode
 from hardmax.lowering.graph._nodes import QuotientNode as QuotientNode
 from hardmax.lowering.graph._nodes import SoftmaxNode as SoftmaxNode
+from hardmax.lowering.graph._simplified import simplified as simplified
+from hardmax.lowering.graph._simplified import with_fixed as with_fixed

@@ -43,7 +43,7 @@ from hardmax.lowering.graph._nodes import (
     QuotientNode,
     SoftmaxNode,
 )
-from hardmax.numerics import Interval, inflate
+from hardmax.numerics import Interval, exp, inflate
 
 _BOXES = 4096
 
@@ -193,11 +193,28 @@ def _value(node: Node, ranges: Sequence[Interval], inputs: Interval) -> Interval
             return ranges[factor] * _like(
                 evaluate(curve, {"t": ranges[argument]}, "interval"), inputs[0]
             )
-        case SoftmaxNode(values=values):
-            shape = inputs.shape[1:]
-            return Interval(np.full(shape, min(values)), np.full(shape, max(values)))
+        case SoftmaxNode():
+            return _softmax_range(node, inputs)
         case OpaqueNode():
             raise AssertionError("opaque nodes are not analysed from inside")
+
+
+def _softmax_range(node: SoftmaxNode, inputs: Interval) -> Interval:
+    """sum_i v_i p_i with p_i = 1/(1 + sum_j exp(l_j - l_i)), every difference in its range."""
+    table, values = np.array(node.scores), np.array(node.values)
+    lines = table[:, None, :] - table[None, :, :]  # l_j - l_i at [j, i]
+    differences = lines[..., :-1].reshape(-1, len(inputs)) @ inputs
+    count = len(values)
+    constants = lines[..., -1].reshape(-1, 1)
+    powers = exp(differences + constants).reshape(count, count, -1)
+    others = [powers[:, i].lo.sum(axis=0) for i in range(count)]
+    most = np.stack([1.0 / other for other in others]) * (1 + 1e-12)
+    least = np.stack([1.0 / powers[:, i].hi.sum(axis=0) for i in range(count)]) * (1 - 1e-12)
+    parts = Interval(least, np.minimum(most, 1.0)) * values[:, None]
+    slack = 1e-12 * np.abs(values).max()
+    lo = np.maximum(parts.lo.sum(axis=0), values.min()) - slack
+    hi = np.minimum(parts.hi.sum(axis=0), values.max()) + slack
+    return Interval(np.minimum(lo, hi), np.maximum(lo, hi))
 
 
 def _partials(node: Node, wide: list[Interval]) -> list[Interval]:

@@ -23,6 +23,7 @@ from hardmax.languages import (
     postorder,
     split_coefficient,
 )
+from hardmax.lowering.graph._constants import constant_value
 from hardmax.lowering.graph._nodes import (
     CurveNode,
     Graph,
@@ -82,8 +83,8 @@ class _Builder:
         return len(self.nodes) - 1
 
     def _make(self, expression: Expression) -> int:
-        if isinstance(expression, Number):
-            return self._add(LinearNode(expression, (), (), expression.value))
+        if not expression.variables():
+            return self._add(LinearNode(expression, (), (), constant_value(expression)))
         softmax = as_softmax(expression, self.variables) if self.native else None
         if softmax is not None:
             every = tuple(range(len(self.variables)))
@@ -122,8 +123,8 @@ class _Builder:
         """Terms of one base are one curve; what is left is affine."""
         constant, by_base = Fraction(0), dict[Expression, list[Expression]]()
         for term in expression.arguments:
-            if isinstance(term, Number):
-                constant += term.value
+            if not term.variables():
+                constant += constant_value(term)
                 continue
             base, _ = self._peel(term)
             by_base.setdefault(base if base is not None else term, []).append(term)
@@ -145,7 +146,8 @@ class _Builder:
         for factor in factors:
             number, rest = split_coefficient(factor)
             coefficient *= number
-            if rest.operation == "number":
+            if not rest.variables():
+                coefficient *= constant_value(rest)
                 continue
             base, _ = self._peel(rest)
             by_base.setdefault(base if base is not None else rest, []).append(rest)
@@ -210,7 +212,7 @@ class _Builder:
         return self.peeled[expression]
 
     def _peel_once(self, expression: Expression) -> tuple[Expression | None, Expression]:
-        if isinstance(expression, Number):
+        if not expression.variables():
             return None, expression
         if isinstance(expression, Variable) or expression.operation in _KINKS:
             return expression, T

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -26,10 +25,23 @@ def as_softmax(
     if any(weight <= 0 for weight in below.values()):
         return None
     scores = tuple(
-        (*map(float, line[:-1]), float(line[-1]) + math.log(weight))
+        (*map(float, line[:-1]), _with_logarithm(line[-1], weight))
         for line, weight in below.items()
     )
     return scores, tuple(float(above.get(line, Fraction(0)) / below[line]) for line in below)
+
+
+def _with_logarithm(constant: Fraction, weight: Fraction) -> float:
+    """constant + ln weight, rounded once: the two may cancel."""
+    from flint import arb, ctx, fmpq
+
+    before = ctx.prec
+    try:
+        ctx.prec = 200
+        logarithm = arb(fmpq(weight.numerator, weight.denominator)).log()
+        return float((arb(fmpq(constant.numerator, constant.denominator)) + logarithm).mid())
+    finally:
+        ctx.prec = before
 
 
 def _exponentials(

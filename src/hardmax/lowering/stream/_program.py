@@ -63,7 +63,7 @@ class Chooser:
     coldness: float
     node: int
     gain: float
-    score_bound: float  # of |score|, before the coldness
+    score_ends: tuple[np.ndarray, np.ndarray]  # each token's smallest and largest score
     value_range: tuple[float, float]
     contest: bool = False  # the scores are the values
 

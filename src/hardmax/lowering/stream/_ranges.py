@@ -14,6 +14,8 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
+
 from hardmax.lowering.stream._form import Form
 from hardmax.lowering.stream._program import Chooser, Gate, Maker, Program, Unit
 from hardmax.numerics import softmax_gap
@@ -91,9 +93,42 @@ def _make(m: int, maker: Maker, table: RangeTable) -> None:
             gate = value = read(maker.value, rows)
             made = (max(value[0], 0.0), max(value[1], 0.0))
         case Chooser():
-            gate = (-maker.score_bound, maker.score_bound)
-            value = made = maker.value_range
+            low, high = _scores(maker, rows)
+            bound = float(max(np.abs(low).max(), np.abs(high).max()))
+            gate, value = (-bound, bound), maker.value_range
+            made = _meet(value, _mean(maker, low, high))
     table.gates[m], table.values[m], table.made[m] = gate, value, made
+
+
+def _scores(maker: Chooser, rows: list[Pair]) -> tuple[np.ndarray, np.ndarray]:
+    """Every token's score: from what is asked where keys are constants, from them elsewhere."""
+    if any(key[:, :-1].any() for key in maker.keys):
+        return maker.score_ends
+    low = high = np.zeros(maker.tokens)
+    for form, key in zip(maker.query, maker.keys, strict=True):
+        asked, at = read(form, rows), key[:, -1]
+        low = low + np.minimum(at * asked[0], at * asked[1])
+        high = high + np.maximum(at * asked[0], at * asked[1])
+    return low, high
+
+
+def _mean(maker: Chooser, low: np.ndarray, high: np.ndarray) -> Pair | None:
+    """sum_j p_j v_j with p_j = 1/(1 + sum_i exp(coldness (s_i - s_j))) in its range."""
+    if maker.values[:, :-1].any():
+        return None
+    cold, held = maker.coldness, maker.values[:, -1]
+    lo, hi = cold * low, cold * high
+    with np.errstate(over="ignore", under="ignore"):
+        top, bottom = hi.max(), lo.max()
+        others_lo = np.exp(lo - bottom).sum() - np.exp(lo - bottom)
+        others_hi = np.exp(hi - top).sum() - np.exp(hi - top)
+        most = 1.0 / (1.0 + np.exp(bottom - hi) * np.maximum(others_lo, 0.0))
+        least = 1.0 / (1.0 + np.exp(np.minimum(top - lo, 700.0)) * np.maximum(others_hi, 0.0))
+    slack = 1e-12 * (1.0 + max(np.abs(lo).max(), np.abs(hi).max()))
+    most, least = np.minimum(most + slack, 1.0), np.maximum(least - slack, 0.0)
+    below = np.minimum(most * held, least * held).sum()
+    above = np.maximum(most * held, least * held).sum()
+    return float(below), float(above)
 
 
 def _weight(maker: Gate, gate: Pair) -> Pair:

@@ -26,13 +26,16 @@ from collections import defaultdict
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
+
 from hardmax.lowering.stream._form import Form
 from hardmax.lowering.stream._program import Chooser, Gate, Maker, Program, Row, Unit
-from hardmax.lowering.stream._ranges import Pair, RangeTable, sigmoid
-from hardmax.numerics import UNIT_ROUNDOFF, gamma, softmax_gap
+from hardmax.lowering.stream._ranges import Pair, RangeTable, read, sigmoid
+from hardmax.numerics import LARGEST, UNIT_ROUNDOFF, gamma, softmax_gap
 
 EXP_UNITS = 16  # exp is trusted to 8 ulps: NumPy documents 4
 _SECOND_ORDER = 1.001  # products of two roundings
+_SMALLEST = {"float64": 5e-324, "float32": 2.0**-149, "float16": 2.0**-24, "bfloat16": 2.0**-133}
 
 
 @dataclass(eq=False)
@@ -54,8 +57,11 @@ class _Pass:
         self.program, self.ranges = program, ranges
         self.unit = UNIT_ROUNDOFF[dtype]
         self.bits = 1 - round(math.log2(self.unit))
+        self.largest = LARGEST[dtype]
+        self.tiny = _SMALLEST[dtype]  # a product may lose this much to underflow
         self.casts = 1 if dtype == "float64" else 2  # a weight is rounded to float64, then again
         self.stored = [self._embedded(r) for r in range(len(program.rows))]
+        self.left = [0.0] * len(program.rows)  # on the sink
         self.nodes: dict[int, float] = defaultdict(float)
 
     def run(self) -> Rounding:
@@ -93,7 +99,7 @@ class _Pass:
             abs(float(w)) * max(abs(domain.low[i]), abs(domain.high[i]))
             for i, w in row.inputs.items()
         )
-        return float(gamma(self._terms(weights), self.unit)) * size
+        return float(gamma(self._terms(weights), self.unit)) * size + self.tiny * len(weights)
 
     def _read(self, form: Form, rows: list[Pair]) -> float:
         weights = [*form.terms.values(), *([form.constant] if form.constant else [])]
@@ -101,7 +107,8 @@ class _Pass:
             abs(float(w)) * _size(rows[r]) for r, w in form.terms.items()
         )
         inherited = sum(abs(float(w)) * self.stored[r] for r, w in form.terms.items())
-        return inherited + float(gamma(self._terms(weights), self.unit)) * size
+        rounded = float(gamma(self._terms(weights), self.unit)) * size
+        return inherited + rounded + self.tiny * len(weights)
 
     def _made(self, m: int, maker: Maker, rows: list[Pair]) -> float:
         unit = self.unit
@@ -110,36 +117,45 @@ class _Pass:
                 size, gate = _size(self.ranges.values[m]), self.ranges.gates[m]
                 if maker.gate.key == maker.value.key:
                     off = EXP_UNITS * unit / maker.coldness + 4 * unit * size
-                    read = self._read(maker.value, rows)
-                    return (1.1 * read + 0.28 * off + 3 * unit * size) * _SECOND_ORDER
+                    asked = self._read(maker.value, rows)
+                    rounded = 0.28 * off + 3 * unit * size
+                    return (1.1 * asked + rounded) * _SECOND_ORDER + self.tiny * (size + 4)
                 logit = maker.coldness * (self._read(maker.gate, rows) + 4 * unit * _size(gate))
                 share = sigmoid(maker.coldness * gate[1])
                 weight = (logit + EXP_UNITS * unit) / 4 + 3 * unit * share
-                return (size * weight + self._read(maker.value, rows)) * _SECOND_ORDER
+                total = size * weight + self._read(maker.value, rows)
+                return total * _SECOND_ORDER + self.tiny * (size + 4)
             case Unit():
                 return self._read(maker.value, rows)
             case Chooser():
                 return self._chosen(m, maker, rows)
 
     def _chosen(self, m: int, maker: Chooser, rows: list[Pair]) -> float:
+        """Tables are rounded like embeddings: relative to |weights| |x| + |constant|."""
         unit, n = self.unit, maker.tokens
         inputs = maker.values.shape[1]
-        asked = sum(self._read(form, rows) for form in maker.query)
-        largest_key = max((float(abs(k).max()) for k in maker.keys), default=0.0)
-        terms = inputs + len(maker.keys) + 6
-        logit = maker.coldness * (
-            float(gamma(terms, unit)) * maker.score_bound + asked * largest_key * inputs
-        )
-        off = logit + EXP_UNITS * unit
+        off = EXP_UNITS * unit
+        for form, key in zip(maker.query, maker.keys, strict=True):
+            size, asked = self._table_size(key), _size(read(form, rows))
+            rounded = float(gamma(inputs + len(maker.keys) + 7, unit)) * asked * size
+            off += maker.coldness * (rounded + self._read(form, rows) * size)
         low, high = maker.value_range
         if maker.contest:
             moved = 2 * off * (softmax_gap(n) + off) / maker.coldness
         else:
             moved = math.tanh(min(off, 1e3) / 2) * (high - low)
-        size = max(abs(low), abs(high))
-        return (moved + float(gamma(n + inputs + 3, unit)) * size) * _SECOND_ORDER
+        size = self._table_size(maker.values)
+        rounded = float(gamma(n + inputs + 5, unit)) * size
+        return (moved + rounded) * _SECOND_ORDER + self.tiny * (n + 4)
+
+    def _table_size(self, table: np.ndarray) -> float:
+        """The largest sum of |terms| of a table's entries over the domain."""
+        domain = self.program.domain
+        reach = np.maximum(np.abs(domain.low), np.abs(domain.high))
+        return float((np.abs(table[:, :-1]) @ reach + np.abs(table[:, -1])).max())
 
     def _write(self, acting: set[int], rows: list[Pair]) -> None:
+        before = list(self.left)
         for r, row in enumerate(self.program.rows):
             writers = [m for m in row.writes if m in acting]
             if not writers:
@@ -149,28 +165,44 @@ class _Pass:
             products = self._terms(weights) - (len(weights) - 1)
             inner = (len(writers) - 1) * (total + _size(rows[r]))
             self.stored[r] += float(gamma(products, self.unit)) * total
-            self.stored[r] += self._left_on_sink(writers, row)
+            self.stored[r] += self.tiny * (len(writers) + 1)
+            left = self._left_on_sink(writers, row, before)
+            self.left[r] += left
+            self.stored[r] += left
             self.stored[r] += self.unit * (inner + self.ranges.largest[r]) * _SECOND_ORDER
 
-    def _left_on_sink(self, writers: list[int], row: Row) -> float:
-        """What choosers leave on the sink, where it should be 0: charged as if stored on data."""
+    def _left_on_sink(self, writers: list[int], row: Row, before: list[float]) -> float:
+        """What is left on the sink, where rows should be 0: charged as if stored on data.
+
+        A chooser leaves its rounding; a gate, which the sink asks too, passes on what is there.
+        """
         left = 0.0
         for m in writers:
-            maker = self.program.makers[m]
-            if isinstance(maker, Chooser):
-                terms = maker.tokens + maker.values.shape[1] + 4
-                size = abs(float(row.writes[m])) * _size(maker.value_range)
-                left += float(gamma(terms, self.unit)) * size
+            maker, weight = self.program.makers[m], abs(float(row.writes[m]))
+            match maker:
+                case Chooser():
+                    terms = maker.tokens + maker.values.shape[1] + 4
+                    size = self._table_size(maker.values)
+                    left += weight * float(gamma(terms, self.unit)) * size
+                case Gate():
+                    read = maker.value.terms.items()
+                    left += weight * sum(abs(float(w)) * before[r] for r, w in read)
         return left
 
     def _overflows(self) -> bool:
-        largest = {2.0**-11: 6e4, 2.0**-8: 3e38, 2.0**-24: 3e38}.get(self.unit, 1e300)
+        """Whether a row, a logit or a table may exceed the format's largest number."""
         logits = [
             maker.coldness * _size(self.ranges.gates[m])
             for m, maker in enumerate(self.program.makers)
             if not isinstance(maker, Unit)
         ]
-        return max([*self.ranges.largest, *logits], default=0.0) > largest
+        tables = [
+            self._table_size(table)
+            for maker in self.program.makers
+            if isinstance(maker, Chooser)
+            for table in (*maker.keys, maker.values)
+        ]
+        return max([*self.ranges.largest, *logits, *tables], default=0.0) > self.largest
 
 
 def _odd_part(weight: Fraction) -> int:

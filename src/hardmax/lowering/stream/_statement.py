@@ -71,12 +71,13 @@ def _mapped_tokens(a: Arrangement) -> int:
 
 
 def _largest_logit(a: Arrangement, ranges: RangeTable) -> float:
-    largest = 0.0
+    """The sink asks too (flag -1/2, rows 0), and it matters if somebody looks at it later."""
+    largest, last = 0.0, max(a.heads, default=0)
     for m, maker in enumerate(a.program.makers):
         size = max(map(abs, ranges.gates[m]))
         match maker:
             case Gate():
-                at_sink = abs(float(maker.gate.constant))  # the sink asks too: flag -1/2, rows 0
+                at_sink = abs(float(maker.gate.constant)) if maker.stage < last else 0.0
                 largest = max(largest, maker.coldness * max(size, at_sink) / 2)
             case Chooser():
                 largest = max(largest, maker.coldness * size)

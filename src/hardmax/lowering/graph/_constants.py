@@ -1,0 +1,33 @@
+"""Numbers that are written as expressions, such as sqrt(2): rationals of many bits."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from hardmax._errors import DomainError
+from hardmax.languages import Expression, Number, evaluate
+
+_BITS = 300  # far beyond the claims, which speak of float64
+
+
+def constant_value(expression: Expression) -> Fraction:
+    """The value of an expression without variables."""
+    if isinstance(expression, Number):
+        return expression.value
+    return curve_value(expression, Fraction(0))
+
+
+def curve_value(curve: Expression, at: Fraction) -> Fraction:
+    """curve(at) for a curve in t."""
+    from flint import arb, ctx, fmpq
+
+    before = ctx.prec
+    try:
+        ctx.prec = _BITS
+        ball = evaluate(curve, {"t": arb(fmpq(at.numerator, at.denominator))}, "ball")
+        if not ball.is_finite():
+            raise DomainError(f"{curve} is not defined at t = {float(at)!r}.")
+        mantissa, exponent = ball.mid().man_exp()
+    finally:
+        ctx.prec = before
+    return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
