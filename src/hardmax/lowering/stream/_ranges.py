@@ -21,6 +21,7 @@ from hardmax.lowering.stream._program import Chooser, Gate, Maker, Program, Unit
 from hardmax.numerics import softmax_gap
 
 Pair = tuple[float, float]
+_SETTLED = 40.0  # logits apart, as in `core`'s contest lemma
 _OUT = 2.0**-40  # covers the floats of this file, relative to the size of what is added
 
 
@@ -154,10 +155,10 @@ def _after(program: Program, r: int, writers: list[int], table: RangeTable) -> P
 
 
 def _own_share(maker: Maker, r: int) -> float | None:
-    """The factor if the maker's value is a multiple of row r itself."""
-    if isinstance(maker, Gate) and not maker.value.constant and set(maker.value.terms) == {r}:
-        return float(maker.value.terms[r])
-    return None
+    """The factor if the maker's value is a multiple of row r itself, and no soft maximum."""
+    if not isinstance(maker, Gate) or maker.value.constant or set(maker.value.terms) != {r}:
+        return None
+    return None if maker.gate.key == maker.value.key else float(maker.value.terms[r])
 
 
 def _in_place(maker: Maker, r: int, weight: Fraction, table: RangeTable) -> Pair | None:
@@ -173,11 +174,20 @@ def _in_place(maker: Maker, r: int, weight: Fraction, table: RangeTable) -> Pair
     slope, constant = float(maker.value.terms[r]), float(maker.value.constant)
     points = [low, high, *([-constant / slope] if low < -constant / slope < high else [])]
     ends = [x + float(weight) * max(slope * x + constant, 0.0) for x in points]
-    short = softmax_gap(2) / maker.coldness if isinstance(maker, Gate) else 0.0
-    short *= abs(float(weight))
+    values = [slope * x + constant for x in points]
+    short = abs(float(weight)) * _shortfall(maker, min(values), max(values))
     slack = _OUT * 2.0**-8 * (max(map(abs, ends)) + abs(float(weight) * constant))
     below, above = (short, 0.0) if weight > 0 else (0.0, short)
     return min(ends) - below - slack, max(ends) + above + slack
+
+
+def _shortfall(maker: Gate | Unit, low: float, high: float) -> float:
+    """How far a soft maximum with 0 stays below; nothing to speak of where its sign is settled."""
+    if isinstance(maker, Unit):
+        return 0.0
+    settled = max(low, -high) * maker.coldness
+    gap = softmax_gap(2) / maker.coldness
+    return gap if settled < _SETTLED else min(gap, math.exp(-settled) * max(abs(low), abs(high)))
 
 
 def _meet(a: Pair, b: Pair | None) -> Pair:
