@@ -8,7 +8,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 SOURCES := README.md LICENSE $(shell find src -name __pycache__ -prune -o \( -type d -o -type f \) -print)
 HALF   := $(VENV).half
 
-.PHONY: run run-network test lint bench clean
+.PHONY: run run-network test lint bench bench-functions clean
 .NOTPARALLEL:
 
 run: $(VENV)/wheel
@@ -19,8 +19,9 @@ run-network: $(VENV)/wheel
 	@mkdir -p out
 	$(BIN)/hardmax compile examples/bump.npz --on "[-1,1]^2" --error 1e-3 --route attention -o out/bump.safetensors
 
+# Small matrices gain nothing from several BLAS threads, which would only wait for each other.
 test: lint
-	$(BIN)/python -m pytest
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 
 lint: $(VENV)/dev $(VENV)/wheel
 	$(BIN)/ruff check .
@@ -31,6 +32,10 @@ lint: $(VENV)/dev $(VENV)/wheel
 bench: $(VENV)/plots $(VENV)/wheel
 	@mkdir -p out
 	$(BIN)/python -m benchmarks.networks
+
+bench-functions: $(VENV)/plots $(VENV)/wheel
+	@mkdir -p out
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.functions --out out
 
 clean:
 	rm -rf $(VENV) $(HALF) out build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache

@@ -55,6 +55,7 @@ from hardmax.languages import relu as relu
 from hardmax.languages import save_network as save_network
 from hardmax.languages import sigmoid as sigmoid
 from hardmax.languages import sin as sin
+from hardmax.languages import sorting_network as sorting_network
 from hardmax.languages import sqrt as sqrt
 from hardmax.languages import tan as tan
 from hardmax.languages import tanh as tanh

@@ -126,6 +126,25 @@ class Plan:
         reasons = [o.refusal for o in self.offers if o.refusal and o.route not in BASELINES]
         return reasons[0] if reasons else "No route makes an offer here."
 
+    def __str__(self) -> str:
+        """One line a route, the Pareto-best starred; reasons for refusals below."""
+        names = ("layers", "heads", "width", "tokens", "parameters")
+        heading = f"{'route':<14}" + "".join(f"{name:>11}" for name in names)
+        lines = [heading + f"{'logit':>11}{'weight':>11}{'format':>10}{'claimed':>12}"]
+        for offer in self.open:
+            r, star = offer.resources, "*" if offer.route in self.best else " "
+            lines.append(
+                f"{star} {offer.route:<12}"
+                + "".join(f"{r[name]:>11,}" for name in names)
+                + f"{r['largest_logit']:>11.3g}{r['largest_weight']:>11.3g}"
+                + f"{offer.float_format or '-':>10}{offer.error:>12.4g}"
+            )
+        lines += [f"  {o.route:<12} {o.refusal}" for o in self.offers if o.proposal is None]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"Plan({len(self.open)} of {len(self.offers)} routes to {self.error:g})"
+
     def as_dict(self) -> dict[str, Any]:
         best = self.best
         return {
