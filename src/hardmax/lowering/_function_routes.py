@@ -100,7 +100,8 @@ def _routes(
         way = recipe() if least is None else recipe(least // 8 + 1)
         return compose(function, domain, error, way, dtype=dtype)
 
-    names = list(WAYS) if every else differing_ways(function.expressions, function.variables)
+    ways = differing_ways(function.expressions, function.variables, domain)
+    names = list(WAYS) if every else ways
     routes: dict[str, Proposer] = {name: by(WAYS[name]) for name in names}
     routes["recipe"] = by_recipe
     return routes | {"universal": _universal(function, domain, error)}

@@ -98,10 +98,12 @@ class Way:
         return longest
 
 
-def differing_ways(outputs: Sequence[Expression], variables: Sequence[str]) -> list[str]:
-    """The names of the ways that differ for these outputs: without products one direct way is
-    enough, and without curves there is nothing to anchor."""
-    nodes = build_graph(outputs, variables, native=True).nodes
+def differing_ways(
+    outputs: Sequence[Expression], variables: Sequence[str], domain: Box
+) -> list[str]:
+    """The ways that differ here: without products one direct way is enough, and without curves
+    there is nothing to anchor."""
+    nodes = direct(1).graph(outputs, variables, domain).nodes
     curves = [n.curve for n in nodes if isinstance(n, CurveNode) and not is_native(n.curve)]
     multiplies = any(isinstance(n, ProductNode) for n in nodes) or any(map(is_square, curves))
     names = ["direct", *(["direct-2", "direct-3"] if multiplies else [])]
