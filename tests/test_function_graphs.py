@@ -329,3 +329,26 @@ def test_affine_functions_need_no_layer():
     model = hm.compile("2*x - y + 1", on={"x": (-1, 1), "y": (-1, 1)}, error=1e-6)
     assert (model.bill.layers, model.bill.heads) == (0, 0)
     assert model(x=0.5, y=0.25) == pytest.approx(1.75)
+
+
+@pytest.mark.parametrize("count", [2, 4, 5, 8])
+def test_dead_coordinates_are_reused(count):
+    """A comparator turns the rows of a and b into min and max: the width does not grow."""
+    domain = {f"x{i}": (-1, 1) for i in range(count)}
+    model = hm.compile(sorting_network(count), on=domain, error=1e-2, route="recipe")
+    assert model.bill.width <= count + 2
+    assert model.bill.largest_logit <= 12 * 100  # ranges stay those of the numbers sorted
+
+
+def test_a_tournament_takes_no_new_coordinates():
+    domain = {f"x{i}": (-1, 1) for i in range(16)}
+    text = "max(" + ", ".join(domain) + ")"
+    assert hm.compile(text, on=domain, error=1e-2, route="recipe").bill.width == 17
+
+
+def test_a_row_that_a_chooser_writes_is_not_read_before():
+    """Its sink is prepared from the start; reuse once let earlier gates see that."""
+    domain = {"x": (-1, 1), "y": (0, 1)}
+    for route in ("anchors", "direct"):
+        model = hm.compile("exp(x*y) + abs(x - y)", on=domain, error=1e-2, route=route)
+        assert hm.measure(model, 2000).error <= model.claim.error

@@ -25,6 +25,7 @@ from hardmax.core._flow_asking import HeadFlow
 from hardmax.core._flow_deviation import Deviation, NoiseCounter, deviation_of_relu
 from hardmax.core._flow_heads import follow_group
 from hardmax.core._flow_place import Place, scaled_in_place
+from hardmax.core._flow_scaling import met
 from hardmax.core._inputs import Input, SequenceInput, VectorInput
 from hardmax.core._layers import Attention, FeedForward
 from hardmax.core._transformer import Transformer
@@ -260,8 +261,12 @@ def _attend(
         heads.update({(number, m): h for m, h in zip(group.members, result.heads, strict=True)})
     after = scaled_in_place(place, change, factor, scaled)
     for at, rows, values in alone:
-        narrower = values.deviation.width <= after.deviation[at, rows].width
-        after = after.replaced(at[narrower], rows[narrower], values[narrower])
+        known = after[at, rows]
+        narrower = values.deviation.width <= known.deviation.width
+        both = Place(
+            met(known.range, values.range), known.deviation.overruled(narrower, values.deviation)
+        )
+        after = after.replaced(at, rows, both)
     rules.peak.see(size + place.where.magnitude)
     rounded = stray(np.asarray(writers) + 5, size + place.where.magnitude, rules.unit)
     return after.strayed(np.where(size > 0, rounded, 0.0))

@@ -14,6 +14,7 @@ from hardmax.lowering.functions._anchored import softmax_by_head
 from hardmax.lowering.functions._made import Made, Pair
 from hardmax.lowering.functions._proposal import Proposal, too_small
 from hardmax.lowering.functions._ways import Site, Way, is_native, quotient
+from hardmax.lowering.functions._witness import Whereabouts
 from hardmax.lowering.graph import (
     NONLINEAR,
     Analysis,
@@ -29,7 +30,7 @@ from hardmax.lowering.graph import (
     SoftmaxNode,
     analyse,
 )
-from hardmax.lowering.stream import Form, Program
+from hardmax.lowering.stream import Form, Program, reuse_rows, without
 
 _ATTEMPTS = 6
 
@@ -196,11 +197,23 @@ def _build(
                 made[i] = softmax_by_head(program, i, node, tokens)
         forms.append(made[i].form)
     program.outputs = [forms[i] for i in graph.outputs]
+    where = _where(program, forms)
     allowed = _allowed(analysis, {i: m.error for i, m in made.items()})
     final = analyse(graph, domain, allowed)
     labels = {i: str(graph.nodes[i].expression) for i in made}
-    where = dict(enumerate(forms))
     return Proposal(target, domain, way.name, program, made, final, allowed, labels, where)
+
+
+def _where(program: Program, forms: list[Form]) -> dict[int, Whereabouts]:
+    """Where each node's value is as soon as it is there, once rows have been reused."""
+    ready = [program.ready(form) for form in forms]
+    seen = [[form, program.views.get(form.key)] for form in forms]
+    gone = reuse_rows(program)
+    where = {}
+    for i, candidates in enumerate(seen):
+        left = [without(form, gone) for form in candidates if form is not None]
+        where[i] = Whereabouts([form for form in left if form is not None], ready[i])
+    return where
 
 
 def _allowed(analysis: Analysis, errors: dict[int, float]) -> dict[int, float]:

@@ -11,11 +11,10 @@ import numpy as np
 from hardmax._errors import PrecisionError
 from hardmax.core import Box, Claim, Construction, Share, Target, with_margin
 from hardmax.lowering.functions._made import Made
-from hardmax.lowering.functions._witness import Held, write_witness
+from hardmax.lowering.functions._witness import Held, Whereabouts, write_witness
 from hardmax.lowering.graph import Analysis, LinearNode, MinimumNode
 from hardmax.lowering.stream import (
     Arrangement,
-    Form,
     Program,
     RangeTable,
     Rounding,
@@ -44,7 +43,7 @@ class Proposal:
     analysis: Analysis  # widened by what each node is allowed to be off
     allowed: dict[int, float]  # node -> that much
     labels: dict[int, str] = field(default_factory=dict)
-    forms: dict[int, Form] = field(default_factory=dict)  # where each node's value is
+    where: dict[int, Whereabouts] = field(default_factory=dict)  # of each node's value
 
     @cached_property
     def ranges(self) -> RangeTable:
@@ -139,12 +138,14 @@ class Proposal:
         """Where the target's inner values are, and how closely: nodes, then outputs."""
         nodes, off, inner = self.analysis.graph.nodes, self.analysis.off, self._read_by_others()
         held = [
-            Held(nodes[i].expression, form, float(off[i].max()) + _SMALL * _extent(self, i))
-            for i, form in self.forms.items()
+            Held(nodes[i].expression, place, float(off[i].max()) + _SMALL * _extent(self, i))
+            for i, place in self.where.items()
             if i in inner
         ]
         outputs = self.program.outputs
-        return held + [Held(i, form, self.error) for i, form in enumerate(outputs)]
+        end = max((maker.stage for maker in self.program.makers), default=-1)
+        places = [Whereabouts([form], end) for form in outputs]
+        return held + [Held(i, place, self.error) for i, place in enumerate(places)]
 
 
 def _extent(proposal: Proposal, node: int) -> float:

@@ -12,11 +12,19 @@ from hardmax.lowering.stream import Arrangement, Form
 
 
 @dataclass(frozen=True, eq=False)
+class Whereabouts:
+    """Forms that read a value right after the stage at which it is ready; the first is best."""
+
+    forms: list[Form]
+    ready: int
+
+
+@dataclass(frozen=True, eq=False)
 class Held:
     """A value of the target (an expression, or the number of an output) and where it is."""
 
     what: object
-    form: Form
+    place: Whereabouts
     error: float
 
 
@@ -31,19 +39,16 @@ def write_witness(target: Target, arrangement: Arrangement, held: list[Held]) ->
             place = places.get(entry.what)
         else:
             place = (last, int(str(entry.what)))
-        form = _visible(arrangement, entry.form)
+        form = _visible(arrangement, entry.place.forms)
         if place is not None and form is not None:
-            ready = arrangement.program.ready(entry.form)
-            holdings.append(_holding(arrangement, place, form, ready, entry.error))
+            holdings.append(_holding(arrangement, place, form, entry.place.ready, entry.error))
     return Witness(sorted(holdings, key=lambda holding: holding.sublayer))
 
 
-def _visible(arrangement: Arrangement, form: Form) -> Form | None:
-    """The form itself if all its rows exist, or what shows it as soon as it is ready."""
-    for candidate in (form, arrangement.program.views.get(form.key)):
-        if candidate is not None and set(candidate.terms) <= set(arrangement.coordinate):
-            return candidate
-    return None
+def _visible(arrangement: Arrangement, forms: list[Form]) -> Form | None:
+    """The first form whose rows all have coordinates."""
+    there = set(arrangement.coordinate)
+    return next((form for form in forms if set(form.terms) <= there), None)
 
 
 def _holding(

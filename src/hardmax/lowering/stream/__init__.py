@@ -14,6 +14,8 @@ from hardmax.lowering.stream._program import feed_forward_after as feed_forward_
 from hardmax.lowering.stream._ranges import RangeTable as RangeTable
 from hardmax.lowering.stream._ranges import read as read
 from hardmax.lowering.stream._ranges import row_ranges as row_ranges
+from hardmax.lowering.stream._reuse import reuse_rows as reuse_rows
+from hardmax.lowering.stream._reuse import without as without
 from hardmax.lowering.stream._rounding import Rounding as Rounding
 from hardmax.lowering.stream._rounding import rounding as rounding
 from hardmax.lowering.stream._statement import Statement as Statement

@@ -166,10 +166,12 @@ def _in_place(maker: Maker, r: int, weight: Fraction, table: RangeTable) -> Pair
 
     Such a function takes its extremes at the ends of the row's range or where v = 0.
     """
-    if isinstance(maker, Chooser) or set(maker.value.terms) != {r}:
+    if isinstance(maker, Chooser):
         return None
     if isinstance(maker, Gate) and maker.gate.key != maker.value.key:
         return None
+    if set(maker.value.terms) != {r}:
+        return _of_two(maker, r, weight, table)
     low, high = table.rows[r]
     slope, constant = float(maker.value.terms[r]), float(maker.value.constant)
     points = [low, high, *([-constant / slope] if low < -constant / slope < high else [])]
@@ -179,6 +181,16 @@ def _in_place(maker: Maker, r: int, weight: Fraction, table: RangeTable) -> Pair
     slack = _OUT * 2.0**-8 * (max(map(abs, ends)) + abs(float(weight) * constant))
     below, above = (short, 0.0) if weight > 0 else (0.0, short)
     return min(ends) - below - slack, max(ends) + above + slack
+
+
+def _of_two(maker: Gate | Unit, r: int, weight: Fraction, table: RangeTable) -> Pair:
+    """row + w max(v, 0) is the larger (w > 0) or smaller of row and row + w v."""
+    joined = Form.combination([(1, Form.of_row(r)), (weight, maker.value)])
+    one, other = table.rows[r], read(joined, table.rows)
+    short = abs(float(weight)) * _shortfall(maker, *read(maker.value, table.rows))
+    if weight > 0:
+        return max(one[0], other[0]) - short, max(one[1], other[1])
+    return min(one[0], other[0]), min(one[1], other[1]) + short
 
 
 def _shortfall(maker: Gate | Unit, low: float, high: float) -> float:
