@@ -48,7 +48,7 @@ def print_plan(
     if picked is None:
         said = "only the baseline makes an offer: hardmax compile takes it by --route alone"
     else:
-        said = f"picked {picked}: {_PICKED[prefer]}"
+        said = f"picked {picked}: {_PICKED[prefer]} of the routes with attention"
     console.print(said, soft_wrap=True)
     refusals = [(row["route"], row["refusal"]) for row in record["routes"] if "refusal" in row]
     for line in _reasons(refusals):

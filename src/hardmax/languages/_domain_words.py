@@ -56,6 +56,11 @@ def _read(texts: Iterable[str]) -> dict[str, Edge]:
 def _check_names(domain: Mapping[str, Any], variables: Sequence[str]) -> None:
     unused = [str(name) for name in domain if name not in variables]
     missing = [name for name in variables if name not in domain]
+    constant = next((name for name in unused if name in ("e", "pi")), None)
+    if constant is not None:
+        raise DomainError(
+            f"{constant} is a constant, not a variable; give the variable another name."
+        )
     if unused:
         near = difflib.get_close_matches(unused[0], missing or variables, n=1)
         hint = f"Did you mean {near[0]}? " if near else ""

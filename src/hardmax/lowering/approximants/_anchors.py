@@ -121,6 +121,7 @@ def anchors_for(curve: Curve, error: float, *, most: int = 64) -> AnchorFit:
             fit = fit_anchors(curve, count)
             if fit.error <= error:
                 return fit
+            best = fit.error  # what is proved counts
     raise PrecisionError(
         f"{count} anchors bring one head within about {best:.3g} of {curve.name} on "
         f"[{curve.low:g}, {curve.high:g}], but {error:.3g} was asked. Ask for a larger error."

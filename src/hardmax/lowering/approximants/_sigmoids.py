@@ -200,7 +200,7 @@ def sigmoids_for(
     raise PrecisionError(
         f"{len(reached) - 1} heads bring a sum of sigmoids within {best:.3g} of {curve.name} on "
         f"[{curve.low:g}, {curve.high:g}], but {error:.3g} was asked. "
-        "Ask for a larger error, allow more heads, or shrink the domain."
+        "Ask for a larger error, or shrink the domain."
     )
 
 

@@ -98,7 +98,9 @@ def _depth(error: float, *, centred_bound: bool, soft: bool) -> tuple[int, float
     left = (1 - 4e-9) * error * half - 4.0**-layers
     if not soft:
         return layers, None, 4.0**-layers / half
-    coldness = math.sqrt(CHAIN_LOSS / left) * (1 + 1e-9)
+    # Softening takes at most half of what the pieces leave, so that the claim is not far above
+    # what happens: the two errors are never largest at one point.
+    coldness = math.sqrt(CHAIN_LOSS / min(left, 0.5 * 4.0**-layers)) * (1 + 1e-9)
     return layers, coldness, (4.0**-layers + CHAIN_LOSS / coldness**2) / half * (1 + 1e-9)
 
 

@@ -40,12 +40,39 @@ def compose(
 ) -> Proposal:
     """Lower a graph along one way to within `error`, rounding in `dtype` included.
 
+    If rounding forbids it, larger errors are tried, so that the refusal can name one that works.
+    """
+    graph = way.graph(target.expressions, target.variables, domain)
+    proposal = _attempted(target, graph, domain, error, way, dtype)
+    if proposal is not None:
+        return proposal
+    raise too_small(error, _first_that_works(target, graph, domain, error, way, dtype), way.name)
+
+
+def _first_that_works(
+    target: Function, graph: Graph, domain: Box, error: float, way: Way, dtype: str
+) -> float:
+    """A larger error that this way can promise; infinity if none was found."""
+    for power in (1, 2, 3, 4, 6, 8, 12):
+        larger = float(f"{error * 10.0**power:.0e}")
+        try:
+            if _attempted(target, graph, domain, larger, way, dtype) is not None:
+                return larger
+        except PrecisionError:
+            continue
+    return float("inf")
+
+
+def _attempted(
+    target: Function, graph: Graph, domain: Box, error: float, way: Way, dtype: str
+) -> Proposal | None:
+    """A proposal within the error, or None where rounding takes too much.
+
     Rounding grows as the approximation gets better (a warm head multiplies by 1/coldness), so
     approximation first gets nearly everything, and then what the rounding seen leaves of it.
     """
-    graph = way.graph(target.expressions, target.variables, domain)
     weights = _weights(graph, analyse(graph, domain), way)
-    whole, share, reached = error / (1 + MARGIN), 0.9995, np.inf
+    whole, share = error / (1 + MARGIN), 0.9995
     for attempt in range(_ATTEMPTS):
         try:
             proposal = _within(target, graph, domain, share * whole, way, weights)
@@ -56,12 +83,11 @@ def compose(
         bound = proposal.bound(dtype)
         if bound <= whole:
             return proposal
-        reached = min(reached, bound * (1 + MARGIN))
         left = 1 - 1.2 * (bound - proposal.approximation) / whole
         share = min(max(left, 0.2), 0.97 * share) if np.isfinite(bound) else 0.3 * share
         if share < 0.02:
             break
-    raise too_small(error, reached, way.name)
+    return None
 
 
 def _within(
@@ -108,8 +134,9 @@ def _split(analysis: Analysis, weights: dict[int, float], budget: float) -> dict
         sensitivity = analysis.effect(node) + _shared_effect(analysis, node)
         if not np.isfinite(sensitivity):
             raise PrecisionError(
-                f"An error of {analysis.graph.nodes[node].expression} has unbounded effect on the "
-                "result on this domain; shrink the domain so that no inner value meets a pole."
+                f"The result is infinitely steep in {analysis.graph.nodes[node].expression} "
+                "somewhere on this domain, as sqrt is at 0, so an error there cannot be bounded; "
+                "shrink the domain, or add a small constant under the root."
             )
         errors[node] = budget * weight / total / max(sensitivity, 1e-300)
     return {node: min(e, _most(analysis, node)) for node, e in errors.items()}
@@ -226,7 +253,7 @@ def _allowed(analysis: Analysis, errors: dict[int, float]) -> dict[int, float]:
         if isinstance(node, (*NONLINEAR, MinimumNode)):
             low, high = analysis.range(i)
             own = node.arguments[2] if isinstance(node, MinimumNode) else i
-            allowed[i] = 2 * errors.get(own, 0.0) + 1e-9 * max(abs(low), abs(high))
+            allowed[i] = 2 * errors.get(own, 0.0) + 2e-6 * max(abs(low), abs(high))
     return allowed
 
 

@@ -134,11 +134,18 @@ class Proposal:
         witness = write_witness(self.target, self.arrangement, self._held())
         return Construction(assemble(self.arrangement), claim, witness, self.route)
 
+    def _off(self) -> list[float]:
+        """How far each node's value can be from the exact one in float64."""
+        rounded, amounts = self.rounding("float64").nodes, np.zeros(len(self.analysis.graph.nodes))
+        for node, made in self.made.items():
+            amounts[node] = made.error + rounded.get(node, 0.0)
+        return self.analysis.off_by(amounts)
+
     def _held(self) -> list[Held]:
         """Where the target's inner values are, and how closely: nodes, then outputs."""
-        nodes, off, inner = self.analysis.graph.nodes, self.analysis.off, self._read_by_others()
+        nodes, inner, off = self.analysis.graph.nodes, self._read_by_others(), self._off()
         held = [
-            Held(nodes[i].expression, place, float(off[i].max()) + _SMALL * _extent(self, i))
+            Held(nodes[i].expression, place, off[i] + _SMALL * _extent(self, i))
             for i, place in self.where.items()
             if i in inner
         ]
@@ -159,6 +166,6 @@ def too_small(error: float, reached: float, route: str) -> PrecisionError:
             "large for float64. Shrink the domain, or scale the variables."
         )
     return PrecisionError(
-        f"The {route} route reaches {reached:.3g} here, not {error:.3g}: rounding takes over. "
-        f"Ask for {reached * 1.05:.3g} or more, or take another route."
+        f"The {route} route cannot promise {error:.3g} here, because rounding takes more. Ask for "
+        f"{reached:.3g} or more, or take another route."
     )

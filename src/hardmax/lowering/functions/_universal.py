@@ -91,7 +91,7 @@ def _fitting(error: float, propose: Callable[[float], Proposal]) -> Proposal:
         asked = error / (1 + MARGIN) - 1.2 * (bound - proposal.approximation)
         if not asked > 0.1 * error:
             break
-    raise too_small(error, proposal.bound() * (1 + MARGIN), proposal.route)
+    raise too_small(error, float(f"{10 * proposal.bound() + error:.0e}"), proposal.route)
 
 
 def propose_pieces(target: CallableFunction, domain: Box, error: float, *, soft: bool) -> Proposal:
@@ -161,8 +161,9 @@ def _slopes(target: Function, domain: Box) -> Sequence[float]:
     slopes = [analysis.sensitivity(i) for i in range(target.inputs)]
     if not np.isfinite(slopes).all():
         raise PrecisionError(
-            f"{target} has unbounded slope on the domain, so no grid of anchors is fine enough; "
-            "shrink the domain."
+            f"No finite bound on the slope of {target} was found on the domain, so no grid of "
+            "anchors is known to be fine enough; shrink the domain, or give the function as a "
+            "CallableFunction with a bound of your own."
         )
     return slopes
 

@@ -98,6 +98,10 @@ class Analysis:
         forwards = self._forwards(amounts)
         return min(backwards, max(float(forwards[end].max()) for end in self.graph.outputs))
 
+    def off_by(self, amounts: np.ndarray) -> list[float]:
+        """How far every node is off at most, when each adds so much of its own."""
+        return [float(off.max()) for off in self._forwards(amounts)]
+
     def _forwards(self, amounts: np.ndarray) -> list[np.ndarray]:
         """How far every node is off, from the inputs on."""
         off: list[np.ndarray] = []
