@@ -26,7 +26,14 @@ def named_box(on: Any, variables: Sequence[str]) -> Box:
     if isinstance(on, list | tuple) and on and all(isinstance(item, str) for item in on):
         on = _read(on)
     if not isinstance(on, Mapping):
-        return Box.of(on, len(variables))
+        try:
+            return Box.of(on, len(variables))
+        except DomainError as error:
+            if "inputs" not in str(error):
+                raise
+            raise DomainError(
+                f"{error} The variables are {', '.join(variables)}; pi and e are constants."
+            ) from None
     _check_names(on, variables)
     edges = [_edge(name, on[name]) for name in variables]
     ends = np.array(edges, dtype=np.float64).reshape(-1, 2)

@@ -92,6 +92,15 @@ class _Reader:
         indent = len(self.line) - len(self.line.lstrip())
         self.refuse_at(reason, indent + len(start.decode(errors="ignore")))
 
+    def refuse_operator(self, reason: str, link: ast.BinOp) -> NoReturn:
+        """With the caret under the operator, which stands between its two sides."""
+        text = self.line.lstrip().encode()
+        between = text[link.left.end_col_offset : link.right.col_offset].decode(errors="ignore")
+        skipped = len(between) - len(between.lstrip(" )"))
+        start = len(text[: link.left.end_col_offset].decode(errors="ignore"))
+        indent = len(self.line) - len(self.line.lstrip())
+        self.refuse_at(reason, indent + start + skipped)
+
     def refuse_at(self, reason: str, place: int) -> NoReturn:
         first = max(0, place - _WINDOW // 2)
         shown = self.line[first : first + _WINDOW]
@@ -182,9 +191,9 @@ class _Reader:
                     whole = self.made(link, multiply, *run)
                     run = [self.made(link.right, divide, whole, right)]
                 case ast.BitXor():
-                    self.refuse("^ is no power here; use ** for powers", link.right)
+                    self.refuse_operator("^ is no power here; use ** for powers", link)
                 case _:
-                    self.refuse("Only + - * / and ** may stand between numbers", link.right)
+                    self.refuse_operator("Only + - * / and ** may stand between numbers", link)
         return self.made(node, _JOIN[kind], *run)
 
 
