@@ -65,7 +65,7 @@ $(VENV)/core: $(VENV)/ready pyproject.toml constraints.txt
 
 $(VENV)/dev: $(VENV)/core
 	$(BEGIN)
-	$(PIP) install --no-build-isolation -c constraints.txt '.[dev,torch]'
+	$(PIP) install --no-build-isolation -c constraints.txt '.[dev,torch,plots]'
 	$(END)
 
 $(VENV)/plots: $(VENV)/dev

@@ -71,7 +71,7 @@ def test_products_and_reciprocals_take_one_layer_of_few_heads(case, route, most)
 def test_fewer_heads_do_not_reach_what_two_do():
     """2e-12 is below the rounding of one head, which divides by its own small coldness."""
     case = Case("x*y", ((-1.0, 1.0), (-1.0, 1.0)), 2e-12)
-    with pytest.raises(hm.PrecisionError, match="rounding takes over"):
+    with pytest.raises(hm.PrecisionError, match="rounding takes more"):
         case.plan.offer("direct").build()
 
 
