@@ -35,7 +35,7 @@ bench: $(VENV)/plots $(VENV)/wheel
 
 bench-functions: $(VENV)/plots $(VENV)/wheel
 	@mkdir -p out
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.functions --out out
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.functions --json out/functions.json
 
 clean:
 	rm -rf $(VENV) $(HALF) out build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache

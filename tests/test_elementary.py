@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hardmax import numerics
 from hardmax._errors import DomainError, SemanticsError, ShapeError
 from hardmax.core import Affine, Steps, Univariate
-from hardmax.numerics import Interval
+from hardmax.numerics import Interval, softmax_ranges
 
 INF = math.inf
 NUMBERS = st.sampled_from([0.0, 1.0, -1.0, 0.5, math.pi, math.pi / 2, 1e-300, 5e-324]) | st.floats(
@@ -224,3 +224,22 @@ def test_floats_outside_the_domain_are_silent():
     affine = Affine((0,), [[1.0]], [-2.0])
     values = Steps(1, [affine, Univariate((1,), "log", 1)]).values(np.array([1.0]))
     assert np.isnan(values[-1]).all()
+
+
+def test_softmax_ranges_are_attained():
+    """A weight is largest where its own logit is at its upper end and the others at their lower."""
+    rng = np.random.default_rng(0)
+    low = rng.normal(size=(50, 4)) * 3
+    high = low + rng.exponential(size=(50, 4))
+    found = softmax_ranges(low, high)
+    for j in range(4):
+        own = np.arange(4) == j
+        for mixed, end in (
+            (np.where(own, high, low), found.hi),
+            (np.where(own, low, high), found.lo),
+        ):
+            weights = np.exp(mixed) / np.exp(mixed).sum(axis=1, keepdims=True)
+            assert end[:, j] == pytest.approx(weights[:, j], abs=1e-10)
+    inside = low + rng.random((50, 4)) * (high - low)
+    weights = np.exp(inside) / np.exp(inside).sum(axis=1, keepdims=True)
+    assert found.contains(weights).all()

@@ -7,32 +7,22 @@ import sys
 import click
 
 from hardmax import Construction, Function, Measurement, RequestError, compile, measure, save
+from hardmax.cli import _options
 from hardmax.cli._errors import BROKEN_CLAIM, guarded, note_written
 from hardmax.cli._files import check_writable
 from hardmax.cli._progress import progress
 from hardmax.cli._records import measurement_record, model_record, print_json
 from hardmax.cli._sources import is_file, number, open_source, where
 from hardmax.core import Target
-from hardmax.lowering import PREFERENCES
-
-_DEFAULT_ERROR = "1e-3"
 
 
 @click.command("compile", short_help="Compile a function or a network into a Transformer.")
-@click.argument("source", metavar="SOURCE")
-@click.option(
-    "--on",
-    "domain",
-    metavar="DOMAIN",
-    multiple=True,
-    help='Where the error is promised: x=-1:1, once for each variable, or "[-1,1]^8".',
-)
-@click.option(
-    "--error", metavar="NUMBER", help=f"The largest error allowed.  [default: {_DEFAULT_ERROR}]"
-)
+@_options.source
+@_options.on
+@_options.error
 @click.option("--hard", is_flag=True, help="Keep a network's hard skeleton, exact over rationals.")
 @click.option("--route", metavar="NAME", help="One of those that `hardmax plan` lists.")
-@click.option("--prefer", metavar="WHAT", help=f"Pick a route by {', '.join(PREFERENCES)}.")
+@_options.prefer
 @click.option("-o", "--output", metavar="FILE", help="Save the model as one safetensors file.")
 @click.option(
     "--points",
@@ -44,7 +34,7 @@ _DEFAULT_ERROR = "1e-3"
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Which points."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+@_options.as_json
 @guarded
 def compile_source(
     source: str,
@@ -94,7 +84,7 @@ def _asked(error: str | None, hard: bool) -> float | None:
     """The error in numbers; None for the hard skeleton."""
     if hard and error is not None:
         raise RequestError("--hard makes no softening error, so --error says nothing. Drop one.")
-    return None if hard else number(_DEFAULT_ERROR if error is None else error)
+    return None if hard else number(_options.DEFAULT_ERROR if error is None else error)
 
 
 def _check_hard(target: Target, hard: bool) -> None:

@@ -8,33 +8,24 @@ import sys
 import click
 
 from hardmax import Function, Plan, PrecisionError, RequestError, plan
+from hardmax.cli import _options
 from hardmax.cli._errors import guarded, note_written
 from hardmax.cli._files import check_writable
 from hardmax.cli._progress import progress
 from hardmax.cli._records import print_json, target_text
 from hardmax.cli._sources import is_file, number, open_source, where
 from hardmax.core import Box, Target
-from hardmax.lowering import PREFERENCES
-from hardmax.lowering._sizing import SizingCurve, sizing_curve
+from hardmax.lowering import SizingCurve, sizing_curve
 
-_DEFAULT_ERROR = "1e-3"
 _DEFAULT_ERRORS = "1e-1:1e-9"
 _MOST_ERRORS = 100
 
 
 @click.command("plan", short_help="Show what every route would cost, and build nothing.")
-@click.argument("source", metavar="SOURCE")
-@click.option(
-    "--on",
-    "domain",
-    metavar="DOMAIN",
-    multiple=True,
-    help='Where the error is promised: x=-1:1, once for each variable, or "[-1,1]^8".',
-)
-@click.option(
-    "--error", metavar="NUMBER", help=f"The largest error allowed.  [default: {_DEFAULT_ERROR}]"
-)
-@click.option("--prefer", metavar="WHAT", help=f"Pick a route by {', '.join(PREFERENCES)}.")
+@_options.source
+@_options.on
+@_options.error
+@_options.prefer
 @click.option("--curve", is_flag=True, help="Resources against the error, with growth exponents.")
 @click.option(
     "--errors",
@@ -42,7 +33,7 @@ _MOST_ERRORS = 100
     help=f"The errors of --curve, by powers of ten.  [default: {_DEFAULT_ERRORS}]",
 )
 @click.option("--plot", metavar="FILE", help="Draw the curves of --curve as .svg or .png.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+@_options.as_json
 @guarded
 def plan_source(
     source: str,
@@ -72,7 +63,7 @@ def plan_source(
     if curve:
         _show_curve(target, box, _decades(errors or _DEFAULT_ERRORS), plot, as_json)
     else:
-        _show_plan(target, box, number(error or _DEFAULT_ERROR), prefer, as_json)
+        _show_plan(target, box, number(error or _options.DEFAULT_ERROR), prefer, as_json)
 
 
 def _check_options(

@@ -10,7 +10,7 @@ from hardmax import Function
 from hardmax.cli._records import equation
 from hardmax.cli._tables import plain_console, plain_table, print_table
 from hardmax.core import Target
-from hardmax.lowering._sizing import RouteCurve, SizingCurve
+from hardmax.lowering import RouteCurve, SizingCurve
 
 _SHOWN = ("layers", "heads", "parameters", "largest_logit", "largest_weight")
 _STAR = "* no other route takes less of one thing and no more of the rest"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from hardmax.core._flow_asking import Asking
-from hardmax.numerics import Interval, inflate
+from hardmax.numerics import Interval, inflate, softmax_ranges
 
 
 def mean_of_values(asking: Asking, weights: Interval) -> Interval:
@@ -34,20 +34,10 @@ def weight_ranges(asking: Asking) -> Interval:
 
     Hard heads get [0, 1].
     """
-    cold = np.where(np.isfinite(asking.coldness), asking.coldness, 0.0)[:, None]
-    lo, hi = asking.scores.lo * cold, asking.scores.hi * cold
-    slack = 1e-12 * (1.0 + np.maximum(np.abs(lo), np.abs(hi)).max(axis=1, initial=0.0))
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        top, bottom = hi.max(axis=1, keepdims=True), lo.max(axis=1, keepdims=True)
-        lost = 1e-15 * lo.shape[1]  # to cancellation in the two differences below
-        others_lo = np.exp(lo - bottom).sum(axis=1, keepdims=True) - np.exp(lo - bottom) - lost
-        others_hi = np.exp(hi - top).sum(axis=1, keepdims=True) - np.exp(hi - top) + lost
-        most = 1.0 / (1.0 + np.exp(bottom - hi) * np.maximum(others_lo, 0.0))
-        least = 1.0 / (1.0 + np.exp(np.minimum(top - lo, 700.0)) * np.maximum(others_hi, 0.0))
-    soft = np.isfinite(asking.coldness)[:, None] & (slack < 1e-3)[:, None]
-    most = np.where(soft & np.isfinite(most), np.minimum(most + slack[:, None], 1.0), 1.0)
-    least = np.where(soft & np.isfinite(least), np.maximum(least - slack[:, None], 0.0), 0.0)
-    return Interval(least, most)
+    soft = np.isfinite(asking.coldness)[:, None]
+    cold = np.where(soft, asking.coldness[:, None], 0.0)
+    found = softmax_ranges(asking.scores.lo * cold, asking.scores.hi * cold)
+    return Interval(np.where(soft, found.lo, 0.0), np.where(soft, found.hi, 1.0))
 
 
 def scaled_coordinates(asking: Asking) -> tuple[np.ndarray, np.ndarray]:

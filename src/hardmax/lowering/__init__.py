@@ -8,6 +8,9 @@ from hardmax.lowering._planner import Offer as Offer
 from hardmax.lowering._planner import Plan as Plan
 from hardmax.lowering._routes import lower as lower
 from hardmax.lowering._routes import routes_for as routes_for
+from hardmax.lowering._sizing import RouteCurve as RouteCurve
+from hardmax.lowering._sizing import SizingCurve as SizingCurve
+from hardmax.lowering._sizing import sizing_curve as sizing_curve
 from hardmax.lowering._sources import as_target as as_target
 from hardmax.lowering._sources import domain_of as domain_of
 from hardmax.lowering._sources import is_function as is_function

@@ -27,3 +27,4 @@ from hardmax.numerics._rounding import is_coarse as is_coarse
 from hardmax.numerics._rounding import is_power_of_two as is_power_of_two
 from hardmax.numerics._rounding import is_representable as is_representable
 from hardmax.numerics._rounding import stray as stray
+from hardmax.numerics._softmax import softmax_ranges as softmax_ranges

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from hardmax.lowering._sizing import RouteCurve, SizingCurve
+from hardmax.lowering import RouteCurve, SizingCurve
 from hardmax.plots._picture import (
     COLOURS,
     GREY,

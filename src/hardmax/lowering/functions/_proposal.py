@@ -75,25 +75,23 @@ class Proposal:
         """The error in a float format: approximation, softening and rounding together."""
         return self._parts(dtype)[0]
 
-    def _parts(self, dtype: str) -> tuple[float, dict[int, float], dict[int, float], float]:
-        """(bound, approximation by node, rounding by node, rounding of the read-out)."""
+    def _parts(self, dtype: str) -> tuple[float, dict[int, float]]:
+        """The bound, and what of it is each node's approximation; the rest is rounding."""
         rounded = self.rounding(dtype)
         at_end = float(max(rounded.outputs, default=0.0))
         largest = max(self.statement.largest_weight, self.statement.largest_logit)
         if rounded.overflows or not np.isfinite(at_end) or largest > LARGEST[dtype]:
-            return float("inf"), {}, {}, at_end
+            return float("inf"), {}
         errors = {node: made.error for node, made in self.made.items()}
         both = {
             n: errors.get(n, 0.0) + rounded.nodes.get(n, 0.0) for n in (*errors, *rounded.nodes)
         }
         inner = self._read_by_others()
         if any(both[node] > self.allowed[node] for node in both if node in inner):
-            return float("inf"), {}, {}, at_end
+            return float("inf"), {}
         total, shares = self.analysis.total(both)
         fraction = {n: errors.get(n, 0.0) / both[n] if both[n] else 0.0 for n in both}
-        approximation = {n: shares[n] * fraction[n] for n in shares}
-        rounding_of = {n: shares[n] - approximation[n] for n in shares}
-        return total + at_end, approximation, rounding_of, at_end
+        return total + at_end, {n: shares[n] * fraction[n] for n in shares}
 
     def _read_by_others(self) -> set[int]:
         """Nodes whose value some nonlinear node reads; the others widen no range."""
@@ -107,7 +105,7 @@ class Proposal:
     @cached_property
     def ledger(self) -> tuple[Share, ...]:
         """Every node's share, the rounding, and the margin."""
-        bound, approximation, _rounded, _at_end = self._parts("float64")
+        bound, approximation = self._parts("float64")
         shares = []
         for node, amount in approximation.items():
             soft = self.made[node].softening if node in self.made else 0.0

@@ -18,7 +18,7 @@ import numpy as np
 
 from hardmax.lowering.stream._form import Form
 from hardmax.lowering.stream._program import Chooser, Gate, Maker, Program, Unit
-from hardmax.numerics import softmax_gap
+from hardmax.numerics import Interval, softmax_gap, softmax_ranges
 
 Pair = tuple[float, float]
 _SETTLED = 40.0  # logits apart, as in `core`'s contest lemma
@@ -117,19 +117,9 @@ def _mean(maker: Chooser, low: np.ndarray, high: np.ndarray) -> Pair | None:
     """sum_j p_j v_j with p_j = 1/(1 + sum_i exp(coldness (s_i - s_j))) in its range."""
     if maker.values[:, :-1].any():
         return None
-    cold, held = maker.coldness, maker.values[:, -1]
-    lo, hi = cold * low, cold * high
-    with np.errstate(over="ignore", under="ignore"):
-        top, bottom = hi.max(), lo.max()
-        others_lo = np.exp(lo - bottom).sum() - np.exp(lo - bottom)
-        others_hi = np.exp(hi - top).sum() - np.exp(hi - top)
-        most = 1.0 / (1.0 + np.exp(bottom - hi) * np.maximum(others_lo, 0.0))
-        least = 1.0 / (1.0 + np.exp(np.minimum(top - lo, 700.0)) * np.maximum(others_hi, 0.0))
-    slack = 1e-12 * (1.0 + max(np.abs(lo).max(), np.abs(hi).max()))
-    most, least = np.minimum(most + slack, 1.0), np.maximum(least - slack, 0.0)
-    below = np.minimum(most * held, least * held).sum()
-    above = np.maximum(most * held, least * held).sum()
-    return float(below), float(above)
+    weights = softmax_ranges(maker.coldness * low, maker.coldness * high)
+    mean = weights * Interval.point(maker.values[:, -1])
+    return float(mean.lo.sum()), float(mean.hi.sum())
 
 
 def _weight(maker: Gate, gate: Pair) -> Pair:
