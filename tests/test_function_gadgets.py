@@ -8,7 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hardmax.core import Attention, Box, evaluate, follow, rounding_bound
+import hardmax as hm
+from hardmax.core import Attention, Box, count_bill, evaluate, follow, rounding_bound, trace
 from hardmax.lowering.approximants import identity_by_tanh, square_by_tanh
 from hardmax.lowering.functions._chains import (
     CHAIN_LOSS,
@@ -191,8 +192,6 @@ def test_centres_have_few_bits_and_cover_the_range():
 
 
 def test_statements_are_what_is_counted():
-    from hardmax.core import count_bill
-
     program = Program(UNIT)
     x, y = program.input(0), program.input(1)
     product = product_by_gates(program, 0, (x, y), ((-1, 1), (-1, 1)), 2, 1e-4)
@@ -259,14 +258,23 @@ def test_a_head_that_scales_in_place_is_followed_as_a_product():
 
 def test_choosers_leave_the_sink_empty():
     """Values of gates are read on the sink too; what a chooser writes there is taken back."""
-    import hardmax as hm
-
     model = hm.compile(
         "max(x, y, z)*max(x, -y, z)", on=dict.fromkeys("xyz", (-1, 1)), error=1e-2, route="direct"
     )
-    from hardmax.core import trace
-
     for x in model.claim.domain.sample(20, np.random.default_rng(5)):
         streams = trace(model.transformer, x).streams
         rows = [c for c in range(model.transformer.width) if streams[-1][0][c] != streams[0][0][c]]
         assert np.abs([float(streams[-1][0][c]) for c in rows]).max(initial=0.0) < 1e-12
+
+
+def test_rounding_of_a_chooser_counts_the_size_of_its_values():
+    """Values of 1000 and 1001: the mean moves little with the logits, but is itself rounded."""
+    text = "(1000*exp(x) + 1001*exp(y))/(exp(x) + exp(y))"
+    plan = hm.plan(text, on={"x": (-1, 1), "y": (-1, 1)}, error=1e-2)
+    proposal = plan.offer("direct").proposal
+    found = proposal.rounding("float32")
+    bound = sum(found.nodes.values()) + found.outputs[0]
+    model = assemble(proposal.arrangement)
+    x = UNIT.sample(20_000, np.random.default_rng(6)).astype(np.float32).astype(float)
+    seen = np.abs(in_float32(model, x)[:, 0] - evaluate(model, x)[:, 0]).max()
+    assert 3e-5 <= seen <= bound <= 40 * seen
