@@ -287,11 +287,9 @@ def test_the_exit_code_says_whether_a_requirement_was_missed(monkeypatch, capsys
 
 
 def test_tables_have_their_command_and_files_hold_the_numbers(capsys, tmp_path):
-    arguments = ["--quick", "--only", "maxima", "--out", str(tmp_path / "new")]
-    assert functions.main([*arguments, "--json", str(tmp_path / "numbers.json")]) == 0
+    path = tmp_path / "new" / "numbers.json"
+    assert functions.main(["--quick", "--only", "maxima", "--json", str(path)]) == 0
     printed = capsys.readouterr().out
     assert "$ python -m benchmarks.functions --only maxima --quick" in printed
     assert "4 of 4 requirements met." in printed
-    numbers = (tmp_path / "numbers.json").read_text()
-    assert '"coldness"' in numbers
-    assert numbers == (tmp_path / "new" / "functions.json").read_text()
+    assert '"coldness"' in path.read_text()
