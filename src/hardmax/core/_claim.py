@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from hardmax._errors import RequestError
 from hardmax.core._domain import Box
+from hardmax.core._sequence_target import SequenceTarget
 from hardmax.core._target import Target
+from hardmax.core._words import Words
 
 MARGIN = 0.02  # a bound that is attained exactly can never be confirmed by enclosures
 
@@ -34,17 +37,24 @@ class Claim:
 
     The Transformer is evaluated in float64 (inputs in float64, any order of summation, nothing
     below the smallest normal number). The ledger says where the error comes from and adds up to
-    it, margin included.
+    it, margin included. A `Target` is claimed on a `Box`, a `SequenceTarget` on `Words`.
     """
 
-    target: Target
-    domain: Box
+    target: Any  # Target, or SequenceTarget
+    domain: Any  # Box, or Words
     ledger: tuple[Share, ...]
 
-    def __init__(self, target: Target, domain: Box, ledger: Iterable[Share]) -> None:
+    def __init__(
+        self, target: Target | SequenceTarget, domain: Box | Words, ledger: Iterable[Share]
+    ) -> None:
         object.__setattr__(self, "target", target)
         object.__setattr__(self, "domain", domain)
         object.__setattr__(self, "ledger", tuple(ledger))
+        if isinstance(domain, Words) != isinstance(target, SequenceTarget):
+            raise RequestError(
+                f"A target on words goes with the domain Words, and any other with a Box, but a "
+                f"{type(target).__name__} came with a {type(domain).__name__}."
+            )
 
     @property
     def error(self) -> float:

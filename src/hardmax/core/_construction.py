@@ -13,11 +13,13 @@ from hardmax._errors import ShapeError
 from hardmax.core._batched import evaluate
 from hardmax.core._bill import Bill, count_bill, counted
 from hardmax.core._claim import Claim
-from hardmax.core._inputs import VectorInput
+from hardmax.core._domain import Box
+from hardmax.core._inputs import SequenceInput, VectorInput
 from hardmax.core._reference import reference
 from hardmax.core._target import Named
 from hardmax.core._transformer import Transformer
 from hardmax.core._witness import Witness
+from hardmax.core._words import Words
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +34,9 @@ class Construction:
     def __post_init__(self) -> None:
         target = self.claim.target
         source = self.transformer.input
-        if isinstance(source, VectorInput) and (
+        if isinstance(self.claim.domain, Words):
+            _check_words(self.transformer, self.claim)
+        elif isinstance(source, VectorInput) and (
             (source.inputs, self.transformer.outputs) != (target.inputs, target.outputs)
             or source.inputs != self.claim.domain.dimension
         ):
@@ -45,16 +49,20 @@ class Construction:
     @cached_property
     def bill(self) -> Bill:
         """What it costs, counted from the weights."""
-        return count_bill(
-            self.transformer, self.claim.domain, source_parameters=self.claim.target.parameters
-        )
+        domain = self.claim.domain if isinstance(self.claim.domain, Box) else None
+        return count_bill(self.transformer, domain, source_parameters=self.claim.target.parameters)
 
     def __call__(self, x: Any = None, /, **variables: Any) -> Any:
         """The outputs at x: one vector, or a batch with one row per input.
 
         Inputs can also be named, x=0.3, y=0.5 (x0, x1, ... for a network). Floats go through the
-        batched evaluator; Fractions are evaluated exactly, which needs hard heads.
+        batched evaluator; Fractions are evaluated exactly, which needs hard heads. A model of
+        sequences takes a text, a list of symbols, or a list of sequences.
         """
+        if isinstance(self.transformer.input, SequenceInput):
+            if x is None or variables:
+                raise ShapeError("Give a sequence of symbols, or a list of sequences.")
+            return evaluate(self.transformer, x)
         if x is None or variables:
             x = self._named(x, variables)
         array = np.asarray(x)
@@ -85,3 +93,32 @@ class Construction:
             f"{counted(self.bill.heads, 'head')}, width {self.bill.width}; "
             f"error <= {self.claim.error:.6g} on {self.claim.domain})"
         )
+
+
+def _check_words(transformer: Transformer, claim: Claim) -> None:
+    """The words must be readable, and the read-out must answer as the target does."""
+    source, readout = transformer.input, transformer.readout
+    words, target = claim.domain, claim.target
+    if not isinstance(source, SequenceInput):
+        raise ShapeError(f"The claim is about {words}, but the Transformer reads no sequences.")
+    foreign = [symbol for symbol in words.alphabet if symbol not in source.alphabet]
+    if foreign or words.longest > source.longest:
+        raise ShapeError(
+            f"The Transformer reads up to {source.longest} of {list(source.alphabet)}, but its "
+            f"claim is about {words}."
+        )
+    each = readout.token is None
+    if (each, readout.outputs) != (target.each_symbol, target.outputs):
+        raise ShapeError(
+            f"The Transformer answers {readout.outputs} numbers {_per(each)}, but its target "
+            f"{target.outputs} {_per(target.each_symbol)}."
+        )
+    tokens = words.shortest + (source.start is not None)
+    if readout.token is not None and not -tokens <= readout.token < tokens:
+        raise ShapeError(
+            f"The read-out reads token {readout.token}, which the shortest words do not have."
+        )
+
+
+def _per(each_symbol: bool) -> str:
+    return "per symbol" if each_symbol else "per word"

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from hardmax._errors import PrecisionError
-from hardmax.core import Box, Claim, Construction, Share, Target, with_margin
+from hardmax.core import MARGIN, Box, Claim, Construction, Share, Target, with_margin
 from hardmax.lowering.functions._made import Made
 from hardmax.lowering.functions._witness import Held, Whereabouts, write_witness
 from hardmax.lowering.graph import Analysis, LinearNode, MinimumNode
@@ -143,7 +143,7 @@ class Proposal:
         """Where the target's inner values are, and how closely: nodes, then outputs."""
         nodes, inner, off = self.analysis.graph.nodes, self._read_by_others(), self._off()
         held = [
-            Held(nodes[i].expression, place, off[i] + _SMALL * _extent(self, i))
+            Held(nodes[i].expression, place, off[i] * (1.0 + MARGIN) + _SMALL * _extent(self, i))
             for i, place in self.where.items()
             if i in inner
         ]

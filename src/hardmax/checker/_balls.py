@@ -1,0 +1,194 @@
+"""A Transformer and its target at one point, in exact or ball arithmetic.
+
+This evaluator shares nothing with the graph, the tapes and NumPy: it reads weights and steps and
+follows them literally. It confirms what the others found. Hard models stay exact, in rationals,
+as long as the numbers are rational; everything else is a ball that contains the true value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from flint import arb, ctx, fmpq
+
+from hardmax.checker._forms import rational
+from hardmax.core import (
+    Affine,
+    Attention,
+    FeedForward,
+    Head,
+    Maximum,
+    Product,
+    Steps,
+    Transformer,
+    Univariate,
+    VectorInput,
+)
+
+Number = Any  # fmpq or arb
+_PRECISION = 160
+
+
+class Undefined(Exception):
+    """A value is not defined, or cannot be told from an undefined one, at this point."""
+
+
+class _Precision:
+    """python-flint keeps one precision for the whole process: set it, and set it back."""
+
+    def __init__(self, bits: int) -> None:
+        self.bits = bits
+
+    def __enter__(self) -> None:
+        self.before, ctx.prec = ctx.prec, self.bits
+
+    def __exit__(self, *_: object) -> None:
+        ctx.prec = self.before
+
+
+def error_at(
+    transformer: Transformer, steps: Steps, x: Sequence[float], bits: int = _PRECISION
+) -> tuple[float, float]:
+    """The largest |T(x) - f(x)| over the outputs lies between these two numbers."""
+    with _Precision(bits):
+        point = [rational(v) for v in x]
+        ours, theirs = transformer_at(transformer, point), steps_at(steps, point)
+        pairs = [_magnitude(a - b) for a, b in zip(ours, theirs, strict=True)]
+    return max(a for a, _ in pairs), max(b for _, b in pairs)
+
+
+def _magnitude(value: Number) -> tuple[float, float]:
+    """|value| from below and from above, in floats."""
+    size = abs(arb(value))
+    low, high = float(size.lower()), float(size.upper())
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise Undefined("The error is not finite at this point.")
+    return max(np.nextafter(low, -np.inf), 0.0), float(np.nextafter(high, np.inf))
+
+
+def transformer_at(transformer: Transformer, x: Sequence[Number]) -> list[Number]:
+    """The outputs at a point."""
+    source = transformer.input
+    assert isinstance(source, VectorInput)
+    stream = [_affine(source.maps[t], source.offsets[t], x) for t in range(transformer.tokens)]
+    for sublayer in transformer.sublayers:
+        match sublayer:
+            case FeedForward():
+                changes = [_feed_forward(sublayer, token) for token in stream]
+            case Attention():
+                changes = [[fmpq(0)] * transformer.width for _ in stream]
+                for head in sublayer.heads:
+                    _attend(head, stream, changes)
+        stream = [
+            [a + b for a, b in zip(old, new, strict=True)]
+            for old, new in zip(stream, changes, strict=True)
+        ]
+    readout = transformer.readout
+    assert readout.token is not None
+    return _affine(readout.weights, readout.bias, stream[readout.token])
+
+
+def _linear(matrix: np.ndarray, x: Sequence[Number]) -> list[Number]:
+    result = [fmpq(0)] * matrix.shape[0]
+    rows, columns = np.nonzero(matrix)
+    for i, j in zip(rows.tolist(), columns.tolist(), strict=True):
+        result[i] = result[i] + rational(matrix[i, j]) * x[j]
+    return result
+
+
+def _affine(matrix: np.ndarray, bias: np.ndarray, x: Sequence[Number]) -> list[Number]:
+    return [rational(b) + v for b, v in zip(bias, _linear(matrix, x), strict=True)]
+
+
+def _feed_forward(layer: FeedForward, token: Sequence[Number]) -> list[Number]:
+    hidden = [_largest([h, fmpq(0)]) for h in _affine(layer.inner, layer.inner_bias, token)]
+    return _affine(layer.outer, layer.outer_bias, hidden)
+
+
+def _attend(head: Head, stream: list[list[Number]], changes: list[list[Number]]) -> None:
+    keys = [_linear(head.key, token) for token in stream]
+    values = [_linear(head.value, token) for token in stream]
+    for t, token in enumerate(stream):
+        seen = range(t + 1) if head.causal else range(len(stream))
+        query = _linear(head.query, token)
+        scores = [sum((a * b for a, b in zip(query, keys[j], strict=True)), fmpq(0)) for j in seen]
+        if head.position_bias is not None:
+            scores = [
+                s + rational(head.position_bias[t, j]) for s, j in zip(scores, seen, strict=True)
+            ]
+        weights = _weights(scores, head.coldness)
+        mixed = [
+            sum((w * values[j][v] for w, j in zip(weights, seen, strict=True)), fmpq(0))
+            for v in range(head.value_width)
+        ]
+        for c, addition in enumerate(_linear(head.output, mixed)):
+            changes[t][c] = changes[t][c] + addition
+
+
+def _weights(scores: list[Number], coldness: float) -> list[Number]:
+    if np.isinf(coldness):
+        top = _largest(scores)
+        if any(isinstance(s, arb) for s in scores):
+            leads = [s for s in scores if not bool(s < top)]
+            if len(leads) != 1:
+                raise Undefined("A hard head cannot tell its winner at this point.")
+            return [fmpq(int(not bool(s < top))) for s in scores]
+        winners = sum(s == top for s in scores)
+        return [fmpq(1, winners) if s == top else fmpq(0) for s in scores]
+    logits = [arb(s * rational(coldness)) for s in scores]
+    middle = max(logits, key=lambda logit: float(logit.mid()))
+    powers = [(logit - middle).exp() for logit in logits]
+    whole = sum(powers, arb(0))
+    return [power / whole for power in powers]
+
+
+def _largest(values: Sequence[Number]) -> Number:
+    top = values[0]
+    for value in values[1:]:
+        if isinstance(top, fmpq) and isinstance(value, fmpq):
+            top = max(top, value)
+        else:
+            a, b = arb(top), arb(value)
+            top = (a + b + abs(a - b)) / 2
+    return top
+
+
+def steps_at(steps: Steps, x: Sequence[Number]) -> list[Number]:
+    """The target at a point."""
+    values: list[list[Number]] = [list(x)]
+    for step in steps.steps:
+        read = [v for source in step.sources for v in values[source]]
+        match step:
+            case Affine():
+                values.append(_affine(step.weights, step.bias, read))
+            case Maximum():
+                values.append([_largest([read[i] for i in row if i >= 0]) for row in step.groups])
+            case Product():
+                values.append([read[i] * read[j] for i, j in step.pairs])
+            case Univariate():
+                values.append([_univariate(step, v) for v in read])
+    return values[-1]
+
+
+def _univariate(step: Univariate, x: Number) -> Number:
+    if step.name == "relu":
+        return _largest([x, fmpq(0)])
+    if step.name == "abs":
+        return abs(x)
+    if isinstance(x, fmpq) and step.name in ("reciprocal", "power"):
+        exponent = Fraction(-1) if step.name == "reciprocal" else Fraction(step.exponent)
+        if exponent.denominator == 1 and abs(exponent) <= 64 and x != 0:
+            return x ** int(exponent)
+    ball = arb(x)
+    match step.name:
+        case "reciprocal":
+            return 1 / ball
+        case "sigmoid":
+            return 1 / (1 + (-ball).exp())
+        case "power":
+            exact = Fraction(step.exponent)
+            return ball ** arb(fmpq(exact.numerator, exact.denominator))
+    return getattr(ball, step.name)()

@@ -1,0 +1,222 @@
+"""What an independent checker established about one model, as a value that can be stored."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from hardmax._errors import FileError, HardmaxError, RequestError
+from hardmax.checker._verdict import Verdict
+from hardmax.core import Construction, Target, fingerprint
+
+INTERRUPTED = "The check was interrupted"  # how the advice begins when Ctrl-C ended the search
+_NOT_FINITE = {math.inf: "infinity", -math.inf: "-infinity"}
+_NUMBERS = ("claimed", "certified", "measured", "seconds")
+_TEXTS = ("fingerprint", "target", "target_digest", "domain", "method", "advice", "version")
+_PARTS = {
+    "weights": ("fingerprint",),
+    "target": ("target", "target_digest"),
+    "domain": ("domain",),
+    "claim": ("claimed",),
+}
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """measured <= certified <= claimed, for exactly these weights, this target and this domain.
+
+    `certified` bounds the error over the whole domain, float64 rounding included; `measured` is
+    an error that is attained, over the reals, at the point `worst`. `formats` gives the same
+    bound for each float format (weights and inputs in it, any order of summation); the claim
+    holds in those where it is at most `claimed`. A refuted claim has `worst` as counterexample,
+    confirmed in exact or ball arithmetic.
+    """
+
+    verdict: Verdict
+    claimed: float
+    certified: float
+    measured: float
+    worst: tuple[Any, ...] | None
+    fingerprint: str  # of the weights
+    target: str  # text of the target
+    target_digest: str  # SHA-256 of the encoded target
+    domain: str
+    method: str  # boxes | steps | identity | enumeration | value sets
+    boxes: int = 0
+    formats: Mapping[str, float] = field(default_factory=dict)
+    assumptions: tuple[str, ...] = ()
+    advice: str = ""  # what would help, if undecided
+    seconds: float = 0.0
+    version: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "formats", dict(self.formats))
+        if any(math.isnan(getattr(self, name)) for name in _NUMBERS):
+            raise RequestError("A certificate holds numbers, and one of them is nan.")
+        if self.verdict is Verdict.PROVED and not self.measured <= self.certified <= self.claimed:
+            raise RequestError(
+                f"A proved claim needs measured <= certified <= claimed, but they are "
+                f"{self.measured!r}, {self.certified!r} and {self.claimed!r}."
+            )
+        if self.verdict is Verdict.REFUTED and not (
+            self.measured > self.claimed and self.worst is not None
+        ):
+            raise RequestError(
+                f"A refuted claim needs a point where the error exceeds {self.claimed!r}, but "
+                f"{self.measured!r} was measured at {self.worst}."
+            )
+
+    @classmethod
+    def about(cls, construction: Construction, **findings: Any) -> Certificate:
+        """The findings about a construction, with what tells it from every other one."""
+        return cls(**subject(construction), **findings)
+
+    @property
+    def holds_in(self) -> tuple[str, ...]:
+        """The float formats in which the claim is proved to hold."""
+        if self.verdict is not Verdict.PROVED:
+            return ()
+        return tuple(name for name, bound in self.formats.items() if bound <= self.claimed)
+
+    @property
+    def counterexample(self) -> tuple[Any, ...] | None:
+        """The input that breaks a refuted claim."""
+        return self.worst if self.verdict is Verdict.REFUTED else None
+
+    @property
+    def was_interrupted(self) -> bool:
+        """Whether Ctrl-C ended the search: the verdict is the best so far."""
+        return self.advice.startswith(INTERRUPTED)
+
+    def altered(self, construction: Construction) -> tuple[str, ...]:
+        """Which of weights, target, domain and claim are not those that this is about."""
+        now = subject(construction)
+        return tuple(
+            part
+            for part, names in _PARTS.items()
+            if any(getattr(self, name) != now[name] for name in names)
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data for JSON, which has no infinities."""
+        record = {f.name: getattr(self, f.name) for f in fields(self)}
+        record |= {"verdict": self.verdict.name, "formats": dict(self.formats)}
+        record |= {"worst": None if self.worst is None else list(self.worst)}
+        return {name: _plain(value) for name, value in record.items()}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Certificate:
+        """The inverse of `as_dict`; whatever is missing or of the wrong kind is refused."""
+        try:
+            given = {f.name: record[f.name] for f in fields(cls)}
+            given |= {name: _number(given[name]) for name in _NUMBERS}
+            given |= {name: _text(given[name]) for name in _TEXTS}
+            worst = given["worst"]
+            given |= {
+                "verdict": Verdict[given["verdict"]],
+                "worst": None if worst is None else tuple(_list(worst)),
+                "formats": {str(k): _number(v) for k, v in given["formats"].items()},
+                "assumptions": tuple(_text(line) for line in _list(given["assumptions"])),
+                "boxes": _count(given["boxes"]),
+            }
+            return cls(**given)
+        except HardmaxError as reason:
+            raise FileError(f"has a certificate that cannot be true: {reason}") from reason
+        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as reason:
+            raise FileError(f"has a certificate that cannot be read ({reason!r}).") from reason
+
+    def __str__(self) -> str:
+        """The three numbers in their order, as inequalities, and what follows."""
+        named = [(getattr(self, name), name) for name in ("measured", "certified", "claimed")]
+        named.sort(key=lambda pair: pair[0])  # equal ones keep the order of a proof
+        digits = 6
+        for (less, name), (more, _) in pairwise(named):
+            while name == "claimed" and f"{less:.{digits}g}" == f"{more:.{digits}g}":
+                digits += 1  # a claim that is exceeded is shown to be
+        line = "".join(
+            f"{value:.{digits}g} {name}{' < ' if name == 'claimed' else ' <= '}"
+            for value, name in named
+        )
+        at = "" if self.counterexample is None else f" at {_point(self.counterexample)}"
+        return f"{line.removesuffix(' < ').removesuffix(' <= ')}: {self.verdict}{at}"
+
+
+def subject(construction: Construction) -> dict[str, Any]:
+    """What a certificate is about: the fields that tell these weights and this claim from others.
+
+    Two constructions with the same subject have the same Transformer bit by bit, the same target
+    (kind, text and tensors), the same domain (its text has every digit) and the same error.
+    """
+    claim = construction.claim
+    text, digest = _identity(claim.target)
+    return {
+        "fingerprint": fingerprint(construction.transformer),
+        "target": text,
+        "target_digest": digest,
+        "domain": str(claim.domain),
+        "claimed": claim.error,
+    }
+
+
+def _identity(target: Target) -> tuple[str, str]:
+    """Text and digest of a target; an opaque one, which no file can hold, has no digest."""
+    encoded = target.encode()
+    if encoded is None:
+        return f"opaque {type(target).__name__}", ""
+    digest = hashlib.sha256(f"{encoded.kind}\n{encoded.text}".encode())
+    for name in sorted(encoded.tensors):
+        array = np.asarray(encoded.tensors[name])
+        array = array.astype(array.dtype.newbyteorder("<"))
+        digest.update(f"\n{name} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(array.tobytes())
+    return encoded.text, digest.hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case float():
+            return _NOT_FINITE.get(value, float(value))
+        case np.generic():
+            return _plain(value.item())
+        case tuple() | list():
+            return [_plain(v) for v in value]
+        case dict():
+            return {k: _plain(v) for k, v in value.items()}
+    return value
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, float | int | str):
+        raise TypeError(f"{value!r} is no number")
+    if isinstance(value, str) and value not in _NOT_FINITE.values():
+        raise ValueError(f"{value!r} is no number")
+    return float(value)
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise TypeError(f"{value!r} is no count")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(f"{value!r} is no list")
+    return value
+
+
+def _point(point: tuple[Any, ...]) -> str:
+    words = [f"{v:.6g}" if isinstance(v, float) else str(v) for v in point[:4]]
+    return f"({', '.join(words)}{', ...' if len(point) > 4 else ''})"

@@ -1,0 +1,120 @@
+"""The driver: which method, in which order, and what comes out."""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import Executor
+from typing import Any
+
+from hardmax._errors import RequestError
+from hardmax.checker._budget import Budget, Clock, Progress, Standing
+from hardmax.checker._certificate import INTERRUPTED, Certificate
+from hardmax.checker._verdict import Verdict
+from hardmax.core import Box, Construction, Target
+
+_EXP = "NumPy's exp, tanh, sin and their likes are good to 4 ulp in float64."
+_FORMATS = ("float64", "float32", "float16", "bfloat16")
+
+
+def certify(
+    construction: Construction,
+    *,
+    tolerance: float | None = None,
+    budget: Any = None,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+) -> Certificate:
+    """Establish the claim of a construction from its weights, or break it, or say what is missing.
+
+    The search stops as soon as the claim is decided; with a `tolerance` it goes on until
+    certified <= (1 + tolerance) measured. `budget` is a number of seconds, a text such as "30s"
+    or "1e6 boxes", or a `Budget`. `executor` is any `concurrent.futures.Executor`: boxes are sent
+    to it in batches. An interruption (Ctrl-C) ends the search with the best verdict so far.
+    """
+    if tolerance is not None and not 0 < tolerance < math.inf:
+        raise RequestError(
+            f"The tolerance must be a number > 0, for example 0.01, not {tolerance}."
+        )
+    clock = Clock(Budget.of(budget))
+    if not isinstance(construction.claim.domain, Box):
+        from hardmax.checker._sequences import certify_sequences
+
+        return certify_sequences(construction, clock, progress)
+    return _certify_reals(construction, tolerance, clock, executor, progress)
+
+
+def _certify_reals(
+    construction: Construction,
+    tolerance: float | None,
+    clock: Clock,
+    executor: Executor | None,
+    progress: Progress | None,
+) -> Certificate:
+    from hardmax.checker._reals import RealBound, bound_error
+    from hardmax.checker._rounding import float_bounds
+
+    claim = construction.claim
+    interrupted = False
+    rounding = dict.fromkeys(_FORMATS, math.inf)
+    state = RealBound(construction, claim.error, clock, tolerance, executor, progress)
+    try:
+        if progress is not None:
+            progress(Standing(math.inf, 0.0, claim.error, 0, "rounding"))
+        bounds = float_bounds(construction.transformer, claim.domain, _FORMATS)
+        rounding = {name: float(bound.max()) for name, bound in bounds.items()}
+        state.limit = math.nextafter(claim.error - _allowance(rounding, claim.error), 0.0)
+        bound_error(state)
+    except KeyboardInterrupt:
+        interrupted = True
+    return _conclude(state, rounding, interrupted)
+
+
+def _allowance(rounding: dict[str, float], error: float) -> float:
+    """How much of the error is left to rounding: that of float32 where it is small beside it."""
+    coarse = rounding["float32"]
+    return coarse if coarse <= 2.0**-9 * error else rounding["float64"]
+
+
+def _conclude(state: Any, rounding: dict[str, float], interrupted: bool) -> Certificate:
+    claim = state.construction.claim
+    formats = {name: _sum(state.certified, off) for name, off in rounding.items()}
+    certified = max(formats["float64"], state.measured)
+    if state.measured > claim.error:
+        verdict, advice = Verdict.REFUTED, ""
+    elif certified <= claim.error:
+        verdict, advice = Verdict.PROVED, ""
+    else:
+        verdict, advice = Verdict.UNDECIDED, _advice(state, rounding, interrupted)
+    return Certificate.about(
+        state.construction,
+        verdict=verdict,
+        certified=certified,
+        measured=state.measured,
+        worst=tuple(float(v) for v in state.worst) if len(state.worst) else None,
+        method=state.method,
+        boxes=state.boxes,
+        formats=formats,
+        assumptions=_assumptions(claim.target),
+        advice=advice,
+        seconds=state.clock.seconds,
+    )
+
+
+def _sum(a: float, b: float) -> float:
+    """a + b, never rounded down; exact where one of them is 0."""
+    return a + b if a == 0.0 or b == 0.0 else math.nextafter(a + b, math.inf)
+
+
+def _advice(state: Any, rounding: dict[str, float], interrupted: bool) -> str:
+    reasons = " ".join(dict.fromkeys(state.reasons))
+    if interrupted:
+        return f"{INTERRUPTED}; let it run. {reasons}".strip()
+    if not rounding["float64"] < state.construction.claim.error:
+        return "The rounding of float64 alone may exceed the claim; ask for a larger error."
+    return f"Raise the budget, shrink the domain, or claim a larger error. {reasons}".strip()
+
+
+def _assumptions(target: Target) -> tuple[str, ...]:
+    if target.steps() is None:
+        return (_EXP, "The bounds that the user gave for the target hold.")
+    return (_EXP,)

@@ -1,0 +1,143 @@
+"""How far held values are from the target's, remembering where that comes from.
+
+The deviation of a variable is  mean + sum_s noise_s e_s + rest,  |e_s| <= 1, |rest| <= radius:
+every soft maximum makes one noise e_s, and what two variables inherit from it cancels where it
+should. Sums of n floats are widened by (n + 16) 2^-50 of the sum of absolute values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class Deviations:
+    """Rows of deviations."""
+
+    mean: np.ndarray  # rows
+    noise: np.ndarray  # rows x noises
+    radius: np.ndarray  # rows
+
+    @classmethod
+    def none(cls, rows: int = 0) -> Deviations:
+        return cls(np.zeros(rows), np.zeros((rows, 0)), np.zeros(rows))
+
+    @property
+    def reach(self) -> np.ndarray:
+        """How far they go from the mean."""
+        spread = np.abs(self.noise).sum(axis=1) + self.radius
+        return np.asarray(spread * _up(self.noise.shape[1]))
+
+    @property
+    def low(self) -> np.ndarray:
+        return _pushed(self.mean, -self.reach)
+
+    @property
+    def high(self) -> np.ndarray:
+        return _pushed(self.mean, self.reach)
+
+    @property
+    def size(self) -> np.ndarray:
+        return np.maximum(np.abs(self.low), np.abs(self.high))
+
+    def padded(self, noises: int) -> Deviations:
+        more = noises - self.noise.shape[1]
+        if not more:
+            return self
+        return Deviations(self.mean, np.pad(self.noise, ((0, 0), (0, more))), self.radius)
+
+    def __getitem__(self, rows: np.ndarray) -> Deviations:
+        return Deviations(self.mean[rows], self.noise[rows], self.radius[rows])
+
+    def joined(self, other: Deviations) -> Deviations:
+        """More rows."""
+        noises = max(self.noise.shape[1], other.noise.shape[1])
+        a, b = self.padded(noises), other.padded(noises)
+        return Deviations(
+            np.concatenate([a.mean, b.mean]),
+            np.concatenate([a.noise, b.noise]),
+            np.concatenate([a.radius, b.radius]),
+        )
+
+    def combined(self, matrix: np.ndarray) -> Deviations:
+        """matrix @ deviations."""
+        terms = self.mean.shape[0]
+        slack = (terms + 16) * 2.0**-50
+        weights = np.abs(matrix)
+        size = weights @ (np.abs(self.mean) + np.abs(self.noise).sum(axis=1) + self.radius)
+        return Deviations(
+            matrix @ self.mean, matrix @ self.noise, (weights @ self.radius) + slack * size
+        )
+
+    def shifted(self, middle: np.ndarray, radius: np.ndarray) -> Deviations:
+        """Plus something within `radius` of `middle`."""
+        mean = self.mean + middle
+        lost = 2.0**-50 * (np.abs(self.mean) + np.abs(middle))
+        return Deviations(mean, self.noise, self.radius + radius + lost)
+
+    def scaled(self, middle: np.ndarray, radius: np.ndarray) -> Deviations:
+        """Times factors within `radius` of `middle`."""
+        size = self.size
+        lost = (radius + 2.0**-50 * np.abs(middle)) * size
+        return Deviations(
+            self.mean * middle,
+            self.noise * middle[:, None],
+            np.abs(middle) * self.radius * (1 + 2.0**-50) + lost,
+        )
+
+    def combined_rows(self) -> Deviations:
+        """The sum of all rows."""
+        return self.combined(np.ones((1, len(self.mean))))
+
+    def plus(self, other: Deviations) -> Deviations:
+        """Row by row."""
+        noises = max(self.noise.shape[1], other.noise.shape[1])
+        a, b = self.padded(noises), other.padded(noises)
+        lost = 2.0**-50 * (a.size + b.size)
+        return Deviations(a.mean + b.mean, a.noise + b.noise, a.radius + b.radius + lost)
+
+    def settled(self, noises: int) -> Deviations:
+        """Of a single variable: what is left over becomes a noise that its readers share."""
+        kept = self.padded(noises)
+        if not self.radius[0] > 0.0:
+            return kept
+        own = np.concatenate([kept.noise, self.radius[:, None]], axis=1)
+        return Deviations(self.mean, own, np.zeros(1))
+
+
+def of_maximum(parts: list[Deviations], active: np.ndarray) -> Deviations:
+    """max_t (Q_t + d_t) - max_t Q_t, row by row, over the active t (parts x rows).
+
+    It is sum_t l_t d_t with l_t >= 0, sum l_t = 1: a maximum is a convex, monotone function that
+    moves by c when everything does. So it lies in the hull of the d_t; and also in m plus the
+    hull of the d_t - m, for any m: with m the mean of the noises of all active parts, what they
+    share passes through. The narrower is taken, row by row. For a rectifier, d and 0, they are
+    equally wide, and the second keeps half of the noise.
+    """
+    noises = max(p.noise.shape[1] for p in parts)
+    parts = [p.padded(noises) for p in parts]
+    low = np.where(active, [p.low for p in parts], np.inf).min(axis=0)
+    high = np.where(active, [p.high for p in parts], -np.inf).max(axis=0)
+    count = np.maximum(active.sum(axis=0), 1)
+    shared = sum(np.where(on[:, None], p.noise, 0.0) for on, p in zip(active, parts, strict=True))
+    shared = shared / count[:, None]
+    apart = [Deviations(p.mean, p.noise - shared, p.radius + 2.0**-50 * p.size) for p in parts]
+    low_apart = np.where(active, [p.low for p in apart], np.inf).min(axis=0)
+    high_apart = np.where(active, [p.high for p in apart], -np.inf).max(axis=0)
+    reach = np.abs(shared).sum(axis=1) * _up(noises)
+    kept = (high_apart - low_apart) / 2 + reach <= (high - low) / 2 * (1 + 1e-9)
+    low, high = np.where(kept, low_apart, low), np.where(kept, high_apart, high)
+    mean = 0.5 * (low + high)
+    radius = np.maximum(high - mean, mean - low) * (1 + 2.0**-50)
+    return Deviations(mean, np.where(kept[:, None], shared, 0.0), radius)
+
+
+def _up(terms: int) -> float:
+    return 1.0 + (terms + 16) * 2.0**-50
+
+
+def _pushed(mean: np.ndarray, reach: np.ndarray) -> np.ndarray:
+    end = mean + reach
+    return np.asarray(end + np.sign(reach) * (2.0**-51 * (np.abs(mean) + np.abs(reach))))

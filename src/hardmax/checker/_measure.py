@@ -1,0 +1,53 @@
+"""A good lower bound of the largest error: sampled in floats, confirmed in balls."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hardmax.checker._balls import Undefined, error_at
+from hardmax.core import Box, Construction, evaluate
+
+_POINTS = 4096
+_AROUND = 64
+_ROUNDS = 24
+
+
+def worst_seen(construction: Construction, seed: int = 0) -> np.ndarray:
+    """A point of the domain where the error is large, as far as floats can tell."""
+    domain = construction.claim.domain
+    rng = np.random.default_rng(seed)
+    count = _POINTS if construction.transformer.tokens < 256 else _POINTS // 8
+    points = domain.sample(count, rng)
+    best, size = _best(construction, points)
+    width = domain.high - domain.low
+    radius = 0.05
+    for _ in range(_ROUNDS):
+        step = radius * width * rng.uniform(-1.0, 1.0, size=(_AROUND, domain.dimension))
+        if domain.dimension > 4:
+            step *= rng.random(step.shape) < 4.0 / domain.dimension
+        point, there = _best(construction, np.clip(best + step, domain.low, domain.high))
+        if there > size:
+            best, size = point, there
+        else:
+            radius *= 0.6
+    return best
+
+
+def _best(construction: Construction, points: np.ndarray) -> tuple[np.ndarray, float]:
+    with np.errstate(all="ignore"):
+        off = np.abs(evaluate(construction.transformer, points) - construction.claim.target(points))
+    off = np.where(np.isnan(off), np.inf, off).max(axis=1)
+    at = int(off.argmax())
+    return points[at], float(off[at])
+
+
+def confirmed(construction: Construction, point: np.ndarray, domain: Box) -> float:
+    """An error that is attained at the point, from below; 0 where none can be confirmed."""
+    steps = construction.claim.target.steps()
+    point = np.clip(point, domain.low, domain.high)
+    if steps is None:
+        return 0.0
+    try:
+        return error_at(construction.transformer, steps, point.tolist())[0]
+    except Undefined:
+        return 0.0

@@ -1,0 +1,219 @@
+"""How large the error is over the reals: identity, boxes and steps, in the order that pays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hardmax.checker._budget import Budget, Clock, Standing
+from hardmax.checker._compile_tape import Problem, Unsuitable, pose
+from hardmax.checker._forms import Form
+from hardmax.checker._graph import Graph
+from hardmax.checker._measure import confirmed, worst_seen
+from hardmax.checker._parts import bound_by_parts
+from hardmax.checker._search import Search
+from hardmax.checker._targets import TargetForms
+from hardmax.checker._unroll import Unrolled
+from hardmax.checker._validate import Rejected, validate
+from hardmax.core import Construction
+
+MOST_DIMENSIONS = 4
+_FEW_INPUTS = 8  # beyond, a model is never written out as a whole
+_SHARE = 0.5  # of what is left, for the first of two methods
+
+Report = Callable[[Standing], object]
+
+
+@dataclass
+class RealBound:
+    """measured <= sup |T - f| <= certified over the reals, and how that was found."""
+
+    construction: Construction
+    limit: float  # certified must not exceed it
+    clock: Clock
+    tolerance: float | None
+    executor: Executor | None = None
+    report: Report | None = None
+    certified: float = math.inf
+    measured: float = 0.0
+    worst: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    method: str = "none"
+    boxes: int = 0
+    reasons: list[str] = field(default_factory=list)
+
+    @property
+    def is_settled(self) -> bool:
+        """Nothing more is asked for."""
+        if not self.certified <= self.limit:
+            return False
+        if self.tolerance is None or self.certified <= 1e-6 * self.limit:
+            return True
+        return self.certified <= (1.0 + self.tolerance) * self.measured * (1 + 1e-9)
+
+    def look(self, point: np.ndarray) -> None:
+        """Confirm the error at a point; keep it if it is the largest so far."""
+        size = confirmed(self.construction, point, self.construction.claim.domain)
+        if size > self.measured or not len(self.worst):
+            self.measured, self.worst = max(size, self.measured), point
+
+    def take(self, certified: float, method: str) -> None:
+        if certified < self.certified:
+            self.certified, self.method = certified, method
+
+    def watch(self, certified: float, measured: float, boxes: int) -> None:
+        if self.report is not None:
+            best = min(self.certified, certified)
+            seen = max(self.measured, measured)
+            self.report(Standing(best, seen, self.construction.claim.error, self.boxes + boxes))
+
+
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """The error of one output, as a form and as a problem to search."""
+
+    graph: Graph
+    error: Form
+    problem: Problem
+
+
+def bound_error(state: RealBound) -> None:
+    """Fill in what can be said within the budget."""
+    state.look(worst_seen(state.construction))
+    if state.measured > state.construction.claim.error:
+        return
+    problems = _whole(state) if state.construction.claim.domain.dimension <= _FEW_INPUTS else None
+    if problems is not None and not problems:
+        state.take(0.0, "identity")
+        return
+    searchable = problems is not None and all(
+        p.problem.dimension <= MOST_DIMENSIONS for p in problems
+    )
+    easy = searchable and all(p.problem.dimension <= 1 for p in problems or [])
+    boxes_first = easy or state.tolerance is not None
+    if boxes_first and searchable:
+        _by_boxes(state, problems or [], 1.0 if easy else _SHARE)
+    if not state.is_settled:
+        _by_steps(state, _SHARE if searchable and not boxes_first else 1.0)
+    if not state.is_settled and searchable and not boxes_first:
+        _by_boxes(state, problems or [], 1.0)
+    if not searchable and state.certified == math.inf:
+        d = state.construction.claim.domain.dimension
+        state.reasons.append(
+            f"In {d} dimensions boxes are too many (about 2^{10 * min(d, 999)} for three digits)."
+        )
+
+
+def _whole(state: RealBound) -> list[Whole] | None:
+    """The error of every output as a search problem; none if all of them are identically 0."""
+    construction = state.construction
+    steps = construction.claim.target.steps()
+    if steps is None:
+        state.reasons.append("The target has no steps: nothing is known between its values.")
+        return None
+    domain, graph = construction.claim.domain, Graph()
+    inputs = [
+        graph.variable(float(a), float(b)) for a, b in zip(domain.low, domain.high, strict=True)
+    ]
+    goals = TargetForms(steps, graph, inputs).outputs()
+    outputs = Unrolled(construction.transformer, graph, inputs).outputs()
+    errors = [a - b for a, b in zip(outputs, goals, strict=True)]
+    try:
+        return [
+            Whole(graph, error, pose(graph, error, state.limit))
+            for error in errors
+            if not error.is_zero
+        ]
+    except Unsuitable as reason:
+        state.reasons.append(str(reason))
+        return None
+
+
+def _by_boxes(state: RealBound, wholes: list[Whole], share: float) -> None:
+    worst = 0.0
+    clock = _part(state.clock, share)
+    for whole in wholes:
+        problem = whole.problem
+        parted, boxes = bound_by_parts(whole.graph, whole.error, state.limit, clock, state.executor)
+        state.boxes += boxes
+        state.clock.boxes += boxes
+        aim = state.limit if state.tolerance is None else (1 + state.tolerance) * state.measured
+        if parted <= min(aim, state.limit):
+            worst = max(worst, parted)
+            continue
+        search = Search(
+            problem,
+            clock,
+            enough=state.limit,
+            tolerance=state.tolerance,
+            executor=state.executor,
+            watch=state.watch,
+            known=state.measured,
+        )
+        found = search.run()
+        state.boxes += found.boxes
+        state.clock.boxes += found.boxes
+        worst = max(worst, min(parted, found.certified))
+        point = _back(problem, found.point, state.construction)
+        if point is not None:
+            state.look(point)
+        if state.measured > state.construction.claim.error or clock.is_spent:
+            break
+    else:
+        state.take(worst, "boxes")
+        return
+    state.take(worst if whole is wholes[-1] else math.inf, "boxes")
+    if clock.is_spent:
+        state.reasons.append("The budget was spent before all boxes were small enough.")
+
+
+def _part(clock: Clock, share: float) -> Clock:
+    left = Budget(
+        max((clock.budget.seconds - clock.seconds) * share, 1e-3),
+        max((clock.budget.boxes - clock.boxes) * share, 1),
+    )
+    return Clock(left)
+
+
+def _by_steps(state: RealBound, share: float) -> None:
+    clock = _part(state.clock, share)
+    try:
+        certified, boxes, _ = validate(
+            state.construction, clock, executor=state.executor, watch=None
+        )
+    except Rejected as reason:
+        state.reasons.append(str(reason))
+        state.boxes += clock.boxes
+        state.clock.boxes += clock.boxes
+        return
+    state.boxes += boxes
+    state.clock.boxes += boxes
+    state.take(certified, "steps")
+
+
+def _back(problem: Problem, point: np.ndarray, construction: Construction) -> np.ndarray | None:
+    """A point of the domain with these search variables, if one can be found."""
+    from scipy.optimize import lsq_linear
+
+    domain = construction.claim.domain
+    x = 0.5 * domain.low + 0.5 * domain.high
+    columns = list(problem.variables)  # the inputs come first in the graph
+    if any(c >= domain.dimension for c in columns):
+        return None
+    low, high = domain.low[columns], domain.high[columns]
+    if problem.rows.shape == (len(columns), len(columns)) and np.array_equal(
+        problem.rows, np.eye(len(columns))
+    ):
+        x[columns] = point
+        return np.asarray(np.clip(x, domain.low, domain.high))
+    free = high > low
+    inner = problem.rows[:, free]
+    goal = point - problem.rows[:, ~free] @ low[~free]
+    part = low.copy()
+    if free.any():
+        part[free] = lsq_linear(inner, goal, (low[free], high[free])).x
+    x[columns] = part
+    return np.asarray(np.clip(x, domain.low, domain.high))
