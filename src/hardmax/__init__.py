@@ -4,6 +4,7 @@ import hardmax as hm
 
 product = hm.compile("x * y", on={"x": (-1, 1), "y": (-1, 1)}, error=1e-3)
 print(product.bill)
+print(hm.certify(product))
 print(product(x=0.3, y=0.5))
 
 network = hm.ReluNetwork(weights, biases)
@@ -19,11 +20,18 @@ from hardmax._errors import RequestError as RequestError
 from hardmax._errors import SemanticsError as SemanticsError
 from hardmax._errors import ShapeError as ShapeError
 from hardmax._workbench import Measurement as Measurement
+from hardmax._workbench import certify as certify
 from hardmax._workbench import compile as compile
 from hardmax._workbench import load as load
+from hardmax._workbench import load_certificate as load_certificate
+from hardmax._workbench import load_certified as load_certified
 from hardmax._workbench import measure as measure
 from hardmax._workbench import plan as plan
 from hardmax._workbench import save as save
+from hardmax.checker import Budget as Budget
+from hardmax.checker import Certificate as Certificate
+from hardmax.checker import Standing as Standing
+from hardmax.checker import Verdict as Verdict
 from hardmax.core import Attention as Attention
 from hardmax.core import Bill as Bill
 from hardmax.core import Box as Box

@@ -1,17 +1,20 @@
-"""The story in the order it happens: plan, compile, measure, save, load."""
+"""The story in the order it happens: plan, compile, measure, certify, save, load."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from hardmax import checker
 from hardmax._errors import FileError, RequestError
+from hardmax.checker import Certificate, Progress
 from hardmax.core import Box, Construction, Target
-from hardmax.interop import read_safetensors, write_safetensors
+from hardmax.interop import StoredConstruction, read_safetensors, write_safetensors
 from hardmax.languages import Function, decode_target
 from hardmax.lowering import (
     Plan,
@@ -121,14 +124,85 @@ def _distances(outputs: np.ndarray, target: Target, points: np.ndarray) -> np.nd
     return np.maximum(np.maximum(below, above), np.where(np.isnan(outputs), np.inf, 0.0))
 
 
-def save(construction: Construction, path: str | Path) -> None:
-    """Write one safetensors file that holds weights, structure, target, claim and witness."""
-    write_safetensors(construction, path)
+def certify(
+    construction: Construction,
+    *,
+    tolerance: float | None = None,
+    budget: Any = None,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+) -> Certificate:
+    """What an independent checker establishes about the claim, from the weights alone.
+
+    It stops as soon as the claim is proved or refuted; with a `tolerance` it goes on until
+    certified <= (1 + tolerance) measured. `budget` is a number of seconds, a text such as "30s"
+    or "1e6 boxes", or a `Budget`; `executor` is any `concurrent.futures.Executor`, on which large
+    proofs are spread; `progress` is called with a `Standing` now and then. Ctrl-C ends the search
+    with the best verdict so far.
+
+    Only a certificate whose verdict is PROVED is success: undecided is not.
+    """
+    from hardmax import __version__
+
+    found = checker.certify(
+        construction, tolerance=tolerance, budget=budget, executor=executor, progress=progress
+    )
+    return replace(found, version=__version__)
+
+
+def save(
+    construction: Construction, path: str | Path, certificate: Certificate | None = None
+) -> None:
+    """Write one safetensors file that holds weights, structure, target, claim and witness.
+
+    A certificate goes into the same file, with what it is about; one about anything else than
+    this construction is refused.
+    """
+    if certificate is None:
+        return write_safetensors(construction, path)
+    other = certificate.altered(construction)
+    if other:
+        raise RequestError(
+            f"The certificate is about another {' and '.join(other)}. Certify this construction: "
+            f"save(construction, path, certify(construction))."
+        )
+    write_safetensors(construction, path, certificate=certificate.as_dict())
 
 
 def load(path: str | Path) -> Construction:
     """Read back what `save` wrote; a truncated, foreign or altered file is refused."""
+    return _joined(path, read_safetensors(path))
+
+
+def load_certificate(path: str | Path) -> Certificate | None:
+    """The certificate stored with a model, or None: what was once established, not confirmed.
+
+    `certificate.altered(load(path))` names what it is not about, if anything was changed since.
+    """
+    return _certificate(path, read_safetensors(path))
+
+
+def load_certified(path: str | Path) -> tuple[Construction, Certificate | None]:
+    """The model and its stored certificate from one reading of the file."""
     stored = read_safetensors(path)
+    return _joined(path, stored), _certificate(path, stored)
+
+
+def _joined(path: str | Path, stored: StoredConstruction) -> Construction:
     if stored.encoded_target is None:
-        raise FileError(f"{path} has an opaque target: the function itself cannot be stored.")
+        raise FileError(
+            f"{path} has an opaque target: a Python function, which no file can hold, so the claim "
+            f"cannot be verified from the file. Certify it in Python, where the function is known."
+        )
     return stored.join(decode_target(stored.encoded_target))
+
+
+def _certificate(path: str | Path, stored: StoredConstruction) -> Certificate | None:
+    if stored.certificate is None:
+        return None
+    try:
+        return Certificate.from_dict(stored.certificate)
+    except FileError as reason:
+        raise FileError(
+            f"{path} {reason} The model itself loads; hm.save(hm.load(path), path) drops it."
+        ) from reason

@@ -30,8 +30,8 @@ def float_bounds(
     T(x) is the real value, for hard heads and soft ones as they are. T_format rounds every weight
     to the format, multiplies a coldness into the query weights and rounds that, rounds every
     product and every sum, in any order of summation and fused or not, takes exponentials good to
-    8 ulp, and subtracts the maximum before. Underflow is gradual and counted. The bound is
-    infinite where a number may overflow, or a sum has too many terms for the format.
+    8 ulp, exact at 0, and subtracts the maximum before. Underflow is gradual and counted. The
+    bound is infinite where a number may overflow, or a sum has too many terms for the format.
 
     Sequences are followed at every length; the domain then says nothing, and may be None.
     """
@@ -46,7 +46,7 @@ def _bound(transformer: Transformer, domain: Box | None, format: Format) -> np.n
         ]
     except NothingKnown:
         return np.full(transformer.outputs, np.inf)
-    return np.asarray(np.max(bounds, axis=0))
+    return np.asarray(np.max(bounds, axis=0)) if bounds else np.zeros(transformer.outputs)
 
 
 def _followed(
@@ -90,13 +90,18 @@ def _starts(
                 if isinstance(layer, Attention)
                 for head in layer.heads
             )
-            least = source.tokens if causal and token is None else first
-            for tokens in range(max(least, 1), source.tokens + 1):
-                part = Stream(full.where[:, :tokens], full.off[:, :tokens])
-                if token is None:
-                    yield part, list(range(first, tokens))
-                elif -tokens <= token < tokens:
-                    yield part, [token % tokens]
+            shortest = source.tokens if causal and token is None else 1
+            for tokens in range(shortest, source.tokens + 1):
+                reads = _read_tokens(token, first, tokens)
+                if reads:
+                    yield Stream(full.where[:, :tokens], full.off[:, :tokens]), reads
+
+
+def _read_tokens(token: int | None, first: int, tokens: int) -> list[int]:
+    """The tokens that a read-out reads off a sequence of so many: each symbol, one, or none."""
+    if token is None:
+        return list(range(first, tokens))
+    return [token % tokens] if -tokens <= token < tokens else []
 
 
 def _embedded(source: VectorInput, domain: Box, format: Format) -> Stream:

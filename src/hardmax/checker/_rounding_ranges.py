@@ -36,6 +36,9 @@ def kinked(
     )
     off_lo = np.where(usable & (removing >= 0.0), np.maximum(off.lo, kink.lo), off.lo)
     off_hi = np.where(usable & (removing <= 0.0), np.minimum(off.hi, kink.hi), off.hi)
+    z = (read @ x.reshape(-1, 1))[:, 0] + constant
+    lo, hi = np.where(z.hi < 0.0, off_lo, lo), np.where(z.hi < 0.0, off_hi, hi)
+    off_lo, off_hi = np.where(z.lo > 0.0, lo, off_lo), np.where(z.lo > 0.0, hi, off_hi)
     return Interval(np.minimum(lo, off_lo), np.maximum(hi, off_hi))
 
 

@@ -18,6 +18,7 @@ from hardmax.checker._sequence_layers import tidied, updated
 from hardmax.checker._sequence_scores import is_hard
 from hardmax.checker._sequence_slots import LARGEST_SLOT, Slots, Total, Whole
 from hardmax.checker._sequence_stream import (
+    LARGEST_TABLE,
     OWN_UNIT,
     Arithmetic,
     Blocks,
@@ -216,6 +217,8 @@ class _Mixer:
         count = self.slots.sum(self.asking, every, winners.astype(Whole))
         total = self.slots.sum(self.asking, every, winners * lattice.numbers)
         axes = tuple(sorted({*count.axes, *total.axes}))
+        if self.tokens * np.prod(self.slots.sizes(axes), dtype=float) > LARGEST_TABLE:
+            raise TooLarge("A mean depends on too many cases of sums and counts.")
         many = aligned(count.numbers, count.axes, axes)
         found = aligned(total.numbers, total.axes, axes)
         middle = base + lattice.unit * (found / np.maximum(many, 1))

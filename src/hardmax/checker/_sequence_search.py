@@ -24,7 +24,7 @@ FORMATS = tuple(UNIT_ROUNDOFF)  # float64 first: it decides
 _TRIED = 256  # words tried before anything else, fewer if they are long
 _PAIRS = 2**19  # of tokens in all of them
 _FEWEST = 24
-_SECONDS = 5.0  # and no longer than this, if the target is slow
+_SECONDS = 2.0  # and no longer than this, if the target is slow
 _PILOT = 32  # words that tell what enumeration costs
 
 Word = tuple[Any, ...]

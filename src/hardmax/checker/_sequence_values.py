@@ -30,8 +30,8 @@ from hardmax.core import Construction, FeedForward, SequenceSteps, Transformer, 
 def bound_words(search: Search, steps: SequenceSteps) -> None:
     """Bound the error over all words, length by length, and then in the other formats.
 
-    The longest words come first: they are the hardest. In other formats than float64 the first
-    length at which the claim is not safe ends the matter.
+    The longest words come first: they are the hardest. The first length at which the claim is not
+    safe in a format ends the matter for that format.
     """
     search.method = "value sets"
     memory: Memory = {}
@@ -41,12 +41,11 @@ def bound_words(search: Search, steps: SequenceSteps) -> None:
             if search.clock.is_spent:
                 search.advice = f"The budget was spent at words of length {length}. Raise it."
                 return
-            bound = _bound(search, steps, length, arithmetic, memory)
-            worst = max(worst, bound)
-            if not (worst <= search.claimed or (name == "float64" and worst < math.inf)):
+            worst = max(worst, _bound(search, steps, length, arithmetic, memory))
+            search.tell(f"words of length {length} in {name}")
+            if not worst <= search.claimed:
                 worst = math.inf
                 break
-            search.tell(f"words of length {length}, {name}")
         search.formats[name] = worst
         if search.formats["float64"] > search.claimed:
             return

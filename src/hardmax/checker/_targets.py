@@ -40,6 +40,7 @@ class TargetForms:
         self.steps, self.graph = steps, graph
         self._known = {(0, i): form for i, form in enumerate(inputs)}
         self._names: dict[int, Form] = {}
+        self._fresh: set[int] = set()
         self._noted: set[tuple[int, int, Form]] = set()
         self.known: dict[Form, tuple[float, float]] = {}  # ranges of directions
         self._maxima: dict[int, list[tuple[frozenset[int], Form]]] = {}
@@ -51,6 +52,8 @@ class TargetForms:
         return [self.component(last, i) for i in range(self.steps.size(last))]
 
     def component(self, value: int, index: int) -> Form:
+        if self._fresh:
+            self._rename()
         if (value, index) not in self._known:
             self._known[value, index] = renamed(self._made(value, index), self._names)
         form = self._known[value, index]
@@ -84,9 +87,14 @@ class TargetForms:
     def name(self, atom: int, form: Form) -> None:
         """From here on, an atom is called by another name, in every component."""
         self._names[atom] = form
+        self._fresh.add(atom)
+
+    def _rename(self) -> None:
+        """Call what is known by its new names, all at once."""
         for place, known in self._known.items():
-            if atom in known.terms:
+            if not self._fresh.isdisjoint(known.terms):
                 self._known[place] = renamed(known, self._names)
+        self._fresh.clear()
 
     def cut(self, value: int, indices: Iterable[int], form: Form) -> None:
         """The maximum of several components is called by another name."""

@@ -41,6 +41,7 @@ class Unrolled:
         self._writers: dict[int, dict[int, list[tuple[int, list[tuple[int, fmpq]]]]]] = {}
         self._stream: dict[tuple[int, int, int], Form] = {}
         self._names: dict[int, Form] = {}
+        self._fresh: set[int] = set()
 
     def name(self, atom: int, form: Form) -> None:
         """From here on, an atom is called by another name, in every coordinate.
@@ -49,9 +50,14 @@ class Unrolled:
         is looked at.
         """
         self._names[atom] = form
+        self._fresh.add(atom)
+
+    def _rename(self) -> None:
+        """Call what is known by its new names, all at once."""
         for place, known in self._stream.items():
-            if atom in known.terms:
+            if not self._fresh.isdisjoint(known.terms):
                 self._stream[place] = renamed(known, self._names)
+        self._fresh.clear()
 
     def outputs(self) -> list[Form]:
         """What is read out, one form per output."""
@@ -66,6 +72,8 @@ class Unrolled:
 
     def coordinate(self, sublayer: int, token: int, index: int) -> Form:
         """A coordinate of a token after a sublayer (-1: after the embedding)."""
+        if self._fresh:
+            self._rename()
         place = sublayer, token, index
         if place not in self._stream:
             if sublayer < 0:

@@ -6,12 +6,28 @@ import sys
 
 import click
 
-from hardmax import Construction, Function, Measurement, RequestError, compile, measure, save
+from hardmax import (
+    Certificate,
+    Construction,
+    Function,
+    Measurement,
+    RequestError,
+    Verdict,
+    compile,
+    measure,
+    save,
+)
 from hardmax.cli import _options
+from hardmax.cli._certifying import Effort, check_error_plot, draw_error, leave, tell_verdict
 from hardmax.cli._errors import BROKEN_CLAIM, guarded, note_written
-from hardmax.cli._files import check_writable
+from hardmax.cli._files import check_different, check_picture_place, check_writable
 from hardmax.cli._progress import progress
-from hardmax.cli._records import measurement_record, model_record, print_json
+from hardmax.cli._records import (
+    certificate_record,
+    measurement_record,
+    model_record,
+    print_json,
+)
 from hardmax.cli._sources import is_file, number, open_source, where
 from hardmax.core import Target
 
@@ -34,6 +50,13 @@ from hardmax.core import Target
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Which points."
 )
+@click.option(
+    "--certify", is_flag=True, help="Let the checker prove the claim; store its certificate."
+)
+@_options.tolerance
+@_options.budget
+@_options.jobs
+@_options.plot
 @_options.as_json
 @guarded
 def compile_source(
@@ -46,38 +69,74 @@ def compile_source(
     output: str | None,
     points: int,
     seed: int,
+    certify: bool,
+    tolerance: str | None,
+    budget: str | None,
+    jobs: int,
+    plot: str | None,
     as_json: bool,
 ) -> None:
     """Compile SOURCE, a function as text or a network in a .npz or .safetensors file, into a
     Transformer that computes it on DOMAIN to within the error asked; measure it, show its bill,
-    and save it.
+    and save it. With --certify an independent checker has to prove the claim: a refuted model is
+    not saved, an undecided one is saved as such, and both exit with 1.
 
     \b
     Examples:
-      hardmax compile "x*y" --on x=-1:1 --on y=-1:1 --error 1e-3 -o product.safetensors
+      hardmax compile "x*y" --on x=-1:1 --on y=-1:1 --error 1e-3 --certify -o product.safetensors
       hardmax compile net.npz --on "[-1,1]^8" --error 1e-3 --route attention -o t.safetensors
     """
     if route is not None and prefer is not None:
         raise RequestError("--route leaves nothing for --prefer to pick. Drop one.")
+    effort = _effort(certify, tolerance, budget, jobs)
     asked = _asked(error, hard)
     target = open_source(source)
     _check_hard(target, hard)
     box = where(domain, target)
-    if output is not None:
-        check_writable(output, source=source if is_file(source) else None)
+    _check_places(source, output, plot)
     visible = not as_json and sys.stderr.isatty()
     with progress("compiling", None, visible):
         construction = compile(target, on=box, error=asked, route=route, prefer=prefer)
+    check_error_plot(construction, plot)
     with progress("measuring", points, visible) as advance:
         measurement = measure(construction, points, seed=seed, progress=advance)
     holds = measurement.error <= construction.claim.error
-    if output is not None and holds:
-        save(construction, output)
-        note_written(output)
-    _report(construction, measurement, asked, seed, output if holds else None, as_json)
-    if not holds:
-        click.echo("The measured error breaks the claim: nothing was saved.", err=True)
-        raise click.exceptions.Exit(BROKEN_CLAIM)
+    certificate = effort.certify(construction, visible) if effort and holds else None
+    saved = output if holds and _is_worth_saving(certificate) else None
+    if saved is not None:
+        save(construction, saved, certificate)
+        note_written(saved)
+    if plot is not None:
+        draw_error(construction, certificate, plot)
+    _report(construction, measurement, certificate, asked, seed, saved, plot, as_json)
+    _end(holds, certificate, saved)
+
+
+def _effort(certify: bool, tolerance: str | None, budget: str | None, jobs: int) -> Effort | None:
+    """How hard to try; None without --certify, to which the other options belong."""
+    if certify:
+        return Effort.of(tolerance, budget, jobs)
+    given = {"--tolerance": tolerance, "--budget": budget, "--jobs": None if jobs == 1 else jobs}
+    for option, value in given.items():
+        if value is not None:
+            raise RequestError(f"{option} belongs to --certify; add that.")
+    return None
+
+
+def _check_places(source: str, output: str | None, plot: str | None) -> None:
+    own = source if is_file(source) else None
+    check_different(output=output, plot=plot)
+    if output is not None:
+        check_writable(output, source=own)
+    if plot is not None:
+        check_picture_place(plot, source=own)
+
+
+def _is_worth_saving(certificate: Certificate | None) -> bool:
+    """Not what is refuted, nor what an interruption left undecided."""
+    if certificate is None or certificate.verdict is Verdict.PROVED:
+        return True
+    return certificate.verdict is Verdict.UNDECIDED and not certificate.was_interrupted
 
 
 def _asked(error: str | None, hard: bool) -> float | None:
@@ -97,9 +156,11 @@ def _check_hard(target: Target, hard: bool) -> None:
 def _report(
     construction: Construction,
     measurement: Measurement,
+    certificate: Certificate | None,
     asked: float | None,
     seed: int,
     saved: str | None,
+    plot: str | None,
     as_json: bool,
 ) -> None:
     if as_json:
@@ -107,10 +168,25 @@ def _report(
         record |= {
             "measured": measurement.error,
             "measurement": measurement_record(measurement, seed),
+            "certificate": certificate_record(certificate),
             "saved": saved,
+            "plot": plot,
         }
         print_json(record)
         return
     from hardmax.cli._tables import print_compiled
 
-    print_compiled(construction, measurement, asked, saved)
+    print_compiled(construction, measurement, certificate, asked, saved, plot)
+
+
+def _end(holds: bool, certificate: Certificate | None, saved: str | None) -> None:
+    """What is wrong, if anything, in a sentence or two on stderr; undecided is no success."""
+    if not holds:
+        click.echo("The measured error breaks the claim: nothing was saved.", err=True)
+        raise click.exceptions.Exit(BROKEN_CLAIM)
+    if certificate is None or certificate.verdict is Verdict.PROVED:
+        return
+    tell_verdict(certificate)
+    kept = f"{saved} was saved with this certificate" if saved else "nothing was saved"
+    click.echo(f"Not proved: {kept}.", err=True)
+    leave(certificate)

@@ -5,7 +5,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from hardmax import Construction, FileError, load, load_network
+from hardmax import (
+    Certificate,
+    Construction,
+    FileError,
+    RequestError,
+    load,
+    load_certified,
+    load_network,
+)
 from hardmax.core import Target
 
 
@@ -21,22 +29,24 @@ def open_network(path: str) -> Target:
 
 def open_model(path: str) -> Construction:
     """The compiled model in a file; a network is refused with a hint."""
-    if _is_archive(path):
-        raise FileError(
-            f"{path} is no compiled model. If it holds a network, compile it first: "
-            f"hardmax compile {path} --on DOMAIN -o MODEL.safetensors"
-        )
+    _refuse_archive(path)
     return load(path)
 
 
-def open_either(path: str) -> Construction | Target:
+def open_certified(path: str) -> tuple[Construction, Certificate | None]:
+    """The compiled model in a file with its stored certificate, from one reading."""
+    _refuse_archive(path)
+    return load_certified(path)
+
+
+def open_either(path: str) -> tuple[Construction | Target, Certificate | None]:
     """Whatever a file holds. Damaged files count as models: `load` says best what is wrong."""
     if _is_archive(path) or _is_bare(path):
-        return load_network(path)
-    return load(path)
+        return load_network(path), None
+    return load_certified(path)
 
 
-def check_writable(path: str, *, source: str | None = None) -> None:
+def check_writable(path: str, *, source: str | None = None, called: str = "the network") -> None:
     """Refuse a place that cannot be written to, or that would replace the source itself."""
     folder = Path(path).absolute().parent
     if not folder.is_dir():
@@ -44,9 +54,37 @@ def check_writable(path: str, *, source: str | None = None) -> None:
     if os.path.isdir(path):
         raise FileError(f"{path} is a folder. Name a file inside it.")
     if source is not None and os.path.exists(path) and os.path.samefile(path, source):
-        raise FileError(f"{path} is the network itself. Choose another name for the model.")
+        raise FileError(f"{path} is {called} itself. Choose another name.")
     if not os.access(folder, os.W_OK):
         raise FileError(f"The folder {folder} cannot be written to. Choose another for {path}.")
+
+
+def check_picture_place(plot: str, *, source: str | None, called: str = "the network") -> None:
+    """Whatever would spoil the picture in the end is found before the work."""
+    from hardmax.plots import check_picture
+
+    check_picture(plot)
+    check_writable(plot, source=source, called=called)
+
+
+def check_different(**places: str | None) -> None:
+    """Refuse to write two things to one place."""
+    seen: dict[str, str] = {}
+    for option, place in places.items():
+        if place is None:
+            continue
+        real = os.path.realpath(place)
+        if real in seen:
+            raise RequestError(f"--{seen[real]} and --{option} name one file. Give another name.")
+        seen[real] = option
+
+
+def _refuse_archive(path: str) -> None:
+    if _is_archive(path):
+        raise FileError(
+            f"{path} is no compiled model. If it holds a network, compile it first: "
+            f"hardmax compile {path} --on DOMAIN -o MODEL.safetensors"
+        )
 
 
 def _is_archive(path: str) -> bool:

@@ -9,23 +9,25 @@ from hardmax.cli._compile import compile_source
 from hardmax.cli._plan import plan_source
 from hardmax.cli._run import run_model
 from hardmax.cli._show import show_file
+from hardmax.cli._verify import verify_model
 
 
 @click.group(
     "hardmax",
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 done, 1 a claim was seen to fail, 2 bad input, 130 interrupted.",
+    epilog="Exit codes: 0 done, 1 a claim fails or is not proved, 2 bad input, 130 interrupted.",
 )
 @click.version_option(__version__, prog_name="hardmax", message="%(prog)s %(version)s")
 @click.pass_context
 def main(context: click.Context) -> None:
-    """Compile functions and networks into Transformers, with a claimed error and a bill.
+    """Compile functions and networks into Transformers, with a bill and a certified error.
 
     \b
     Example:
       hardmax plan "x*y" --on x=-1:1 --on y=-1:1 --error 1e-3
-      hardmax compile "x*y" --on x=-1:1 --on y=-1:1 --error 1e-3 -o t.safetensors
+      hardmax compile "x*y" --on x=-1:1 --on y=-1:1 --certify -o t.safetensors
+      hardmax verify t.safetensors
       hardmax run t.safetensors x=0.3 y=0.5
       hardmax show t.safetensors
     """
@@ -37,3 +39,4 @@ main.add_command(compile_source)
 main.add_command(plan_source)
 main.add_command(run_model)
 main.add_command(show_file)
+main.add_command(verify_model)

@@ -23,3 +23,21 @@ prefer = click.option("--prefer", metavar="WHAT", help=f"Pick a route by {', '.j
 as_json = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object instead of tables."
 )
+tolerance = click.option(
+    "--tolerance",
+    metavar="NUMBER",
+    help="Go on until certified is within this share of measured, such as 0.01.",
+)
+budget = click.option(
+    "--budget", metavar="AMOUNT", help='Stop after "30s", "2 min" or "1e6 boxes".  [default: 60s]'
+)
+jobs = click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="How many processes share the proof.",
+)
+plot = click.option(
+    "--plot", metavar="FILE", help="Draw the error over the domain as .svg or .png."
+)

@@ -10,7 +10,7 @@ import click
 from hardmax import Function, Plan, PrecisionError, RequestError, plan
 from hardmax.cli import _options
 from hardmax.cli._errors import guarded, note_written
-from hardmax.cli._files import check_writable
+from hardmax.cli._files import check_picture_place
 from hardmax.cli._progress import progress
 from hardmax.cli._records import print_json, target_text
 from hardmax.cli._sources import is_file, number, open_source, where
@@ -57,7 +57,7 @@ def plan_source(
     """
     _check_options(error, prefer, curve, errors, plot)
     if plot is not None:
-        _check_plot(plot, source)
+        check_picture_place(plot, source=source if is_file(source) else None)
     target = open_source(source)
     box = where(domain, target)
     if curve:
@@ -77,14 +77,6 @@ def _check_options(
     for option, value in (("--errors", errors), ("--plot", plot)):
         if value is not None and not curve:
             raise RequestError(f"{option} belongs to --curve; add that.")
-
-
-def _check_plot(plot: str, source: str) -> None:
-    """Whatever would spoil the picture in the end is found before the work."""
-    from hardmax.plots import check_picture
-
-    check_picture(plot)
-    check_writable(plot, source=source if is_file(source) else None)
 
 
 def _show_plan(target: Target, box: Box, error: float, prefer: str | None, as_json: bool) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from hardmax import Construction, Function, Measurement
+from hardmax import Certificate, Construction, Function, Measurement
 from hardmax.core import Target, Witness, fingerprint
 from hardmax.lowering import routes_for
 
@@ -39,6 +39,13 @@ def model_record(construction: Construction) -> dict[str, Any]:
 
 def measurement_record(measurement: Measurement, seed: int) -> dict[str, Any]:
     return {"points": measurement.points, "seed": seed, "at": list(measurement.at)}
+
+
+def certificate_record(certificate: Certificate | None) -> dict[str, Any] | None:
+    """Every field, and the float formats in which the claim holds."""
+    if certificate is None:
+        return None
+    return certificate.as_dict() | {"holds_in": list(certificate.holds_in)}
 
 
 def witness_record(witness: Witness | None) -> list[dict[str, Any]] | None:

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import click
 
-from hardmax import Construction, RequestError
+from hardmax import Certificate, Construction, RequestError
 from hardmax.cli._errors import guarded
 from hardmax.cli._files import open_either
-from hardmax.cli._records import model_record, network_record, print_json, witness_record
+from hardmax.cli._records import (
+    certificate_record,
+    model_record,
+    network_record,
+    print_json,
+    witness_record,
+)
 from hardmax.core import Target, to_text
 
 
@@ -17,8 +23,9 @@ from hardmax.core import Target, to_text
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 @guarded
 def show_file(file: str, weights: bool, as_json: bool) -> None:
-    """Show FILE: bill, claim, witness and target of a compiled model, or the layers of a network
-    and the routes it can take.
+    """Show FILE: bill, claim, witness, target and stored certificate of a compiled model, or the
+    layers of a network and the routes it can take. Nothing is re-established: `hardmax verify`
+    does that.
 
     \b
     Examples:
@@ -26,16 +33,24 @@ def show_file(file: str, weights: bool, as_json: bool) -> None:
       hardmax show t.safetensors --weights
       hardmax show net.npz --json
     """
-    content = open_either(file)
+    content, certificate = open_either(file)
     if isinstance(content, Construction):
-        _show_model(content, weights, as_json)
+        _show_model(content, certificate, file, weights, as_json)
     else:
         _show_network(content, file, weights, as_json)
 
 
-def _show_model(construction: Construction, weights: bool, as_json: bool) -> None:
+def _show_model(
+    construction: Construction,
+    certificate: Certificate | None,
+    file: str,
+    weights: bool,
+    as_json: bool,
+) -> None:
     if as_json:
         record = model_record(construction)
+        record["certificate"] = certificate_record(certificate)
+        record["altered"] = list(certificate.altered(construction)) if certificate else []
         record["witness"] = witness_record(construction.witness)
         if weights:
             record["weights"] = to_text(construction.transformer)
@@ -45,7 +60,7 @@ def _show_model(construction: Construction, weights: bool, as_json: bool) -> Non
     else:
         from hardmax.cli._tables import print_model
 
-        print_model(construction)
+        print_model(construction, certificate, file)
 
 
 def _show_network(network: Target, file: str, weights: bool, as_json: bool) -> None:

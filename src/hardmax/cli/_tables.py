@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from hardmax import Bill, Claim, Construction, Measurement
+from hardmax import Bill, Certificate, Claim, Construction, Measurement, Verdict
 from hardmax.cli._records import equation, network_record, semantics, witness_record
 from hardmax.core import Target, fingerprint
 
@@ -22,30 +22,62 @@ _UNITS = {"attention_memory": "attention memory (bytes)"}
 def print_compiled(
     construction: Construction,
     measurement: Measurement,
+    certificate: Certificate | None,
     asked: float | None,
     saved: str | None,
+    plot: str | None,
 ) -> None:
-    """Bill, ledger, and the inequality that everything is about."""
+    """Bill, ledger, and the inequalities that everything is about."""
     console, claim = plain_console(), construction.claim
     console.print(_headline(construction), soft_wrap=True)
     print_table(console, _bill_table(construction.bill))
     print_table(console, _ledger_table(claim))
+    if certificate is not None:
+        print_table(console, _certificate_table(certificate))
     console.print()
     holds = measurement.error <= claim.error
     line = f"{measurement.error:.6g} measured {'<=' if holds else '>'} {claim.error:.6g} claimed"
     if asked is not None:
         line += f" <= {asked:g} asked"
     console.print(f"{line}, on {measurement.points:,} points of {claim.domain}", soft_wrap=True)
-    if holds:
-        console.print(f"saved {saved}" if saved else "not saved; -o FILE does", soft_wrap=True)
+    if certificate is not None:
+        console.print(str(certificate), soft_wrap=True)
+    if plot is not None:
+        console.print(f"drawn {plot}", soft_wrap=True)
+    if saved is not None:
+        console.print(f"saved {saved}", soft_wrap=True)
+    elif holds and (certificate is None or certificate.verdict is Verdict.PROVED):
+        console.print("not saved; -o FILE does", soft_wrap=True)
 
 
-def print_model(construction: Construction) -> None:
+def print_verified(
+    construction: Construction, certificate: Certificate, remarks: list[str]
+) -> None:
+    """What was claimed, what was established, and what was done with it."""
+    console = plain_console()
+    console.print(_headline(construction), soft_wrap=True)
+    claim = construction.claim
+    console.print(f"claimed: error <= {claim.error:.6g} on {claim.domain}", soft_wrap=True)
+    print_table(console, _certificate_table(certificate))
+    console.print()
+    console.print(str(certificate), soft_wrap=True)
+    for remark in filter(None, remarks):
+        console.print(remark, soft_wrap=True)
+
+
+def print_model(construction: Construction, certificate: Certificate | None, file: str) -> None:
     """Everything a compiled model says of itself."""
     console = plain_console()
     console.print(_headline(construction), soft_wrap=True)
     console.print(f"claimed on {construction.claim.domain}", soft_wrap=True)
     console.print(f"fingerprint {fingerprint(construction.transformer)}", soft_wrap=True)
+    if certificate is None:
+        console.print(f"no certificate; hardmax verify {file} makes one", soft_wrap=True)
+    else:
+        console.print(f"certificate {certificate}", soft_wrap=True)
+        altered = certificate.altered(construction)
+        said = f"altered since it was certified: {', '.join(altered)}" if altered else "stored"
+        console.print(f"  {said}, not re-established: run hardmax verify {file}", soft_wrap=True)
     print_table(console, _bill_table(construction.bill))
     print_table(console, _ledger_table(construction.claim))
     _print_witness(console, construction)
@@ -89,7 +121,7 @@ def plain_table(*columns: str, gap: int = 3) -> Table:
     """Words to the left, numbers to the right; the first column holds words."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.padding, table.collapse_padding = (0, 1 if gap > 1 else 0), gap < 3
-    words = {"where", "output", "shape", "holds"}
+    words = {"where", "output", "shape", "holds", "established"}
     for number, name in enumerate(columns):
         left = number == 0 or name in words
         table.add_column(name, justify="left" if left else "right", overflow="fold")
@@ -136,6 +168,36 @@ def _ledger_table(claim: Claim) -> Table:
     return table
 
 
+def _certificate_table(certificate: Certificate) -> Table:
+    """How the numbers were established, in which float formats they hold, and on what trust."""
+    table = plain_table("certificate", "established")
+    table.add_row("verdict", str(certificate.verdict))
+    held = certificate.holds_in
+    if certificate.formats:
+        table.add_row("holds in", ", ".join(held) or "no float format")
+        rest = [f"{k} ({v:.3g})" for k, v in certificate.formats.items() if k not in held]
+        if rest:
+            table.add_row("not shown in", ", ".join(rest))
+    if certificate.worst is not None:
+        name = "counterexample" if certificate.counterexample is not None else "largest seen at"
+        table.add_row(name, _point(list(certificate.worst)))
+    table.add_row("method", _effort(certificate))
+    for number, assumption in enumerate(certificate.assumptions):
+        table.add_row("" if number else "assuming", assumption)
+    return table
+
+
+def _effort(certificate: Certificate) -> str:
+    """How, how much and how long: 12,345 boxes, 0.25 s."""
+    counted = {"enumeration": "words", "value sets": "cases"}.get(certificate.method, "boxes")
+    words = [certificate.method, f"{certificate.boxes:,} {counted}"]
+    if not certificate.boxes:
+        words.pop()
+    elif certificate.method == counted:
+        words.pop(0)
+    return ", ".join([*words, f"{certificate.seconds:.2f} s"])
+
+
 def _print_witness(console: Console, construction: Construction) -> None:
     holdings = witness_record(construction.witness)
     if not holdings:
@@ -156,6 +218,6 @@ def _number(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
 
 
-def _point(point: list[float]) -> str:
-    words = [f"{value:g}" for value in point[:4]]
+def _point(point: list[Any]) -> str:
+    words = [f"{v:g}" if isinstance(v, float | int) else str(v) for v in point[:4]]
     return "(" + ", ".join(words) + (", ...)" if len(point) > 4 else ")")

@@ -35,6 +35,7 @@ from hardmax.core import (
     Transformer,
     VectorInput,
     Witness,
+    Words,
 )
 
 OPAQUE = "opaque"
@@ -53,13 +54,13 @@ class StoredConstruction:
     """What a file holds of a construction; its target still has to be decoded by its language.
 
     `encoded_target` is None for an opaque target, a plain Python callable: the claim about it
-    is stored, but what it is about is not. `certificate` is what a checker once said about
-    this model, as JSON; reading does not confirm it.
+    is stored, but what it is about is not. `certificate` is what a checker once said, as plain
+    data, and what it said it about; reading confirms neither.
     """
 
     transformer: Transformer
     encoded_target: EncodedTarget | None
-    domain: Box
+    domain: Box | Words
     ledger: tuple[Share, ...]
     witness: Witness | None
     route: str
@@ -85,7 +86,7 @@ def describe(construction: Construction) -> tuple[dict[str, Any], Tensors]:
             "readout": _describe_readout(transformer.readout, tensors),
         },
         "claim": {
-            "domain": {"low": claim.domain.low.tolist(), "high": claim.domain.high.tolist()},
+            "domain": _describe_domain(claim.domain),
             "ledger": [[s.cause, s.where, float(s.amount)] for s in claim.ledger],
         },
         "target": _describe_target(claim.target, tensors),
@@ -97,7 +98,9 @@ def describe(construction: Construction) -> tuple[dict[str, Any], Tensors]:
 
 def rebuild(description: Mapping[str, Any], tensors: Tensors) -> StoredConstruction:
     """The inverse of `describe`; whatever does not fit together is refused by the values."""
-    parts, claim = description["transformer"], description["claim"]
+    parts, claim = description["transformer"], description.get("claim")
+    if claim is None:
+        raise FileError("holds no claim: nothing was promised of this model.")
     transformer = Transformer(
         _rebuild_input(parts["input"], tensors),
         [
@@ -110,12 +113,28 @@ def rebuild(description: Mapping[str, Any], tensors: Tensors) -> StoredConstruct
     return StoredConstruction(
         transformer=transformer,
         encoded_target=_rebuild_target(description["target"], tensors),
-        domain=Box(claim["domain"]["low"], claim["domain"]["high"]),
+        domain=_rebuild_domain(claim["domain"]),
         ledger=tuple(Share(str(cause), str(where), a) for cause, where, a in claim["ledger"]),
         witness=_rebuild_witness(description["witness"], tensors),
         route=str(description["route"]),
         certificate=None if certificate is None else dict(certificate),
     )
+
+
+def _describe_domain(domain: Box | Words) -> dict[str, Any]:
+    match domain:
+        case Box():
+            return {"low": domain.low.tolist(), "high": domain.high.tolist()}
+        case Words():
+            lengths = [domain.shortest, domain.longest]
+            return {"alphabet": list(domain.alphabet), "lengths": lengths}
+
+
+def _rebuild_domain(part: Mapping[str, Any]) -> Box | Words:
+    if "alphabet" in part:
+        shortest, longest = part["lengths"]
+        return Words(part["alphabet"], longest, shortest)
+    return Box(part["low"], part["high"])
 
 
 def _describe_input(source: VectorInput | SequenceInput, tensors: Tensors) -> dict[str, Any]:

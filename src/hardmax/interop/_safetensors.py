@@ -1,4 +1,4 @@
-"""One file holds a compiled model: weights, structure, claim, target and witness.
+"""One file holds a compiled model: weights, structure, claim, target, witness and certificate.
 
 It is an ordinary safetensors file whose metadata has one entry, `hardmax`: the description of
 the construction as canonical JSON, with a SHA-256 digest of itself and of every tensor. One
@@ -38,6 +38,8 @@ def write_safetensors(
     Every float comes back with the same bits. Equal constructions give equal files. The file
     at `path` is replaced at once or, if anything fails, not at all. A target that cannot be
     encoded is stored as opaque: the model runs, but its claim cannot be verified from the file.
+    A certificate is plain data that says what it is about; whether that is this construction is
+    for those to ask who know certificates.
     """
     try:
         write_atomically(path, _to_bytes(construction, certificate))

@@ -92,7 +92,8 @@ def power(x: Interval, exponent: Fraction | float) -> Interval:
     """x**exponent: any integer, or any exponent on x >= 0 (see the root's rule above).
 
     Even powers are monotone in |x|, odd ones in x, negative ones are reciprocals. An exponent
-    that float64 does not hold lies between two that it does, and x**t is monotone in t.
+    that float64 does not hold, integers beyond 2^53 among them, lies between two that it does
+    (or beyond all of them), and |x|**t is monotone in t.
     """
     exponent = Fraction(exponent)
     if exponent < 0:
@@ -103,15 +104,21 @@ def power(x: Interval, exponent: Fraction | float) -> Interval:
     if exponent == 1:
         return x
     if exponent.denominator == 1:
-        y = absolute(x) if exponent % 2 == 0 else x
-        raised = _monotone(y, lambda t: np.power(t, float(exponent)), exact_at=0.0)
-        return _keep_units(y, raised)
-    nonnegative = _nonnegative(x)
+        inside, base = np.ones(x.shape, bool), absolute(x) if exponent % 2 == 0 else x
+    else:
+        inside, base = x.hi >= 0.0, _nonnegative(x)
     bounds = Interval.point(exponent)
-    low = _monotone(nonnegative, lambda t: np.power(t, float(bounds.lo)), exact_at=0.0)
-    high = _monotone(nonnegative, lambda t: np.power(t, float(bounds.hi)), exact_at=0.0)
+    low = _monotone(base, lambda t: _signed_power(t, bounds.lo), exact_at=0.0)
+    if bounds.lo == bounds.hi:
+        return _inside(inside, _keep_units(base, low))
+    high = _monotone(base, lambda t: _signed_power(t, bounds.hi), exact_at=0.0)
     hull = Interval(np.minimum(low.lo, high.lo), np.maximum(low.hi, high.hi))
-    return _inside(x.hi >= 0.0, _keep_units(nonnegative, hull))
+    return _inside(inside, _keep_units(base, hull))
+
+
+def _signed_power(t: np.ndarray, exponent: np.ndarray) -> np.ndarray:
+    """|t|**exponent with the sign of t: an odd integer beyond 2^53 has no odd float beside it."""
+    return np.copysign(np.power(np.abs(t), exponent), t)
 
 
 def _keep_units(x: Interval, raised: Interval) -> Interval:

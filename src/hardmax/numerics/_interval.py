@@ -32,11 +32,42 @@ def _up(r: np.ndarray) -> np.ndarray:
     return -_down(-r)
 
 
+def _float_of(number: Any) -> float:
+    try:
+        return float(number)
+    except OverflowError:  # an integer or a Fraction beyond all floats
+        return np.inf if number > 0 else -np.inf
+
+
+_floats_of = np.frompyfunc(_float_of, 1, 1)
+
+
+def _floats(values: Any, toward: float) -> np.ndarray:
+    """The floats nearest to the numbers on the side of `toward`; a float64 stays itself.
+
+    The nearest float may lie on either side; where it lies on the wrong one its neighbour is
+    taken. Python compares integers and Fractions with floats without rounding.
+    """
+    given = np.asarray(values)
+    if given.dtype.kind in "bf" and given.itemsize <= 8:
+        return given.astype(np.float64, copy=False)
+    if given.dtype.kind in "iu" and (given <= 2**53).all() and (given >= -(2**53)).all():
+        return given.astype(np.float64)
+    exactly = given if given.dtype.kind == "f" else given.astype(object)
+    with np.errstate(over="ignore", under="ignore"):  # beyond all floats there is infinity
+        nearest = np.asarray(
+            given if given.dtype.kind == "f" else _floats_of(exactly), dtype=np.float64
+        )
+        wrong = nearest > exactly if toward < 0 else nearest < exactly
+        return np.where(np.asarray(wrong, dtype=bool), np.nextafter(nearest, toward), nearest)
+
+
 @dataclass(frozen=True, eq=False)
 class Interval:
     """An array of closed intervals [lo, hi]; every operation encloses the exact result.
 
-    Ends may be infinite. The arrays are taken as they are, not copied.
+    Ends may be infinite. Arrays of float64 are taken as they are, not copied; ends of any other
+    kind (integers, Fractions) are rounded outward.
     """
 
     lo: np.ndarray
@@ -45,8 +76,7 @@ class Interval:
     __array_ufunc__ = None  # a NumPy array on the left must hand the operation over to us
 
     def __post_init__(self) -> None:
-        lo = np.asarray(self.lo, dtype=np.float64)
-        hi = np.asarray(self.hi, dtype=np.float64)
+        lo, hi = _floats(self.lo, -np.inf), _floats(self.hi, np.inf)
         if lo.shape != hi.shape:
             raise ShapeError(f"The ends have shapes {lo.shape} and {hi.shape}; they must agree.")
         if not (lo <= hi).all():  # false for nan, too
@@ -58,15 +88,7 @@ class Interval:
     def point(cls, values: Any) -> Interval:
         """The degenerate intervals [v, v]; a number that float64 does not hold gets neighbours."""
         given = np.asarray(values)
-        array = np.asarray(given, dtype=np.float64)
-        if given.dtype.kind not in "Oiu":
-            return cls(array, array)
-        exactly = given.astype(object)  # Python compares these without rounding
-        below, above = array > exactly, array < exactly
-        return cls(
-            np.where(below, np.nextafter(array, -np.inf), array),
-            np.where(above, np.nextafter(array, np.inf), array),
-        )
+        return cls(given, given)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -79,8 +101,12 @@ class Interval:
 
     @property
     def middle(self) -> np.ndarray:
-        """A float near the midpoint of each interval."""
-        return 0.5 * self.lo + 0.5 * self.hi
+        """A float of each interval, near its midpoint; nan for the whole line.
+
+        Halves of subnormals are rounded, so that the sum can fall outside.
+        """
+        with np.errstate(invalid="ignore"):
+            return np.clip(0.5 * self.lo + 0.5 * self.hi, self.lo, self.hi)
 
     def __repr__(self) -> str:
         if self.lo.ndim == 0:
@@ -94,8 +120,10 @@ class Interval:
         return Interval(self.lo[key], self.hi[key])
 
     def contains(self, values: Any) -> np.ndarray:
-        """Where `values` (floats or Fractions, compared exactly) lie inside."""
+        """Where `values` (floats, integers or Fractions, compared exactly) lie inside."""
         array = np.asarray(values)
+        if array.dtype.kind in "iu":
+            array = array.astype(object)  # NumPy would round them to floats
         return np.asarray((self.lo <= array) & (array <= self.hi), dtype=bool)
 
     def reshape(self, *shape: int) -> Interval:
@@ -164,20 +192,23 @@ class Interval:
 
     def __rmatmul__(self, matrix: Any) -> Interval:
         """matrix @ self for a float matrix: one rounding bound for the whole sum, any order."""
-        matrix = np.asarray(matrix, dtype=np.float64)
+        matrix, above = _floats(matrix, -np.inf), _floats(matrix, np.inf)
+        if above is not matrix and not np.array_equal(matrix, above):
+            raise ShapeError("A matrix beside an interval needs entries that float64 holds.")
         positive, negative = np.maximum(matrix, 0.0), np.minimum(matrix, 0.0)
         entries = (matrix != 0.0).astype(np.float64)
         terms = 2 * int(entries.sum(axis=-1).max(initial=0)) + 4
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             lo = positive @ self.lo + negative @ self.hi
             hi = positive @ self.hi + negative @ self.lo
-            below = self._rounding(positive, self.lo, negative, self.hi, terms)
-            above = self._rounding(positive, self.hi, negative, self.lo, terms)
+            under = self._rounding(positive, self.lo, negative, self.hi, terms)
+            over = self._rounding(positive, self.hi, negative, self.lo, terms)
             copies = (entries.sum(axis=-1) == 1) & (np.abs(matrix).sum(axis=-1) == 1.0)
-            below[copies] = above[copies] = 0.0  # one entry of 1 or -1: nothing is rounded
-            lo, hi = lo - below, hi + above
-        lo = np.where(np.isfinite(lo) & np.isfinite(below), lo, -np.inf)
-        return Interval(lo, np.where(np.isfinite(hi) & np.isfinite(above), hi, np.inf))
+            copies = copies if self.lo.ndim == 1 else copies[..., None]  # rows of the result
+            under, over = np.where(copies, 0.0, under), np.where(copies, 0.0, over)
+            lo, hi = lo - under, hi + over  # one entry of 1 or -1: nothing is rounded
+        lo = np.where(np.isfinite(lo) & np.isfinite(under), lo, -np.inf)
+        return Interval(lo, np.where(np.isfinite(hi) & np.isfinite(over), hi, np.inf))
 
     @staticmethod
     def _rounding(

@@ -1,7 +1,16 @@
-"""Random networks, exact points and plain oracles for property tests; needs Hypothesis."""
+"""A zoo, mutations and a dense search; random networks and plain oracles. Needs Hypothesis."""
 
+from hardmax.testing._mutations import MUTATIONS as MUTATIONS
+from hardmax.testing._mutations import Mutant as Mutant
+from hardmax.testing._mutations import mutate as mutate
 from hardmax.testing._oracles import by_definition as by_definition
 from hardmax.testing._oracles import rounding_bound as rounding_bound
+from hardmax.testing._search import belied as belied
+from hardmax.testing._search import breaks as breaks
+from hardmax.testing._search import errors_at as errors_at
+from hardmax.testing._search import hard_points as hard_points
+from hardmax.testing._search import surely_broken as surely_broken
+from hardmax.testing._search import true_outputs as true_outputs
 from hardmax.testing._strategies import boxes as boxes
 from hardmax.testing._strategies import dyadics as dyadics
 from hardmax.testing._strategies import max_affine_functions as max_affine_functions
@@ -11,3 +20,12 @@ from hardmax.testing._strategies import networks_at_points as networks_at_points
 from hardmax.testing._strategies import piecewise_linear_functions as piecewise_linear_functions
 from hardmax.testing._strategies import rational_points as rational_points
 from hardmax.testing._strategies import relu_networks as relu_networks
+from hardmax.testing._trials import UNTOUCHED as UNTOUCHED
+from hardmax.testing._trials import Trial as Trial
+from hardmax.testing._trials import fault_of as fault_of
+from hardmax.testing._trials import try_mutant as try_mutant
+from hardmax.testing._trials import try_untouched as try_untouched
+from hardmax.testing._zoo import Specimen as Specimen
+from hardmax.testing._zoo import random_maxout as random_maxout
+from hardmax.testing._zoo import random_relu as random_relu
+from hardmax.testing._zoo import zoo as zoo

@@ -1,0 +1,205 @@
+"""`hardmax verify`: the claim of a file established afresh, from nothing but that file."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+
+import click
+
+from hardmax import Certificate, Construction, FileError, Verdict, save
+from hardmax._atomic import write_atomically
+from hardmax.cli import _options
+from hardmax.cli._certifying import Effort, check_error_plot, draw_error, leave, tell_verdict
+from hardmax.cli._errors import guarded, note_written
+from hardmax.cli._files import (
+    check_different,
+    check_picture_place,
+    check_writable,
+    open_certified,
+)
+from hardmax.cli._records import certificate_record, model_record, print_json
+
+
+@click.command("verify", short_help="Establish a model's claim afresh, from its file alone.")
+@click.argument("model", metavar="FILE")
+@_options.tolerance
+@_options.budget
+@_options.jobs
+@click.option("--certificate", "place", metavar="JSON", help="Write the certificate as JSON.")
+@click.option(
+    "--write/--no-write",
+    default=False,
+    show_default=True,
+    help="Store the new certificate in FILE, unless it is undecided.",
+)
+@_options.plot
+@_options.as_json
+@guarded
+def verify_model(
+    model: str,
+    tolerance: str | None,
+    budget: str | None,
+    jobs: int,
+    place: str | None,
+    write: bool,
+    plot: str | None,
+    as_json: bool,
+) -> None:
+    """Establish the claim of FILE, a model saved by `hardmax compile`, from its weights alone,
+    and compare with the certificate stored in it, which is never believed.
+
+    Exits with 0 only if the claim is proved and nothing contradicts the stored certificate; with 1
+    if it is refuted or undecided, or if weights, target, domain or claim were altered since it was
+    certified. Ctrl-C shows the best verdict so far and leaves FILE as it was.
+
+    \b
+    Examples:
+      hardmax verify product.safetensors
+      hardmax verify product.safetensors --tolerance 0.01 --budget "2 min" --plot error.svg
+      hardmax verify product.safetensors --write --certificate certificate.json
+    """
+    effort = Effort.of(tolerance, budget, jobs)
+    _check_places(model, place, write, plot)
+    construction, stored = open_certified(model)
+    check_error_plot(construction, plot)
+    found = effort.certify(construction, visible=not as_json and sys.stderr.isatty())
+    comparison = Comparison.of(construction, stored, found)
+    kept = _keep(construction, found, model if write else None, place, plot)
+    if as_json:
+        print_json(model_record(construction) | comparison.record() | kept)
+    else:
+        from hardmax.cli._tables import print_verified
+
+        print_verified(construction, found, [comparison.agreement, *_told(kept)])
+    _end(comparison)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A certificate made now beside the stored one, and everything in which they part."""
+
+    found: Certificate
+    stored: Certificate | None
+    altered: tuple[str, ...]
+    contradictions: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls, construction: Construction, stored: Certificate | None, found: Certificate
+    ) -> Comparison:
+        altered = () if stored is None else stored.altered(construction)
+        same = stored if not altered else None
+        return cls(found, stored, altered, () if same is None else _contradictions(same, found))
+
+    @property
+    def holds(self) -> bool:
+        proved = self.found.verdict is Verdict.PROVED
+        return proved and not self.altered and not self.contradictions
+
+    @property
+    def agreement(self) -> str:
+        """What is said of the stored certificate if there is nothing to complain about."""
+        if self.stored is None:
+            return "no certificate was stored in the file"
+        if self.altered or self.contradictions:
+            return ""
+        then = f"{self.stored.verdict} by hardmax {self.stored.version or '(unknown)'}"
+        if self.found.verdict is not self.stored.verdict is Verdict.PROVED:
+            return f"the stored certificate says {then}, which is not confirmed"
+        return f"the stored certificate is about this very model: {then}"
+
+    def record(self) -> dict[str, object]:
+        return {
+            "verdict": self.found.verdict.name,
+            "certificate": certificate_record(self.found),
+            "stored": certificate_record(self.stored),
+            "altered": list(self.altered),
+            "contradictions": list(self.contradictions),
+            "holds": self.holds,
+        }
+
+
+def _contradictions(stored: Certificate, found: Certificate) -> tuple[str, ...]:
+    """What two certificates about one model cannot both say.
+
+    A measured error is attained and a certified one is never exceeded, whoever says so, so that
+    the one's measured is at most the other's certified. Verdicts differ only by undecided.
+    """
+    against = []
+    if {stored.verdict, found.verdict} == {Verdict.PROVED, Verdict.REFUTED}:
+        against.append(f"it says {stored.verdict}, but the claim is {found.verdict}")
+    if found.measured > stored.certified:
+        against.append(
+            f"it certifies {stored.certified:.6g}, but an error of {found.measured:.6g} is attained"
+        )
+    if stored.measured > found.certified:
+        against.append(
+            f"it measured {stored.measured:.6g}, but no error exceeds {found.certified:.6g}"
+        )
+    return tuple(against)
+
+
+def _check_places(model: str, place: str | None, write: bool, plot: str | None) -> None:
+    """Whatever cannot be written in the end is found before the work."""
+    check_different(certificate=place, plot=plot)
+    if place is not None:
+        check_writable(place, source=model, called="the model")
+    if plot is not None:
+        check_picture_place(plot, source=model, called="the model")
+    if write:
+        check_writable(model)
+
+
+def _keep(
+    construction: Construction,
+    found: Certificate,
+    model: str | None,
+    place: str | None,
+    plot: str | None,
+) -> dict[str, str | None]:
+    """Write what was asked for; the model itself only if something was decided."""
+    if model is not None and found.verdict is Verdict.UNDECIDED:
+        model = None
+    if place is not None:
+        _write_json(found, place)
+        note_written(place)
+    if plot is not None:
+        draw_error(construction, found, plot)
+    if model is not None:
+        save(construction, model, found)
+        note_written(model)
+    return {"written": model, "certificate_file": place, "plot": plot}
+
+
+def _write_json(certificate: Certificate, place: str) -> None:
+    text = json.dumps(certificate.as_dict(), indent=2, allow_nan=False) + "\n"
+    try:
+        write_atomically(place, text.encode())
+    except FileError as reason:
+        raise FileError(f"{place} {reason}") from reason
+
+
+def _told(kept: dict[str, str | None]) -> list[str]:
+    words = {"written": "stored in", "certificate_file": "written to", "plot": "drawn"}
+    return [f"{words[key]} {path}" for key, path in kept.items() if path is not None]
+
+
+def _end(comparison: Comparison) -> None:
+    """One sentence on stderr for each thing that is wrong, and the exit code."""
+    found = comparison.found
+    if comparison.altered:
+        about = "; the verdict is about the file as it is now"
+        click.echo(
+            f"Altered since it was certified: {_listed(comparison.altered)}{about}.", err=True
+        )
+    for sentence in comparison.contradictions:
+        click.echo(f"The stored certificate is false: {sentence}.", err=True)
+    tell_verdict(found)
+    if not comparison.holds:
+        leave(found)
+
+
+def _listed(parts: tuple[str, ...]) -> str:
+    return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))

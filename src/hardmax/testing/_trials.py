@@ -1,0 +1,112 @@
+"""The law of the campaign: whatever is broken is never called proved."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from hardmax.checker import Certificate, Verdict
+from hardmax.core import Construction
+from hardmax.testing._mutations import mutate
+from hardmax.testing._search import belied, breaks, surely_broken
+from hardmax.testing._zoo import zoo
+
+Certify = Callable[[Construction], Certificate]
+
+CRASHED = "CRASHED"
+UNTOUCHED = "untouched"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One construction that was checked, and what is wrong with the check, if anything."""
+
+    specimen: str
+    kind: str
+    label: str
+    seed: int
+    verdict: str  # the name of a verdict, or CRASHED
+    method: str
+    broken: bool  # the dense search breaks the claim
+    belied: bool  # the witness says something false
+    claimed: float
+    certified: float
+    measured: float
+    seconds: float
+    fault: str | None
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def try_untouched(name: str, certify: Certify) -> Trial:
+    """A specimen as it is: only PROVED will do."""
+    return _tried(name, UNTOUCHED, "", 0, zoo()[name].construction, certify)
+
+
+def try_mutant(name: str, kind: str, seed: int, certify: Certify) -> Trial | None:
+    """A mutant of a specimen; None where this kind of mutation does not apply to it."""
+    mutant = mutate(zoo()[name].construction, kind, seed)
+    if mutant is None:
+        return None
+    return _tried(name, kind, mutant.label, seed, mutant.construction, certify)
+
+
+def _tried(
+    name: str, kind: str, label: str, seed: int, construction: Construction, certify: Certify
+) -> Trial:
+    witness_only = kind.startswith("witness")
+    broken = not witness_only and kind != UNTOUCHED and breaks(construction) is not None
+    false = belied(construction) is not None if witness_only else False
+    began = time.perf_counter()
+    try:
+        found: Certificate | None = certify(construction)
+        crash = ""
+    except Exception as reason:  # a checker that falls over has decided nothing, and is at fault
+        found, crash = None, f"{type(reason).__name__}: {reason}"
+    seconds = time.perf_counter() - began
+    fault = crash or fault_of(kind, construction, found, broken=broken, belied=false)
+    return Trial(
+        name,
+        kind,
+        label,
+        seed,
+        CRASHED if found is None else found.verdict.name,
+        "" if found is None else found.method,
+        broken,
+        false,
+        construction.claim.error,
+        float("nan") if found is None else found.certified,
+        float("nan") if found is None else found.measured,
+        seconds,
+        fault,
+    )
+
+
+def fault_of(
+    kind: str,
+    construction: Construction,
+    found: Certificate | None,
+    *,
+    broken: bool,
+    belied: bool,
+) -> str | None:
+    """What a certificate says that it must not say."""
+    if found is None:
+        return None
+    proved = found.verdict is Verdict.PROVED
+    if proved and broken:
+        return "PROVED, but the dense search breaks the claim"
+    if proved and belied and found.method == "steps":
+        return "PROVED by steps, with a witness that is false"
+    if proved and not found.measured <= found.certified <= construction.claim.error:
+        return "PROVED without measured <= certified <= claimed"
+    if found.verdict is Verdict.REFUTED and (
+        found.worst is None or not surely_broken(construction, found.worst, by=0.0)
+    ):
+        return "REFUTED by an input that does not break the claim"
+    if kind == UNTOUCHED and not proved:
+        return f"{found.verdict.name}, but nothing was touched"
+    return None
