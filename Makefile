@@ -1,4 +1,4 @@
-# Two commands: `make run` compiles x*y and shows its bill, `make test` runs everything.
+# Two commands: `make run` compiles and certifies x*y, `make test` runs everything.
 # Both set up their own environment in .venv, which takes minutes once and nothing afterwards.
 PYTHON ?= python3
 VENV   ?= .venv
@@ -8,12 +8,12 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 SOURCES := README.md LICENSE $(shell find src -name __pycache__ -prune -o \( -type d -o -type f \) -print)
 HALF   := $(VENV).half
 
-.PHONY: run run-network test lint bench bench-functions clean
+.PHONY: run run-network test lint bench bench-functions bench-checker campaign clean
 .NOTPARALLEL:
 
 run: $(VENV)/wheel
 	@mkdir -p out
-	$(BIN)/hardmax compile "x*y" --on x=-1:1 --on y=-1:1 --error 1e-3 -o out/product.safetensors
+	$(BIN)/hardmax compile "x*y" --on x=-1:1 --on y=-1:1 --error 1e-3 --certify -o out/product.safetensors
 
 run-network: $(VENV)/wheel
 	@mkdir -p out
@@ -36,6 +36,16 @@ bench: $(VENV)/plots $(VENV)/wheel
 bench-functions: $(VENV)/plots $(VENV)/wheel
 	@mkdir -p out
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.functions --json out/functions.json
+
+bench-checker: $(VENV)/plots $(VENV)/wheel
+	@mkdir -p out
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.checker --json out/checker.json
+
+# Corrupted models that must not be proved, and ten million interval operations.
+campaign: $(VENV)/dev $(VENV)/wheel
+	@mkdir -p out
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.campaign --mutants 3000 --seed 0 --budget 5s
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m campaign
 
 clean:
 	rm -rf $(VENV) $(HALF) out build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache

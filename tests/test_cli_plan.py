@@ -236,7 +236,7 @@ def test_an_interruption_leaves_nothing(tmp_path: Path) -> None:
         "from hardmax.cli import _plan, main\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "_plan.sizing_curve = lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)\n"
-        "_plan._check_plot = lambda *_: None\n"
+        "_plan.check_picture_place = lambda *_, **__: None\n"
         f"main(['plan', *{PRODUCT!r}, '--curve', '--plot', {str(place)!r}])\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

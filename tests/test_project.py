@@ -133,21 +133,40 @@ def test_the_readmes_python_session() -> None:
     said: list[str] = []
     runner = doctest.DocTestRunner(checker=Agreement())
     assert runner.run(test, out=said.append).failed == 0, "".join(said)
-    assert Path("product.safetensors").exists()
+    assert hm.load_certificate("product.safetensors").verdict is hm.Verdict.PROVED
+
+
+EFFORT = re.compile(r"(,? *[\d,]+ boxes)?, [\d.]+ s$", re.MULTILINE)  # of a proof: work and time
 
 
 @pytest.mark.usefixtures("beside_examples")
 def test_the_readmes_commands() -> None:
-    hm.save(hm.compile("x*y", on={"x": (-1, 1), "y": (-1, 1)}), "product.safetensors")
+    product = hm.compile("x*y", on={"x": (-1, 1), "y": (-1, 1)})
+    hm.save(product, "product.safetensors", hm.certify(product))
     blocks = [block for block in fenced("") if block.startswith("$ hardmax")]
-    assert [block.split()[2] for block in blocks] == ["plan", "run", "compile"]
+    assert [block.split()[2] for block in blocks] == ["verify", "run", "plan", "compile"]
     for block in blocks:
         command, _, expected = block.partition("\n")
         arguments = [word.strip('"') for word in command.split()[2:]]
         result = CliRunner().invoke(main, arguments, env={"COLUMNS": "100"})
         assert result.exit_code == 0, result.stderr
-        for said, written in zip(result.stdout.splitlines(), expected.splitlines(), strict=True):
+        told, promised = (EFFORT.sub("", text).splitlines() for text in (result.stdout, expected))
+        for said, written in zip(told, promised, strict=True):
             assert agree(said, written), f"README: {written}\nreally: {said}"
+
+
+def test_the_readmes_pictures_are_there() -> None:
+    pictures = re.findall(r"!\[[^]]+\]\(([^)]+)\)", README)
+    assert pictures
+    for place in pictures:
+        text = (ROOT / place).read_text(encoding="utf-8")
+        assert text.startswith("<?xml")
+        assert "claimed: proved" in text
+
+
+def test_make_run_certifies() -> None:
+    (command,) = re.findall(r"hardmax compile \"x\*y\" .*", (ROOT / "Makefile").read_text())
+    assert " --certify " in command
 
 
 def test_the_readmes_table_of_routes() -> None:

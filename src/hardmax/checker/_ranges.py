@@ -41,6 +41,11 @@ class Bounds:
         self._reach(atom)
         return float(self.low[atom]), float(self.high[atom])
 
+    def sizes(self, atoms: np.ndarray) -> np.ndarray:
+        """The largest absolute values of some atoms."""
+        self._reach(int(atoms.max()))
+        return np.asarray(np.maximum(np.abs(self.low[atoms]), np.abs(self.high[atoms])))
+
     def range(self, form: Form) -> Ends:
         """The range of a form.
 

@@ -16,6 +16,8 @@ from hardmax.checker._enclose import CHUNK, Enclosure, enclose, joined
 _AT_ONCE = 4 * CHUNK  # boxes that are halved in one round, at least
 _NARROW = 2.0**-44  # of the domain's width: boxes are not halved further
 _FIRST_POINTS = 2048
+_CLIMBS = 32  # rounds of looking around the best point
+_PLAIN = 32  # the cost of a tape for which that many boxes are taken at once
 _NOTHING = 2.0**-20  # of the limit: an error below this need not be resolved
 
 Watch = Callable[[float, float, int], object]  # certified, measured, boxes
@@ -105,7 +107,7 @@ class Search:
         frontier = self._start()
         while len(frontier.most) and not self.clock.is_spent and not self._is_hopeless(frontier):
             self._report(frontier)
-            low, high, split = frontier.take(max(_AT_ONCE, len(frontier.most) // 4))
+            low, high, split = frontier.take(self._at_once(len(frontier.most)))
             low, high = _halved(low, high, split)
             low, high = self._inside(low, high)
             if low.shape[1]:
@@ -115,6 +117,11 @@ class Search:
         complete = not len(frontier.most)
         certified = frontier.certified + self.problem.slack
         return Found(certified, self.measured, self.point, self.boxes, complete)
+
+    def _at_once(self, there: int) -> int:
+        """Fewer boxes of a costly tape, so that the clock is looked at in time."""
+        most = max(_AT_ONCE * _PLAIN // max(self.problem.tape.cost, _PLAIN), CHUNK // 16)
+        return max(most, min(there // 4, 8 * most))
 
     def _start(self) -> _Frontier:
         low, high = self.problem.low[:, None], self.problem.high[:, None]
@@ -174,7 +181,9 @@ class Search:
         points = np.clip(low * (1.0 - share) + high * share, low, high)
         self._look(points)
         radius = 0.02 * (high - low)
-        while self.measured > 0 and (radius > 1e-7 * (high - low)).any():
+        for _ in range(_CLIMBS):
+            if not self.measured > 0 or self.clock.is_spent:
+                break
             step = rng.uniform(-1.0, 1.0, size=(self.problem.dimension, 64)) * radius
             before = self.measured
             self._look(np.clip(self.point[:, None] + step, low, high))

@@ -76,7 +76,7 @@ def _head(stream: Stream, head: Head, arithmetic: Arithmetic) -> Stream:
     scores = _scores(stream, head, arithmetic)
     values = stream.affine(head.value, None, arithmetic)
     visible = np.tri(tokens, dtype=bool) if head.causal else np.ones((tokens, tokens), dtype=bool)
-    mix = _hard if is_hard(head) else _soft
+    mix = hard_mean if is_hard(head) else soft_mean
     mixed = mix(scores, visible, values, arithmetic)
     return Stream({(): mixed}, values.grid - np.ceil(np.log2(tokens)), stream.lead)
 
@@ -94,7 +94,7 @@ def _scores(stream: Stream, head: Head, arithmetic: Arithmetic) -> Table:
     return Table(middle * (1.0 if is_hard(head) else head.coldness), radius)
 
 
-def _hard(scores: Table, visible: np.ndarray, values: Stream, arithmetic: Arithmetic) -> Table:
+def hard_mean(scores: Table, visible: np.ndarray, values: Stream, arithmetic: Arithmetic) -> Table:
     """The mean of the values of all tokens with the largest score."""
     floor = np.where(visible, scores.low, -np.inf).max(axis=-1, keepdims=True)
     winners = visible & (scores.high >= floor)
@@ -132,7 +132,7 @@ def _put_hulls(
     mixed.radius[words, asking] = inflate(half + lost[words, asking])
 
 
-def _soft(logits: Table, visible: np.ndarray, values: Stream, arithmetic: Arithmetic) -> Table:
+def soft_mean(logits: Table, visible: np.ndarray, values: Stream, arithmetic: Arithmetic) -> Table:
     """sum_j w_j v_j for softmax weights w.
 
     A float evaluation subtracts its own largest logit, which is within the largest radius of ours,

@@ -32,8 +32,8 @@ class Choice:
 
     `winners` has an axis for the asking token, for each slot in `asking`, for the token asked, and
     for each slot in `asked`. Where `clear` (asking token x slots) is False, all that is known is
-    that some of the winners win. Others together have at most the weight `leak`, and equal winners
-    have equal weights up to a factor 1 + `tilt`; both 0 in hard heads.
+    that some of the winners win. Others together have at most the weight `leak`, and at most the
+    weight `tilt` is not shared equally among the winners; both 0 in hard heads.
     """
 
     asking: Axes
@@ -192,9 +192,12 @@ def _softened(
     """How much weight a softmax gives to others than the winners, and how it tilts a tie.
 
     Some winner has at least the lowest logit that a winner can have; token j, if it is none, trails
-    it by gap_j, so all others together have at most X/(1 + X), X = sum_j exp(-gap_j). The equal
-    logits of a tie are apart by twice their radius, and so are weights in the same proportion. In
-    floats a difference of logits is rounded once more, and an exponential by a few units.
+    it by gap_j, so all others together have at most X/(1 + X), X = sum_j exp(-gap_j).
+
+    If the logits of a tie lie within a of each other, the share p of the winners that has too much
+    weight has at most p e^a/(p e^a + 1 - p), which exceeds p by at most tanh(a/4), namely for
+    p = 1/(1 + e^(a/2)); so much weight is tilted. In floats a difference of logits is rounded once
+    more, and an exponential by a few units.
     """
     gap, least, most = _gaps(ranking, scores)
     some = np.isfinite(least)
@@ -207,6 +210,6 @@ def _softened(
         leak = np.where(np.isinf(odds), 1.0, odds / (1 + odds))
         apart = (most - least) * (1 + 8 * unit) + 4 * EXP_UNITS * unit
         even = alone | (most == least)  # exp(0) is 1, in every format
-        tilt = np.where(even, 0.0, np.expm1(np.minimum(apart, 700.0)))
+        tilt = np.where(even, 0.0, np.tanh(0.25 * apart))
     leak, tilt = (np.where(some, inflate(x, gap.shape[-1] + 16), 0.0) for x in (leak, tilt))
     return replace(ranking.choice, leak=leak, tilt=tilt)

@@ -175,7 +175,7 @@ class LargeMean:
 
     @property
     def cost(self) -> int:
-        return 64
+        return 512
 
     def twin(self, variables: list[tuple[Jet, Jet]]) -> tuple[Jet, Jet]:
         _centres, boxes = zip(*variables, strict=True)

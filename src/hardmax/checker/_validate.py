@@ -131,7 +131,6 @@ class Validation:
         self.stream = Unrolled(construction.transformer, self.graph, self.inputs)
         self.index: dict[int, int] = {}  # variable -> row of the deviations
         self.deviations = Deviations.none()
-        self.seen: set[Form] = set()
         self.our_names: dict[int, Form] = {}  # atoms of the Transformer
         self.their_names: dict[int, Form] = {}  # atoms of the target
         self.boxes = 0
@@ -140,17 +139,15 @@ class Validation:
     def check(self, holding: Holding) -> None:
         """Verify a holding and give what is new in its rows names for all that follows."""
         rows = [self._row(holding, i) for i in range(len(holding.errors))]
-        fresh = {row.ours: (i, row) for i, row in enumerate(rows) if row.ours not in self.seen}
-        found = self.deviation([row for _, row in fresh.values()])
-        for (_, row), size in zip(fresh.values(), found.size, strict=True):
+        found = self.deviation(rows)
+        for row, size in zip(rows, found.size, strict=True):
             if not size <= row.error * (1 + _ROUNDED) + 1e-300:
                 raise Rejected(
                     f"The witness says that {row.where} within {row.error:.3g}, but only "
                     f"{size:.3g} could be shown."
                 )
-            self.seen.add(row.ours)
-        for place, (i, row) in enumerate(fresh.values()):
-            self._name(holding, i, self._renamed(row), found[np.array([place])])
+        for i, row in enumerate(rows):
+            self._name(holding, i, self._renamed(row), found[np.array([i])])
 
     def deviation(self, rows: list[Row]) -> Deviations:
         """F - V for each row, as deviations over all noises so far."""
@@ -204,12 +201,7 @@ class Validation:
     def _name_crumbs(self, rows: list[Row]) -> None:
         """Leaks that are too small to matter: names whose true value is 0."""
         for row in rows:
-            for atom, c in row.ours.terms.items():
-                if isinstance(self.graph.atoms[atom], Variable) or atom in self.our_names:
-                    continue
-                low, high = self.graph.range(Form({atom: c}))
-                if max(abs(low), abs(high)) > _LEAK * row.error:
-                    continue
+            for atom in self._crumbs_of(row):
                 low, high = self.graph.bounds[atom]
                 middle = 0.5 * (low + high)
                 radius = np.array([max(high - middle, middle - low) * (1 + 1e-15)])
@@ -218,6 +210,18 @@ class Validation:
                 name = self._variable((0.0, 0.0), leak, settle=False)
                 self.truth.set(name, NOTHING)
                 self._call_ours(atom, name)
+
+    def _crumbs_of(self, row: Row) -> list[int]:
+        if row.ours.is_constant:
+            return []
+        atoms, c = row.ours.floats
+        sizes = np.abs(c) * self.graph.bounds.sizes(atoms)
+        small = atoms[sizes <= _LEAK * row.error].tolist()
+        return [
+            a
+            for a in small
+            if a not in self.our_names and not isinstance(self.graph.atoms[a], Variable)
+        ]
 
     def _name_atoms(self, rows: list[Row]) -> None:
         """Rows that add up several maxima: each gets a name, beside its likeness in the target."""

@@ -1,0 +1,338 @@
+"""The zoo, its mutants, and the law that no broken claim is ever called proved."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import time
+from dataclasses import replace
+from fractions import Fraction
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from benchmarks import campaign
+
+from hardmax import checker
+from hardmax._workbench import plan
+from hardmax.checker import Verdict
+from hardmax.core import Box, Claim, Share, fingerprint, reference
+from hardmax.languages import Function
+from hardmax.testing import (
+    MUTATIONS,
+    belied,
+    breaks,
+    errors_at,
+    mutate,
+    surely_broken,
+    true_outputs,
+    try_mutant,
+    try_untouched,
+    zoo,
+)
+
+SMALL = [name for name, specimen in zoo().items() if not specimen.large]
+BUDGET = "5s"
+
+
+def certify(construction):
+    return checker.certify(construction, budget=BUDGET)
+
+
+def certificate(construction, verdict, **changes):
+    """What a checker that does not look would say; a real certificate refuses the worst lies."""
+    error = construction.claim.error
+    said = {"verdict": verdict, "certified": error, "measured": 0.0, "worst": None}
+    return SimpleNamespace(**(said | {"method": "boxes"} | changes))
+
+
+def yes(construction):
+    return certificate(construction, Verdict.PROVED)
+
+
+# ---- the zoo -----------------------------------------------------------------------------------
+
+FUNCTIONS = sorted(
+    {
+        (s.name.rpartition(" (")[0], s.error)
+        for s in zoo().values()
+        if s.kind in ("primitive", "composite")
+    }
+)
+
+
+def open_routes(text, error):
+    specimens = [s for s in zoo().values() if s.name.startswith(f"{text} (") and s.error == error]
+    offers = plan(specimens[0].source(), on=specimens[0].domain, error=error).open
+    return {offer.route for offer in offers}, {s.route for s in specimens}
+
+
+COARSE = [case for case in FUNCTIONS if case[1] == 1e-2]
+FINE = [pytest.param(*case, marks=pytest.mark.campaign) for case in FUNCTIONS if case[1] != 1e-2]
+
+
+@pytest.mark.parametrize(("text", "error"), [*COARSE, *FINE])
+def test_the_zoo_holds_every_route_on_offer(text, error):
+    offered, held = open_routes(text, error)
+    assert held == offered
+
+
+def test_the_zoo_holds_what_the_issue_names():
+    names = " ".join(zoo())
+    wanted = ["x*y (", "1/x (", "max of 16 (", "u*v*w*x*y*z (", "ReLU 64-256-256-10 (", "hard)"]
+    for part in [*wanted, "sin(x)*exp(-y)/(1 + x**2) (", "maxout 64-256-256-10 ("]:
+        assert part in names
+    kinds = {specimen.kind for specimen in zoo().values()}
+    assert kinds == {"primitive", "composite", "relu", "maxout", "piecewise linear"}
+
+
+def test_specimens_are_what_their_names_say_and_are_built_once():
+    for name in SMALL[::41]:
+        specimen = zoo()[name]
+        made = specimen.construction
+        assert made is zoo()[name].construction
+        assert made.route == specimen.route
+        assert specimen.error is None or made.claim.error <= specimen.error
+        assert made.transformer.is_hard == (specimen.error is None or not made.transformer.heads)
+
+
+# ---- the dense search --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SMALL[::31])
+def test_untouched_claims_and_witnesses_stand_the_search(name):
+    construction = zoo()[name].construction
+    assert breaks(construction, points=4000) is None
+    assert belied(construction, points=4) is None
+
+
+@pytest.mark.parametrize(
+    "name", ["x*y (direct, 0.001)", "max(x, y, z) (direct, 0.01)", "1/x (recipe, 0.01)"]
+)
+def test_the_search_finds_what_is_barely_broken(name):
+    """A claim of the margin below what is attained: these bounds are nearly attained."""
+    construction = zoo()[name].construction
+    claim = construction.claim
+    ledger = [replace(share, amount=share.amount * 0.9) for share in claim.ledger]
+    tight = replace(construction, claim=Claim(claim.target, claim.domain, ledger))
+    point = breaks(tight)
+    assert point is not None
+    assert errors_at(tight, np.array([point]))[0] > tight.claim.error
+    assert surely_broken(tight, point)
+    assert not surely_broken(construction, point)
+
+
+def test_balls_agree_with_exact_and_with_float_evaluation():
+    rng = np.random.default_rng(0)
+    for name in ("ReLU 3-6-6-2 (attention, hard)", "maxout 2-3-2 (attention-only, hard)"):
+        construction = zoo()[name].construction
+        x = construction.claim.domain.sample(3, rng)[0]
+        exactly = reference(construction.transformer, x, Fraction)
+        found = true_outputs(construction.transformer, x)
+        for ball, value in zip(found, exactly, strict=True):
+            assert abs(float(ball) - value) <= 1e-15 * (1 + abs(value))
+    for name in ("x*y (recipe, 0.01)", "sin(x) (universal, 0.01)", "x/y (feedforward, 0.01)"):
+        construction = zoo()[name].construction
+        for x in construction.claim.domain.sample(8, rng):
+            found = [float(ball) for ball in true_outputs(construction.transformer, x)]
+            assert found == pytest.approx(construction(x).tolist(), rel=1e-9, abs=1e-9)
+
+
+def test_what_floats_alone_break_is_not_broken():
+    """A claim of less than the rounding of floats, true over the reals: 3 x - y/3 + 1 itself."""
+    construction = zoo()["3*x - y/3 + 1 (direct, 0.01)"].construction
+    target, domain = (
+        Function.parse("x, y -> 3*x - y*0.3333333333333333 + 1"),
+        construction.claim.domain,
+    )
+    claim = Claim(target, domain, [Share("rounding", "", 1e-40)])
+    strict = replace(construction, claim=claim)
+    points = domain.sample(2000, np.random.default_rng(0))
+    exact_weights = true_outputs(strict.transformer, points[0])[0]
+    assert np.abs(float(exact_weights) - target(points[0])[0]) < 1e-15
+    found = breaks(strict, points=2000)
+    assert found is None or surely_broken(strict, found)
+
+
+# ---- mutants -----------------------------------------------------------------------------------
+
+VARIED = [
+    "x*y (direct-2, 0.01)",
+    "u*v*w*x*y*z (direct, 0.01)",
+    "ReLU 3-6-6-2 (attention, 0.001)",
+    "maxout 3-4-4-1 (attention-only, hard)",
+    "zigzag (attention, 0.001)",
+]
+
+
+def essence(construction):
+    claim, witness = construction.claim, construction.witness
+    holdings = () if witness is None else witness.holdings
+    fields = ("sublayer", "token", "coordinates", "value", "components", "errors", "weights")
+    held = [str([getattr(h, f) for f in (*fields, "constants")]) for h in holdings]
+    target = claim.target.encode()
+    tensors = {k: v.tobytes() for k, v in target.tensors.items()}
+    return (
+        fingerprint(construction.transformer),
+        claim.error,
+        str(claim.domain),
+        (target.text, str(tensors)),
+        tuple(held),
+    )
+
+
+@pytest.mark.parametrize("kind", MUTATIONS)
+def test_mutants_differ_from_their_origin_and_leave_it_alone(kind):
+    applied = 0
+    for name in VARIED:
+        construction = zoo()[name].construction
+        before = essence(construction)
+        changed = 0
+        for seed in range(6):
+            mutant = mutate(construction, kind, seed)
+            if mutant is None:
+                continue
+            applied += 1
+            again = mutate(construction, kind, seed)
+            assert again.label == mutant.label
+            assert essence(again.construction) == essence(mutant.construction)
+            changed += essence(mutant.construction) != before
+            only_witness = essence(mutant.construction)[:-1] == before[:-1]
+            assert mutant.touches_only_the_witness <= only_witness
+        assert essence(construction) == before
+        assert changed or mutate(construction, kind, 0) is None
+    assert applied
+
+
+def test_many_mutants_are_broken_and_many_witnesses_belied():
+    """A campaign of mutants that break nothing would prove nothing."""
+    construction = zoo()["ReLU 3-6-6-2 (attention, 0.001)"].construction
+    flipped = [mutate(construction, "sign flipped", seed).construction for seed in range(8)]
+    assert sum(breaks(m, points=2000) is not None for m in flipped) >= 6
+    moved = [mutate(construction, "witness: value changed", seed) for seed in range(8)]
+    assert sum(belied(m.construction) is not None for m in moved) >= 4
+    assert all(breaks(m.construction, points=1000) is None for m in moved)
+
+
+# ---- the law -----------------------------------------------------------------------------------
+
+
+def test_the_law_catches_a_checker_that_always_agrees():
+    trials = [try_mutant("x*y (direct, 0.01)", "sign flipped", seed, yes) for seed in range(6)]
+    assert any(trial.broken and trial.fault.startswith("PROVED, but") for trial in trials)
+    by_steps = lambda c: certificate(c, Verdict.PROVED, method="steps")  # noqa: E731
+    name = "ReLU 3-6-6-2 (attention, 0.001)"
+    held = [try_mutant(name, "witness: value changed", seed, by_steps) for seed in range(6)]
+    assert any(trial.belied and "a witness that is false" in trial.fault for trial in held)
+    assert all(try_mutant(name, t.kind, t.seed, yes).fault is None for t in held)
+
+
+def test_the_law_catches_a_checker_that_refutes_without_reason():
+    def no(construction):
+        middle = tuple(construction.claim.domain.interval.middle.tolist())
+        return certificate(construction, Verdict.REFUTED, worst=middle)
+
+    trial = try_mutant("x*y (direct, 0.01)", "witness: error shrunk", 0, no)
+    assert trial.fault == "REFUTED by an input that does not break the claim"
+    assert (
+        "nothing was touched"
+        in try_untouched("x*y (direct, 0.01)", lambda c: certificate(c, Verdict.UNDECIDED)).fault
+    )
+
+
+def test_the_law_catches_a_checker_that_falls_over_or_contradicts_itself():
+    def fall(construction):
+        raise IndexError("out of range")
+
+    trial = try_untouched("x*y (direct, 0.01)", fall)
+    assert (trial.verdict, trial.fault) == ("CRASHED", "IndexError: out of range")
+    worse = lambda c: certificate(c, Verdict.PROVED, certified=2 * c.claim.error)  # noqa: E731
+    assert "measured <= certified" in try_untouched("x*y (direct, 0.01)", worse).fault
+
+
+# ---- the campaign itself -----------------------------------------------------------------------
+
+UNTOUCHED = SMALL[::11]
+MUTANTS = list(campaign.jobs("mutants", 60, 1))
+
+
+@pytest.mark.parametrize("name", UNTOUCHED)
+def test_the_untouched_zoo_is_proved(name):
+    assert try_untouched(name, lambda c: checker.certify(c, budget="20s")).fault is None
+
+
+@pytest.mark.parametrize(("name", "kind", "seed"), MUTANTS)
+def test_no_mutant_is_falsely_proved(name, kind, seed):
+    trial = try_mutant(name, kind, seed, certify)
+    assert trial is None or trial.fault is None, trial
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("name", zoo())
+def test_the_whole_untouched_zoo_is_proved(name):
+    assert try_untouched(name, lambda c: checker.certify(c, budget="60s")).fault is None
+
+
+# ---- the runner --------------------------------------------------------------------------------
+
+
+def ran(tmp_path, capsys, *arguments):
+    code = campaign.main([*arguments, "--json", str(tmp_path / "campaign.json")])
+    record = json.loads((tmp_path / "campaign.json").read_text())
+    return code, capsys.readouterr().out, record
+
+
+def test_the_runner_fails_where_the_checker_agrees_to_all(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(campaign, "certify", lambda construction, budget: yes(construction))
+    code, said, record = ran(tmp_path, capsys, "--only", "mutants", "--mutants", "12")
+    assert code == 1
+    assert "false PROVED" in said
+    assert any(trial["fault"] for trial in record["trials"])
+    assert record["settings"]["mutants"] == 12
+
+
+def test_the_runner_is_content_where_nothing_is_said(tmp_path, capsys, monkeypatch):
+    silent = lambda c, budget: certificate(c, Verdict.UNDECIDED, certified=np.inf)  # noqa: E731
+    monkeypatch.setattr(campaign, "certify", silent)
+    code, said, record = ran(
+        tmp_path, capsys, "--only", "mutants", "--mutants", "12", "--seed", "3"
+    )
+    assert code == 0
+    assert "0 false PROVED, 0 faults" in said
+    assert {trial["verdict"] for trial in record["trials"]} == {"UNDECIDED"}
+
+
+def test_ctrl_c_prints_what_is_known_so_far(tmp_path, capsys, monkeypatch):
+    """The checker swallows the interruption and answers; the runner still stops."""
+    calls = []
+
+    def interrupted(construction, budget):
+        calls.append(1)
+        if len(calls) == 3:
+            with contextlib.suppress(KeyboardInterrupt):
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(5.0)  # until the signal comes, which is at once
+        return certificate(construction, Verdict.UNDECIDED)
+
+    monkeypatch.setattr(campaign, "certify", interrupted)
+    code, said, record = ran(tmp_path, capsys, "--only", "mutants", "--mutants", "50")
+    assert "known so far" in said
+    assert len(record["trials"]) == 3
+    assert code == 0
+
+
+def test_the_same_seed_makes_the_same_jobs():
+    assert list(campaign.jobs("mutants", 30, 5)) == list(campaign.jobs("mutants", 30, 5))
+    assert list(campaign.jobs("mutants", 30, 5)) != list(campaign.jobs("mutants", 30, 6))
+    assert len(list(campaign.jobs("zoo", 0, 0))) == len(zoo())
+
+
+def test_a_widened_domain_is_part_of_the_claim():
+    construction = zoo()["x**2 (direct, 0.01)"].construction
+    wide = [mutate(construction, "domain widened", seed).construction for seed in range(5)]
+    for mutant in wide:
+        assert isinstance(mutant.claim.domain, Box)
+        assert (mutant.claim.domain.high - mutant.claim.domain.low > 2.0).all()
+    assert any(breaks(mutant) is not None for mutant in wide)
