@@ -463,6 +463,20 @@ def test_an_error_of_a_quarter_is_measured_and_certified_as_a_quarter():
     assert result.measured == result.certified == 0.25
 
 
+@pytest.mark.parametrize("program", [shift, largest, histogram])
+def test_enumeration_measures_the_largest_error_of_all(program):
+    """With warm heads, so that errors are far above rounding."""
+    construction = program(3, 4, 4.0, 2.0)
+    result = check(construction)
+    assert result.verdict is Verdict.PROVED
+    truth = max(worst_error(construction, n) for n in construction.claim.domain.lengths)
+    assert 0.01 < result.measured <= truth
+    assert result.measured == pytest.approx(
+        float(truth), rel=1e-9
+    )  # words that tie but for rounding
+    assert result.certified == pytest.approx(float(truth), rel=1e-9)
+
+
 @pytest.mark.parametrize("length", [2, 5, 40])
 def test_the_leak_of_a_softmax_is_attained(length):
     """All losers at one gap, their value at the other end: X/(1 + X), X = (n - 1) exp(-gap)."""
@@ -968,12 +982,15 @@ def test_a_rare_counterexample_is_found_by_enumeration():
     source = hm.SequenceInput("abc", np.zeros((3, 1)), np.zeros((7, 1)))
     model = hm.Transformer(source, [], hm.ReadOut([[1.0]], [0.0], -1))
     target = Table({secret: 1}, 0)
-    construction = promised(model, Words("abc", 6), target, 0.5)
-    result = check(construction)
+    words = Words("abc", 7)
+    result = check(promised(model, words, target, 0.5))
     assert (result.verdict, result.worst, result.measured) == (Verdict.REFUTED, secret, 1.0)
-    result = check(promised(model, Words("abc", 6), Table({}, 0), 0.5))
+    assert result.boxes < words.count
+    result = check(promised(model, words, target, 1.0))
+    assert (result.verdict, result.worst, result.measured) == (Verdict.PROVED, secret, 1.0)
+    result = check(promised(model, words, Table({}, 0), 0.5))
     assert result.verdict is Verdict.PROVED
-    assert result.boxes >= sum(3**n for n in range(1, 7))
+    assert result.boxes >= words.count
 
 
 def test_a_tie_that_rounding_can_break_is_not_proved():
@@ -1057,19 +1074,25 @@ def test_steps_beyond_the_abstraction_say_so():
     assert "years" in result.advice
 
 
+@dataclass(frozen=True)
+class Liar(Program):
+    """Says something else than its steps on constant words, though no more than 1/10 else."""
+
+    def __call__(self, word):
+        rows = super().__call__(word)
+        return [[v + Fraction(len(set(word)) == 1, 10) for v in given] for given in rows]
+
+
 def test_steps_that_contradict_their_target_are_not_used():
     construction = shift(10, 100, error=0.2)
-
-    @dataclass(frozen=True)
-    class Liar(Program):
-        def steps(self):
-            return SequenceSteps([], [SYMBOL])
-
-    liar = Liar(construction.claim.target.alphabet, construction.claim.target.program)
-    claim = hm.Claim(liar, construction.claim.domain, construction.claim.ledger)
-    result = check(replace(construction, claim=claim))
+    honest = construction.claim.target
+    claim = construction.claim
+    liar = hm.Claim(Liar(honest.alphabet, honest.program), claim.domain, claim.ledger)
+    result = check(replace(construction, claim=liar))
     assert result.verdict is Verdict.UNDECIDED
-    assert "disagree" in result.advice or "steps()" in result.advice
+    assert result.measured == pytest.approx(0.1)
+    assert "disagree" in result.advice
+    assert "years" in result.advice
 
 
 def test_a_budget_that_is_spent_leaves_it_undecided():

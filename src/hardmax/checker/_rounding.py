@@ -35,7 +35,8 @@ def float_bounds(
 
     Sequences are followed at every length; the domain then says nothing, and may be None.
     """
-    return {name: _bound(transformer, domain, Format(name)) for name in formats}
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # what overflows is refused
+        return {name: _bound(transformer, domain, Format(name)) for name in formats}
 
 
 def _bound(transformer: Transformer, domain: Box | None, format: Format) -> np.ndarray:

@@ -91,7 +91,7 @@ def _before_feed_forward(
     hidden = _asked_of(passed.outer, after)
     stop = passed.stop & eager
     caused = caused + _caused(hidden, np.where(stop, passed.hidden_off, 0.0))
-    slopes = passed.slopes.reshape(len(hidden), 1, -1)
+    slopes = passed.slopes.reshape(len(hidden), 1, len(passed.tokens))
     read = _masked(hidden, ~stop[:, None, :]) * slopes
     caused = caused + _caused(read, passed.hidden_error)
     return _added(effect, passed.inner, passed.tokens, read), caused

@@ -84,10 +84,10 @@ class Asked:
         some = products > 0.0
         base = format.unit * np.where(easy, 0.0, products).sum(axis=1)
         base = up(base + format.smallest * (some & ~whole).sum(axis=1))
-        value = total_of(query.value * keys.value, 1) + self.bias
         held = self.bias.magnitude + self.bias_moved
         partial = up(products.sum(axis=1) * (1.0 + products.shape[1] * 2.0**-50) + held)
-        format.check(partial)
+        format.check(2.0 * partial)  # differences of logits, too
+        value = total_of(query.value * keys.value, 1) + self.bias
         return Sum(format, value, base, partial, some.sum(axis=1) + (held > 0.0))
 
     @cached_property

@@ -78,9 +78,10 @@ def _check(search: Search) -> None:
     cost = f"Trying all {_count(words)} words would take about {_duration(seconds)} here"
     if steps is None:
         search.method = "enumeration"
+        reason = search.advice or "The target does not say its steps()."
         search.advice = (
-            f"{cost}, and the target does not say its steps, so nothing shorter is known. Claim "
-            f"shorter words or fewer symbols, or give a target with steps()."
+            f"{reason} {cost}. Claim shorter words or fewer symbols, or give a target whose steps "
+            f"can be followed."
         )
     else:
         search.advice = f"{search.advice} {cost}.".strip()

@@ -20,7 +20,7 @@ import numpy as np
 
 from hardmax.checker._atoms import Apply, Gate, HardMean, Maximum, Mean, Relu, Times, Variable
 from hardmax.checker._curves import named_curve
-from hardmax.checker._forms import ONE, ZERO, Form, constant, rational, total
+from hardmax.checker._forms import ONE, ZERO, Form, constant, nearest, rational, total
 from hardmax.checker._graph import Graph
 
 _DUST = 2.0**-34  # of a form's own range
@@ -49,7 +49,7 @@ class Tidier:
                 self._made[atom] = self._atom(atom)
             inner, moved = self._made[atom]
             parts.append((c, inner))
-            change += abs(float(c.p) / float(c.q)) * moved * (1 + 1e-12) if moved else 0.0
+            change += abs(nearest(c)) * moved * (1 + 1e-12) if moved else 0.0
         return total(parts), change
 
     def _atom(self, number: int) -> tuple[Form, float]:

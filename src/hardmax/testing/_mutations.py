@@ -36,6 +36,19 @@ class Mutant:
         return f"Mutant({self.kind}: {self.label})"
 
 
+def _corrupted_and_refitted(
+    construction: Construction, rng: np.random.Generator
+) -> tuple[Construction, str] | None:
+    """A corrupted model whose claim follows it, but for a hair."""
+    first = [weights.weight_nudged, weights.weight_replaced, weights.sign_flipped]
+    first += [weights.coldness_changed, weights.position_bias_changed, weights.heads_swapped]
+    once = first[rng.integers(len(first))](construction, rng)
+    twice = None if once is None else claims.claim_refitted(once[0], rng)
+    if once is None or twice is None:
+        return None
+    return twice[0], f"{once[1]}; {twice[1]}"
+
+
 MUTATIONS: Mapping[str, Mutation] = {
     "weight nudged": weights.weight_nudged,
     "weight replaced": weights.weight_replaced,
@@ -49,6 +62,8 @@ MUTATIONS: Mapping[str, Mutation] = {
     "position bias changed": weights.position_bias_changed,
     "layer dropped": weights.layer_dropped,
     "claim tightened": claims.claim_tightened,
+    "claim just below": claims.claim_refitted,
+    "corrupted, claim just below": _corrupted_and_refitted,
     "domain widened": claims.domain_widened,
     "target altered": claims.target_altered,
     "witness: error shrunk": claims.witness_error_shrunk,

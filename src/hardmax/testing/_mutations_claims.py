@@ -17,6 +17,9 @@ from hardmax.languages import (
     ReluNetwork,
     variable,
 )
+from hardmax.testing._search import worst_points
+
+_ROUNDING = 1e-8  # errors below this, relative to the values, may be rounding
 
 Rng = np.random.Generator
 Changed = tuple[Construction, str] | None
@@ -45,6 +48,19 @@ def claim_tightened(construction: Construction, rng: Rng) -> Changed:
     factor = float(rng.choice([rng.uniform(0.05, 0.95), rng.uniform(0.9, 0.999)]))
     ledger = [replace(share, amount=share.amount * factor) for share in construction.claim.ledger]
     return _claiming(construction, ledger=ledger), f"claim times {factor:.4g}"
+
+
+def claim_refitted(construction: Construction, rng: Rng) -> Changed:
+    """A claim just below an error that is attained: false by a hair, and hard to refute."""
+    (_, attained), *_ = worst_points(construction)
+    scale = float(
+        np.abs(construction.claim.target(construction.claim.domain.interval.middle)).max()
+    )
+    if not _ROUNDING * (1.0 + scale) < attained < np.inf:
+        return None
+    less = 10.0 ** rng.uniform(-6.0, -1.5)
+    ledger = [Share("approximation", "what is attained", attained * (1.0 - less))]
+    return _claiming(construction, ledger=ledger), f"claim {less:.3g} below what is attained"
 
 
 def domain_widened(construction: Construction, rng: Rng) -> Changed:

@@ -47,18 +47,24 @@ def breaks(
     sequence and uniform points; from the worst ones it climbs by random steps that shrink. None
     proves nothing.
     """
+    limit = construction.claim.error * (1 + CLEARLY)
+    for point, error in worst_points(construction, points=points, seed=seed):
+        if error > limit and surely_broken(construction, point):
+            return tuple(point.tolist())
+    return None
+
+
+def worst_points(
+    construction: Construction, *, points: int = 20_000, seed: int = 0
+) -> list[tuple[np.ndarray, float]]:
+    """The worst inputs that the search finds, and their errors in floats, the largest first."""
     rng = np.random.default_rng(seed)
     claim = construction.claim
     few = int(min(points, max(500, _WORK / _cost(construction.transformer))))
     sample = hard_points(claim.target, claim.domain, few, rng)
     errors = errors_at(construction, sample)
     sample, errors = _climbed(construction, sample, errors, rng)
-    for index in np.argsort(-errors)[:_CONFIRMED]:
-        if errors[index] > claim.error * (1 + CLEARLY) and surely_broken(
-            construction, sample[index]
-        ):
-            return tuple(sample[index].tolist())
-    return None
+    return [(sample[i], float(errors[i])) for i in np.argsort(-errors)[:_CONFIRMED]]
 
 
 def errors_at(construction: Construction, points: np.ndarray) -> np.ndarray:
