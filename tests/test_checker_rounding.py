@@ -564,6 +564,17 @@ def test_a_sigmoid_is_a_softmax_and_its_claim_is_confirmed():
     assert bound["float64"][0] <= construction.claim.error
 
 
+def test_the_exponential_is_charged_and_nearly_attained():
+    """Near x = 0 the exponential's 16 units count a quarter; at 0 itself they are exact."""
+    construction = hm.compile("sigmoid(x)", on={"x": (-4, 4)}, error=1e-3, route="direct")
+    transformer, box = construction.transformer, construction.claim.domain
+    bound = float_bounds(transformer, box, ("float32",))["float32"][0]
+    reached = at_worst(transformer, np.array([2.0**-10]), "float32")[0]
+    assert 0.6 * bound <= reached <= bound
+    assert at_worst(transformer, np.zeros(1), "float32")[0] < 0.5 * reached
+    assert all(np.exp(np.zeros(9, dtype)).tolist() == [1.0] * 9 for dtype in ("f2", "f4", "f8"))
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_bounds_are_at_most_those_of_the_compiler(name):
     for construction, transformer, box, bounds in bounded(name):
@@ -613,6 +624,19 @@ def test_one_product_rounds_by_half_a_unit_in_the_last_place(dtype):
     x = Fraction(2, 3) * (1 + Fraction(unit))
     exact = Fraction(3, 2) * Fraction(float(cast(float(x), dtype)))
     assert abs(Fraction(float(cast(float(exact), dtype))) - exact) <= Fraction(bound)
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+def test_a_unit_that_hardly_fires_counts_for_what_it_does(dtype):
+    """relu(3x/2) on [-1, 15/64]: the local error is that at -1, and it is only switched off at 0."""
+    source = VectorInput([[[1.0], [0.0]]], [[0.0, 0.0]])
+    unit = FeedForward([[1.5, 0.0]], [0.0], [[0.0], [1.0]], np.zeros(2))
+    transformer = Transformer(source, [unit], ReadOut([[0.0, 1.0]], [0.0]))
+    bound = float_bounds(transformer, Box([-1.0], [15 / 64]), (dtype,))[dtype][0]
+    reached = at_worst(transformer, np.array([15 / 64]), dtype)[0]
+    assert 15 / 64 * bound * 0.99 <= reached <= bound
+    dead = float_bounds(transformer, Box([-1.0], [0.0]), (dtype,))[dtype][0]
+    assert dead <= 2 * Format(dtype).smallest
 
 
 @pytest.mark.parametrize("dtype", UNIT)

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 import hardmax as hm
 from hardmax.checker import Budget, Verdict
 from hardmax.checker._budget import Clock
-from hardmax.checker._sequence_batches import enclose_words, soft_mean
+from hardmax.checker._sequence_batches import enclose_words, soft_mean, tokens_read
 from hardmax.checker._sequence_exact import error_at, rounded_down
 from hardmax.checker._sequence_heads import attend
+from hardmax.checker._sequence_layers import read_out
 from hardmax.checker._sequence_program import Summed, run_steps
 from hardmax.checker._sequence_scores import Asks, score_radius
 from hardmax.checker._sequence_slots import Slots
@@ -784,6 +785,28 @@ def test_every_evaluation_in_a_format_lies_in_the_enclosure(seed, name):
             continue
         run = rounded_run(model, word, arithmetic.digits, rng)
         assert (np.abs(np.array(run) - table.middle[0]) <= table.radius[0]).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from(FORMATS))
+def test_every_evaluation_in_a_format_lies_in_the_value_sets(seed, name):
+    model, rng = random_model(seed, coarse=0.7), np.random.default_rng(seed)
+    words, length = Words("abc", 4), int(rng.integers(1, 5))
+    arithmetic = Arithmetic.of(name)
+    try:
+        slots, streams = follow_words(model, words, length, arithmetic)
+        answer = read_out(streams[-1], model.readout, arithmetic)
+    except Overflow:
+        return
+    for numbers, word in some_words(words, length, rng, 4):
+        values, run = slots.values(numbers), rounded_run(model, word, arithmetic.digits, rng)
+        for t, outputs in zip(tokens_read(model, length), run, strict=True):
+            cells = [
+                [part[(t, *(values[axis][t] for axis in axes))] for part in table]
+                for axes, table in answer.blocks.items()
+            ]
+            away = abs(sum(Fraction(cell[0][0]) for cell in cells) - Fraction(outputs[0]))
+            assert away <= Fraction(sum(cell[1][0] for cell in cells))
 
 
 @settings(max_examples=40, deadline=None)

@@ -23,6 +23,7 @@ from hardmax.checker._forms import ONE, ZERO, Form, total
 from hardmax.checker._graph import Graph
 from hardmax.checker._search import Search
 from hardmax.checker._tape import run
+from hardmax.checker._tidy import tidied
 
 _CLOSE = 0.002  # parts are searched to this tolerance
 _LOOKS = 513
@@ -124,6 +125,7 @@ def bound_by_parts(
     executor: Executor | None = None,
 ) -> tuple[float, int]:
     """A bound on |answer| from its parts, and the boxes it took; infinite if there is one part."""
+    answer, dust = tidied(graph, answer, scale) if math.isfinite(scale) else (answer, 0.0)
     parts = apart(graph, answer)
     if len(parts) == 1:
         return math.inf, 0
@@ -151,7 +153,7 @@ def bound_by_parts(
             return math.inf, boxes
         rounding = 2.0**-52 * (abs(problem.tape.answer.constant) + abs(shift))
         offset, radius = offset + shift, radius + found.certified + rounding
-    return (abs(offset) + radius) * (1 + 2.0**-48), boxes
+    return (abs(offset) + radius + dust) * (1 + 2.0**-48), boxes
 
 
 def _middle(problem: Problem) -> float:

@@ -29,11 +29,6 @@ class Contest:
     slope: np.ndarray  # heads; 1 where it does not hold
     handicap: Interval  # heads x seen
 
-    @property
-    def reach(self) -> np.ndarray:
-        """How far handicaps are apart, over all tokens."""
-        return np.asarray(self.handicap.hi.max(axis=1) - self.handicap.lo.min(axis=1))
-
 
 def find_contest(
     group: HeadGroup,
@@ -217,8 +212,8 @@ def unrest(contest: Contest, weights: Interval, spread: np.ndarray, hard: np.nda
     lowest = np.where(contender, contest.handicap.lo, top).min(axis=1)
     blur = top[:, 0] - lowest
     leak = np.where(contender, 0.0, weights.hi).sum(axis=1) * (1.0 + 1e-9)
-    gaps = np.array([softmax_gap(k) for k in range(1, n + 1)])[count - 1]
-    gaps = np.where(hard, 0.0, gaps)
+    sizes, which = np.unique(count, return_inverse=True)
+    gaps = np.where(hard, 0.0, np.array([softmax_gap(int(k)) for k in sizes])[which])
     distance = 2.0 * gaps + blur + 2.0 * contest.slope * leak * spread
     if n == 2:
         apart = contest.handicap[:, 1] - contest.handicap[:, 0]

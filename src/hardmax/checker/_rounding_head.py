@@ -76,11 +76,10 @@ def answer(asked: Asked) -> Answer:
     asking = _asking(asked, pull, distance)
     slopes = _slopes(asked, weights, rest)
     jump = _jump(asked, weights, spread)
-    by_logits = np.where(
-        asked.contest.holds[:, None],
-        _contest_error(asked, weights, rounding, spread)[:, None],
-        _logit_error(asked, rounding, pull, distance, asking, spread),
-    )
+    by_logits = _logit_error(asked, rounding, pull, distance, asking, spread)
+    if asked.contest.holds.any():
+        contested = _contest_error(asked, weights, rounding, spread)
+        by_logits = np.where(asked.contest.holds[:, None], contested[:, None], by_logits)
     by_logits = np.minimum(by_logits, _carried(spread, shifted))
     soft = up(by_logits + _mixing_error(asked, weights, spread))
     error = np.where(asked.hard[:, None], _hard_error(asked, weights, shifted, jump), soft)

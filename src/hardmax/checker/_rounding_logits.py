@@ -86,7 +86,7 @@ class Asked:
         base = up(base + format.smallest * (some & ~whole).sum(axis=1))
         held = self.bias.magnitude + self.bias_moved
         partial = up(products.sum(axis=1) * (1.0 + products.shape[1] * 2.0**-50) + held)
-        format.check(2.0 * partial)  # differences of logits, too
+        format.check(partial)
         value = total_of(query.value * keys.value, 1) + self.bias
         return Sum(format, value, base, partial, some.sum(axis=1) + (held > 0.0))
 

@@ -100,7 +100,10 @@ def _grown(size: np.ndarray, roundings: int, format: Format) -> np.ndarray:
 
 
 def _written(group: HeadGroup, size: np.ndarray, mixing: float, format: Format) -> np.ndarray:
-    """What a group of heads adds to a token; their logits are checked on the way."""
+    """What a group of heads adds to a token; their logits are checked on the way.
+
+    A difference of logits may overflow: its exponential is 0 then, which is counted.
+    """
     heads, key_width, width = group.query.shape
     cold = np.where(np.isinf(group.coldness), 1.0, group.coldness)
     with np.errstate(over="ignore"):
@@ -112,7 +115,7 @@ def _written(group: HeadGroup, size: np.ndarray, mixing: float, format: Format) 
     if group.position_bias is not None:
         with np.errstate(over="ignore"):
             logit = logit + np.abs(group.position_bias).max(axis=(1, 2)) * cold * 1.01
-    format.check(2.0 * _grown(logit, key_width + 2, format))
+    format.check(_grown(logit, key_width + 2, format))
     value = _sized(group.value.reshape(-1, width), size, format)
     joined = group.output.transpose(1, 0, 2).reshape(width, -1)
     return _sized(joined, _grown(mixing * value, 2, format), format)
