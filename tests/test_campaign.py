@@ -17,7 +17,7 @@ from benchmarks import campaign
 
 from hardmax import checker
 from hardmax._workbench import plan
-from hardmax.checker import Verdict
+from hardmax.checker import Verdict, _reals, _search
 from hardmax.core import Box, Claim, Share, fingerprint, reference
 from hardmax.languages import Function
 from hardmax.testing import (
@@ -252,6 +252,12 @@ def test_the_law_catches_a_checker_that_falls_over_or_contradicts_itself():
     assert "measured <= certified" in try_untouched("x*y (direct, 0.01)", worse).fault
 
 
+def test_the_law_catches_a_bound_that_is_a_little_too_low():
+    """The error of x*y is 98% of what is claimed; undecided or not, 95% of it is no bound."""
+    low = lambda c: certificate(c, Verdict.UNDECIDED, certified=0.95 * c.claim.error)  # noqa: E731
+    assert "is attained" in try_untouched("x*y (direct, 0.01)", low).fault
+
+
 # ---- the campaign itself -----------------------------------------------------------------------
 
 UNTOUCHED = SMALL[::11]
@@ -267,6 +273,38 @@ def test_the_untouched_zoo_is_proved(name):
 def test_no_mutant_is_falsely_proved(name, kind, seed):
     trial = try_mutant(name, kind, seed, certify)
     assert trial is None or trial.fault is None, trial
+
+
+HAIR = ("claim just below", "corrupted, claim just below")  # false, but hard to refute
+BY_A_HAIR = [
+    (name, kind, seed)
+    for name, _, seed in campaign.jobs("mutants", 16, 2)
+    for kind in HAIR
+    if not zoo()[name].large
+]
+LONG = [
+    pytest.param(name, kind, seed, marks=pytest.mark.campaign)
+    for name, _, seed in campaign.jobs("mutants", 300, 3)
+    for kind in HAIR
+    if not zoo()[name].large
+]
+
+
+@pytest.mark.parametrize(("name", "kind", "seed"), [*BY_A_HAIR, *LONG])
+def test_a_checker_that_cannot_see_proves_nothing_false(name, kind, seed, monkeypatch):
+    """Without samples nothing is refuted, so that the proofs themselves are put to the test."""
+    looking = _search.enclose
+
+    def blind(*arguments):
+        seen = looking(*arguments)
+        return replace(seen, least=np.zeros_like(seen.least))
+
+    monkeypatch.setattr(_search, "enclose", blind)
+    monkeypatch.setattr(_reals, "worst_seen", lambda c: c.claim.domain.interval.middle)
+    monkeypatch.setattr(_reals, "confirmed", lambda *arguments: 0.0)
+    trial = try_mutant(name, kind, seed, lambda c: checker.certify(c, budget="1s"))
+    assert trial is None or trial.fault is None, trial
+    assert trial is None or trial.verdict != "REFUTED"
 
 
 @pytest.mark.campaign
@@ -314,7 +352,7 @@ def test_ctrl_c_prints_what_is_known_so_far(tmp_path, capsys, monkeypatch):
             with contextlib.suppress(KeyboardInterrupt):
                 os.kill(os.getpid(), signal.SIGINT)
                 time.sleep(5.0)  # until the signal comes, which is at once
-        return certificate(construction, Verdict.UNDECIDED)
+        return certificate(construction, Verdict.UNDECIDED, certified=np.inf)
 
     monkeypatch.setattr(campaign, "certify", interrupted)
     code, said, record = ran(tmp_path, capsys, "--only", "mutants", "--mutants", "50")

@@ -542,6 +542,11 @@ def test_radii_add_up_and_what_float64_loses_is_added_exactly():
     assert added(Balls.point(np.array([1.0])), Balls.point(np.array([2.0**-30]))).radius == 0.0
 
 
+def test_a_ball_of_which_nothing_is_known_has_no_size():
+    assert (Balls(np.array([0.0, np.nan]), np.array([np.nan, 1.0])).size == np.inf).all()
+    assert Balls(np.array([-2.0]), np.array([0.5])).size >= 2.5
+
+
 def score_head(cold):
     return hm.Head([[1.0]], [[1.0]], [[1.0]], [[1.0]], weighting(cold))
 

@@ -106,19 +106,22 @@ def follow(
 def _feed_forward(
     stream: Stream, layer: FeedForward, need: np.ndarray, format: Format
 ) -> tuple[Stream, FedForward]:
-    """A unit that is off for real and computed streams alike adds nothing, and no rounding."""
+    """A unit that is off for real and computed streams alike adds nothing, and no rounding.
+
+    One product keeps its sign when it is rounded.
+    """
     tokens = np.flatnonzero(need.any(axis=0))
     where, off = stream.where[:, tokens], stream.off[:, tokens]
     inner = Stored.of(layer.inner, format, layer.inner_bias)
     read = inner.times(where)
     error = read.error()
     around = widened(read.value, error)
-    dead = around.hi <= 0.0
+    dead = (around.hi <= 0.0) | ((read.value.hi <= 0.0) & (read.terms <= 1.0))
     error = np.where(dead, 0.0, error)
     moved = np.where(dead, 0.0, inner.carry(off))
     slopes = Interval(((around.lo >= 0.0) & ~dead).astype(float), (~dead).astype(float))
-    total = np.minimum(up(moved + error), np.maximum(around.hi, 0.0))
-    hidden = around.maximum(0.0)
+    total = np.where(dead, 0.0, np.minimum(up(moved + error), np.maximum(around.hi, 0.0)))
+    hidden = Interval(np.maximum(around.lo, 0.0), np.where(dead, 0.0, around.hi))
     outer = Stored.of(layer.outer, format, layer.outer_bias)
     added = outer.times(hidden, carried=where)
     written = Written(added.value, up(off + outer.carry(total)))

@@ -69,7 +69,7 @@ class _Trial:
             return
         away = added(given, Table(-wanted.middle, wanted.radius))
         size = np.abs(away.middle).max(axis=(1, 2))
-        bound = np.maximum(np.abs(away.low), np.abs(away.high)).max(axis=(1, 2))
+        bound = away.size.max(axis=(1, 2))
         worst = max(self.bounds[name], float(bound.max()))
         if name != "float64":
             self.bounds[name] = worst if worst <= search.claimed else math.inf

@@ -119,6 +119,12 @@ class Table(NamedTuple):
     def low(self) -> np.ndarray:
         return -Table(-self.middle, self.radius).high
 
+    @property
+    def size(self) -> np.ndarray:
+        """The largest absolute value; infinite where nothing is known."""
+        ends = np.maximum(np.abs(self.low), np.abs(self.high))
+        return np.where(np.isnan(ends), np.inf, ends)
+
 
 def added(a: Table, b: Table) -> Table:
     """The sum; what float64 loses of the middles is known exactly, and widens the radius.

@@ -84,7 +84,7 @@ def bound_of_empty_word(search: Search, arithmetic: Arithmetic) -> float:
         return math.inf
     middle, radius = enclosed(wanted)
     away = added(Table(*(part.reshape(-1) for part in given)), Table(-middle, radius))
-    return float(np.maximum(np.abs(away.low), np.abs(away.high)).max())
+    return float(away.size.max())
 
 
 def bound_of_length(
@@ -197,8 +197,9 @@ def _error(difference: Stream, slots: Slots | None) -> np.ndarray:
         table = difference.joined()
     except TooLarge:
         low, high = difference.range
-        return np.asarray(np.maximum(np.abs(low), np.abs(high))[:, 0])
-    size = np.maximum(np.abs(table.low), np.abs(table.high))[..., 0]
+        size = np.maximum(np.abs(low), np.abs(high))[:, 0]
+        return np.where(np.isnan(size), np.inf, size)
+    size = table.size[..., 0]
     if slots is not None:
         size = np.where(slots.possible(difference.axes), size, 0.0)
     return np.asarray(size.max(axis=tuple(range(1, size.ndim))))

@@ -11,6 +11,7 @@ from hardmax.testing._search import errors_at as errors_at
 from hardmax.testing._search import hard_points as hard_points
 from hardmax.testing._search import surely_broken as surely_broken
 from hardmax.testing._search import true_outputs as true_outputs
+from hardmax.testing._search import worst_points as worst_points
 from hardmax.testing._strategies import boxes as boxes
 from hardmax.testing._strategies import dyadics as dyadics
 from hardmax.testing._strategies import max_affine_functions as max_affine_functions

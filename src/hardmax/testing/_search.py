@@ -47,8 +47,15 @@ def breaks(
     sequence and uniform points; from the worst ones it climbs by random steps that shrink. None
     proves nothing.
     """
+    return first_break(construction, worst_points(construction, points=points, seed=seed))
+
+
+def first_break(
+    construction: Construction, candidates: list[tuple[np.ndarray, float]]
+) -> tuple[float, ...] | None:
+    """The first of the points, given with their errors, that surely breaks the claim."""
     limit = construction.claim.error * (1 + CLEARLY)
-    for point, error in worst_points(construction, points=points, seed=seed):
+    for point, error in candidates:
         if error > limit and surely_broken(construction, point):
             return tuple(point.tolist())
     return None

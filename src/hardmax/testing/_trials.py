@@ -10,7 +10,7 @@ from typing import Any
 from hardmax.checker import Certificate, Verdict
 from hardmax.core import Construction
 from hardmax.testing._mutations import mutate
-from hardmax.testing._search import belied, breaks, surely_broken
+from hardmax.testing._search import belied, first_break, surely_broken, worst_points
 from hardmax.testing._zoo import zoo
 
 Certify = Callable[[Construction], Certificate]
@@ -32,6 +32,7 @@ class Trial:
     broken: bool  # the dense search breaks the claim
     belied: bool  # the witness says something false
     claimed: float
+    attained: float  # the largest error that the dense search saw, in float64
     certified: float
     measured: float
     seconds: float
@@ -57,9 +58,9 @@ def try_mutant(name: str, kind: str, seed: int, certify: Certify) -> Trial | Non
 def _tried(
     name: str, kind: str, label: str, seed: int, construction: Construction, certify: Certify
 ) -> Trial:
-    witness_only = kind.startswith("witness")
-    broken = not witness_only and kind != UNTOUCHED and breaks(construction) is not None
-    false = belied(construction) is not None if witness_only else False
+    worst = worst_points(construction)
+    broken = first_break(construction, worst) is not None
+    false = kind.startswith("witness") and belied(construction) is not None
     began = time.perf_counter()
     try:
         found: Certificate | None = certify(construction)
@@ -67,7 +68,10 @@ def _tried(
     except Exception as reason:  # a checker that falls over has decided nothing, and is at fault
         found, crash = None, f"{type(reason).__name__}: {reason}"
     seconds = time.perf_counter() - began
-    fault = crash or fault_of(kind, construction, found, broken=broken, belied=false)
+    attained = worst[0][1]
+    fault = crash or fault_of(
+        kind, construction, found, broken=broken, belied=false, attained=attained
+    )
     return Trial(
         name,
         kind,
@@ -78,6 +82,7 @@ def _tried(
         broken,
         false,
         construction.claim.error,
+        attained,
         float("nan") if found is None else found.certified,
         float("nan") if found is None else found.measured,
         seconds,
@@ -92,13 +97,20 @@ def fault_of(
     *,
     broken: bool,
     belied: bool,
+    attained: float = 0.0,
 ) -> str | None:
-    """What a certificate says that it must not say."""
+    """What a certificate says that it must not say.
+
+    Whatever the verdict, `certified` bounds every float64 evaluation, so also those that the
+    dense search made.
+    """
     if found is None:
         return None
     proved = found.verdict is Verdict.PROVED
     if proved and broken:
         return "PROVED, but the dense search breaks the claim"
+    if found.certified < attained < float("inf"):
+        return f"certified {found.certified:.9g}, but an error of {attained:.9g} is attained"
     if proved and belied and found.method == "steps":
         return "PROVED by steps, with a witness that is false"
     if proved and not found.measured <= found.certified <= construction.claim.error:
