@@ -120,14 +120,14 @@ def _without_crumbs(graph: Graph, answer: Form, scale: float) -> tuple[Form, flo
 def needed(graph: Graph, answer: Form) -> list[int]:
     """The atoms that the answer depends on, in the order in which they were made."""
     seen: set[int] = set()
-    todo = list(answer.terms)
+    todo = list(answer.atoms)
     while todo:
         atom = todo.pop()
         if atom in seen:
             continue
         seen.add(atom)
         for form in arguments(graph.atoms[atom]):
-            todo.extend(a for a in form.terms if a not in seen)
+            todo.extend(a for a in form.atoms if a not in seen)
     return sorted(seen)
 
 

@@ -212,11 +212,13 @@ def _handicapped(
 
 
 def _is_plain(graph: Graph, form: Form) -> bool:
-    return all(isinstance(graph.atoms[a], Variable) for a in form.terms)
+    return all(isinstance(graph.atoms[a], Variable) for a in form.atoms)
 
 
 def _factor(logit: Form, value: Form) -> fmpq | None:
     """logit = factor * value, judged by the largest coefficient."""
+    if logit.body is value.body:
+        return logit.scale / value.scale
     atom = max(value.terms, key=lambda a: abs(value.terms[a]))
     found = logit.terms.get(atom)
     return None if found is None else found / value.terms[atom]

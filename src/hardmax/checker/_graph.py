@@ -27,7 +27,7 @@ from hardmax.checker._atoms import (
     Times,
     Variable,
 )
-from hardmax.checker._forms import NOTHING, ONE, ZERO, Form, constant, total
+from hardmax.checker._forms import NOTHING, ONE, ZERO, Form, Shared, constant, total
 from hardmax.checker._ranges import Bounds, gate_range, hull_with_zero, mean_range, univariate_range
 from hardmax.numerics import Interval
 
@@ -41,6 +41,7 @@ class Graph:
     def __init__(self) -> None:
         self.atoms: list[Atom] = []
         self.bounds = Bounds()
+        self.shared = Shared()
         self._known: dict[Hashable, int] = {}
         self._facing: dict[Hashable, bool] = {}  # which of u and -u is rectified
         self._variables = 0
@@ -85,7 +86,7 @@ class Graph:
             return NOTHING
         if logit.is_zero:
             return value.scaled(fmpq(1, 2))
-        if logit.lead < 0 and len(logit.terms) <= _MOST_TERMS:
+        if logit.lead < 0 and len(logit.atoms) <= _MOST_TERMS:
             return value - self.gate(-logit, value)
         scale = value.lead
         unit = value.scaled(ONE / scale)
@@ -149,7 +150,7 @@ class Graph:
         if first.is_constant or second.is_constant:
             factor, form = (first, second) if first.is_constant else (second, first)
             return form.scaled(factor.constant)
-        if len(first.terms) * len(second.terms) <= _MOST_MONOMIALS:
+        if len(first.atoms) * len(second.atoms) <= _MOST_MONOMIALS:
             return self._expanded(first, second)
         scale = first.lead * second.lead
         return self._product(

@@ -38,8 +38,9 @@ class Match:
 
     def solved(self, name: Form) -> Form:
         """B, when `name` stands for max(0, s u) or min(0, s u)."""
-        line = self.argument.scaled(self.factor)
-        largest = line - name if self.ours.is_minimum else name
+        largest = name
+        if self.ours.is_minimum:
+            largest = self.argument.scaled(self.factor) - name
         if self.factor > 0:
             return largest.scaled(ONE / self.factor)
         return largest.scaled(-ONE / self.factor) + self.argument
@@ -101,7 +102,7 @@ class Partners:
         return Match(ours, theirs, truth, partner, factor, argument)
 
     def _find(self, value: Form) -> tuple[int, float] | None:
-        if not len(self.marks) or not value.terms:
+        if not len(self.marks) or not value.atoms:
             return None
         mark = _mark(value)
         reach = _ALIKE * (1.0 + abs(mark))

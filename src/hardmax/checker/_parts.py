@@ -77,7 +77,7 @@ class _Split:
         self.graph, self.basis, self.column = graph, basis, column
 
     def is_plain(self, form: Form) -> bool:
-        return not form.constant and all(a in self.column for a in form.terms)
+        return not form.constant and all(a in self.column for a in form.atoms)
 
     def coordinates(self, form: Form) -> list[fmpq]:
         return self.basis.coordinates({self.column[a]: c for a, c in form.terms.items()})

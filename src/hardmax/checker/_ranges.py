@@ -49,15 +49,15 @@ class Bounds:
     def range(self, form: Form) -> Ends:
         """The range of a form.
 
-        Each coefficient is rounded once, each product and each addition once: n terms lose at
-        most (n + 2) 2^-52 of the sum of absolute values, and the smallest number 4 n times to
-        underflow.
+        Each coefficient is rounded three times at most, each product and each addition once, by
+        2^-53: n >= 1 terms lose at most (n + 2) 2^-52 of the sum of absolute values. Where
+        something underflows, the smallest number is lost, times a bound or not.
         """
         if form.is_zero:
             return 0.0, 0.0
         bottom = top = nearest(form.constant)
-        size = abs(bottom)
-        if form.terms:
+        size, wide = abs(bottom), 0.0
+        if form.atoms:
             atoms, c = form.floats
             self._reach(int(atoms.max()))
             with np.errstate(all="ignore"):
@@ -65,8 +65,9 @@ class Bounds:
                 bottom += float(np.minimum(*ends).sum())
                 top += float(np.maximum(*ends).sum())
                 size += float(np.maximum(*map(np.abs, ends)).sum())
-        count = len(form.terms)
-        slack = size * ((count + 2) * _STEP * 1.001) + 4 * count * _TINY
+                wide = float(np.maximum(*map(np.abs, (self.low[atoms], self.high[atoms]))).sum())
+        count = len(form.atoms)
+        slack = size * ((count + 2) * _STEP * 1.001) + 4 * (count + wide) * _TINY
         low, high = bottom - slack, top + slack
         return (low, high) if low <= high else (-np.inf, np.inf)  # nan compares false
 

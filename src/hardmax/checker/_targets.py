@@ -41,7 +41,7 @@ class TargetForms:
         self._known = {(0, i): form for i, form in enumerate(inputs)}
         self._names: dict[int, Form] = {}
         self._fresh: set[int] = set()
-        self._noted: set[tuple[int, int, Form]] = set()
+        self._noted: dict[tuple[int, int], Form] = {}
         self.known: dict[Form, tuple[float, float]] = {}  # ranges of directions
         self._maxima: dict[int, list[tuple[frozenset[int], Form]]] = {}
         self._rows = cache(self._sparse)
@@ -57,20 +57,22 @@ class TargetForms:
         if (value, index) not in self._known:
             self._known[value, index] = renamed(self._made(value, index), self._names)
         form = self._known[value, index]
-        if self.ranges is not None and (value, index, form) not in self._noted:
-            self._noted.add((value, index, form))
+        if self.ranges is not None and self._noted.get((value, index)) is not form:
+            self._noted[value, index] = form
             self._note(form, self.ranges[value][index])
         return form
 
     def _note(self, form: Form, ends: Interval) -> None:
         """Remember the range of a component by its direction: c u + b, up to c and b."""
-        if form.is_constant or len(form.terms) > _MOST_TERMS:
+        if form.is_constant or len(form.atoms) > _MOST_TERMS:
             return
         direction, lead = direction_of(form)
-        shift = nearest(form.constant)
-        known = (ends - shift) / nearest(lead)
-        slack = 2.0**-48 * (known.magnitude + abs(shift / nearest(lead)))
-        low, high = float(known.lo - slack), float(known.hi + slack)
+        shift, scale = nearest(form.constant), nearest(lead)
+        if not 1e-140 < abs(scale) < 1e140:
+            return
+        low, high = sorted((float(end) - shift) / scale for end in (ends.lo, ends.hi))
+        slack = 2.0**-48 * (max(abs(low), abs(high)) + abs(shift / scale))
+        low, high = low - slack, high + slack
         before = self.known.get(direction, (-np.inf, np.inf))
         self.known[direction] = max(low, before[0]), min(high, before[1])
 
@@ -92,7 +94,7 @@ class TargetForms:
     def _rename(self) -> None:
         """Call what is known by its new names, all at once."""
         for place, known in self._known.items():
-            if not self._fresh.isdisjoint(known.terms):
+            if not self._fresh.isdisjoint(known.atoms):
                 self._known[place] = renamed(known, self._names)
         self._fresh.clear()
 
@@ -120,7 +122,8 @@ class TargetForms:
             case Affine():
                 row = self._rows(value - 1)[index]
                 parts = [(w, self._read(step, i)) for i, w in row]
-                return total([*parts, (ONE, constant(rational(step.bias[index])))])
+                made = total([*parts, (ONE, constant(rational(step.bias[index])))])
+                return self.graph.shared.form(made)
             case Maximum():
                 return self._maximum(step, index)
             case Product():

@@ -38,7 +38,8 @@ class Unrolled:
         self._source = transformer.input
         self._heads: dict[tuple[int, int], _HeadForms] = {}
         self._layers: dict[int, _LayerForms] = {}
-        self._writers: dict[int, dict[int, list[tuple[int, list[tuple[int, fmpq]]]]]] = {}
+        self._writers: dict[int, dict[int, list[tuple[int, int, fmpq]]]] = {}
+        self._means: dict[tuple[int, int, int, int], Form] = {}
         self._stream: dict[tuple[int, int, int], Form] = {}
         self._names: dict[int, Form] = {}
         self._fresh: set[int] = set()
@@ -55,7 +56,7 @@ class Unrolled:
     def _rename(self) -> None:
         """Call what is known by its new names, all at once."""
         for place, known in self._stream.items():
-            if not self._fresh.isdisjoint(known.terms):
+            if not self._fresh.isdisjoint(known.atoms):
                 self._stream[place] = renamed(known, self._names)
         self._fresh.clear()
 
@@ -94,7 +95,7 @@ class Unrolled:
         return [(weight, self.coordinate(sublayer, token, c)) for c, weight in row]
 
     def _linear(self, row: Row, sublayer: int, token: int) -> Form:
-        return total(self._read(row, sublayer, token))
+        return self.graph.shared.form(total(self._read(row, sublayer, token)))
 
     def _changes(self, sublayer: int, token: int, index: int) -> list[tuple[fmpq, Form]]:
         layer = self.transformer.sublayers[sublayer]
@@ -104,22 +105,28 @@ class Unrolled:
                     self._layers[sublayer] = _LayerForms(self, sublayer, layer)
                 return self._layers[sublayer].change(token, index)
             case Attention():
-                parts: list[tuple[fmpq, Form]] = []
-                for number, row in self._writing(sublayer, layer).get(index, []):
-                    head = self._head(sublayer, number, layer.heads[number])
-                    parts += [(weight, head.mean(token, v)) for v, weight in row]
-                return parts
+                return [
+                    (weight, self._mean(sublayer, layer, token, number, v))
+                    for number, v, weight in self._writing(sublayer, layer).get(index, ())
+                ]
 
-    def _writing(
-        self, sublayer: int, layer: Attention
-    ) -> dict[int, list[tuple[int, list[tuple[int, fmpq]]]]]:
-        """For each coordinate the heads that write it, with their output weights."""
+    def _mean(self, sublayer: int, layer: Attention, token: int, number: int, v: int) -> Form:
+        """Component v of what a head hands to a token."""
+        place = sublayer, token, number, v
+        if place not in self._means:
+            head = self._head(sublayer, number, layer.heads[number])
+            self._means[place] = head.mean(token, v)
+        return self._means[place]
+
+    def _writing(self, sublayer: int, layer: Attention) -> dict[int, list[tuple[int, int, fmpq]]]:
+        """For each coordinate the heads that write it: head, component, weight."""
         if sublayer not in self._writers:
-            writers: dict[int, list[tuple[int, Row]]] = {}
+            writers: dict[int, list[tuple[int, int, fmpq]]] = {}
             for number, head in enumerate(layer.heads):
-                for c, row in enumerate(sparse_rows(head.output)):
-                    if row:
-                        writers.setdefault(c, []).append((number, row))
+                places = np.nonzero(head.output)
+                weights = head.output[places].tolist()
+                for c, v, weight in zip(*(p.tolist() for p in places), weights, strict=True):
+                    writers.setdefault(c, []).append((number, v, rational(weight)))
             self._writers[sublayer] = writers
         return self._writers[sublayer]
 
@@ -145,7 +152,8 @@ class _LayerForms:
     def _hidden(self, token: int, unit: int) -> Form:
         before = self.owner._read(self.inner[unit], self.sublayer - 1, token)
         bias = constant(rational(self.layer.inner_bias[unit]))
-        return self.owner.graph.relu(total([*before, (ONE, bias)]))
+        graph = self.owner.graph
+        return graph.relu(graph.shared.form(total([*before, (ONE, bias)])))
 
 
 class _HeadForms:
@@ -156,7 +164,7 @@ class _HeadForms:
         self.queries, self.keys = sparse_rows(head.query), sparse_rows(head.key)
         self.values = sparse_rows(head.value)
         self.coldness = None if np.isinf(head.coldness) else rational(head.coldness)
-        self.mean, self.scores = cache(self._mean), cache(self._scores)
+        self.scores = cache(self._scores)
         self.key, self.value = cache(self._key), cache(self._value)
 
     def seen(self, token: int) -> range:
@@ -184,7 +192,7 @@ class _HeadForms:
             scores.append(total(parts))
         return scores
 
-    def _mean(self, token: int, v: int) -> Form:
+    def mean(self, token: int, v: int) -> Form:
         values = [self.value(v, j) for j in self.seen(token)]
         if all(value == values[0] for value in values):
             return values[0]

@@ -79,7 +79,7 @@ class TrueValues:
 
     def set(self, name: Form, form: Form) -> None:
         """The true value behind a name is that of a form of others."""
-        (atom,) = name.terms
+        (atom,) = name.atoms
         self._forms[atom] = self.form(form)
 
     def form(self, form: Form) -> Form:
@@ -254,7 +254,7 @@ class Validation:
 
     def _is_a_sum_of_rectifiers(self, form: Form) -> bool:
         kinds = (Variable, Relu)
-        return all(isinstance(self.graph.atoms[a], kinds) for a in form.terms)
+        return all(isinstance(self.graph.atoms[a], kinds) for a in form.atoms)
 
     def _copy(self, atom: int) -> bool:
         """relu(P) of verified variables, P's true value being never negative, gets a name.
@@ -265,7 +265,7 @@ class Validation:
         kind = self.graph.atoms[atom]
         if not isinstance(kind, Relu) or not self._is_plain(kind.argument):
             return False
-        held = [a for a in kind.argument.terms if a in self.index]
+        held = [a for a in kind.argument.atoms if a in self.index]
         true = self.truth.range(kind.argument)
         if not held or true[0] < -_ROUNDED * max(map(abs, true)):
             return False
@@ -291,7 +291,7 @@ class Validation:
         ends = true[0] + min(low, 0.0), true[1] + max(high, 0.0)
         pad = 2.0**-50 * (abs(ends[0]) + abs(ends[1]))
         form = self.graph.variable(ends[0] - pad, ends[1] + pad)
-        (atom,) = form.terms
+        (atom,) = form.atoms
         self.index[atom] = len(self.deviations.mean)
         noises = self.deviations.noise.shape[1]
         self.deviations = self.deviations.joined(deviation.settled(noises) if settle else deviation)
@@ -314,7 +314,7 @@ class Validation:
 
     def _weightiest(self, form: Form) -> int | None:
         """The atom that moves a form most; not one that may be a mere leak."""
-        atoms = [a for a in form.terms if not isinstance(self.graph.atoms[a], Variable)]
+        atoms = [a for a in form.atoms if not isinstance(self.graph.atoms[a], Variable)]
         ranges = {a: self.graph.range(Form({a: form.terms[a]})) for a in atoms}
         return max(atoms, key=lambda a: ranges[a][1] - ranges[a][0], default=None)
 
@@ -327,7 +327,7 @@ class Validation:
         self.target.name(atom, form)
 
     def _is_plain(self, form: Form) -> bool:
-        return all(isinstance(self.graph.atoms[a], Variable) for a in form.terms)
+        return all(isinstance(self.graph.atoms[a], Variable) for a in form.atoms)
 
     def _bound(self, row: Row) -> Contest | Deviations:
         """One row: by the lemma on maxima if it applies and suffices, else on a small box."""
@@ -444,7 +444,7 @@ def _atoms_of(forms: list[Form], graph: Graph, *, several: bool) -> list[int]:
     """Atoms other than variables, in order; only of forms with `several`, if that is asked."""
     found: dict[int, None] = {}
     for form in forms:
-        atoms = [a for a in form.terms if not isinstance(graph.atoms[a], Variable)]
+        atoms = [a for a in form.atoms if not isinstance(graph.atoms[a], Variable)]
         if len(atoms) > int(several):
             found |= dict.fromkeys(atoms)
     return list(found)
