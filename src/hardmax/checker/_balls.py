@@ -74,29 +74,50 @@ def transformer_at(transformer: Transformer, x: Sequence[Number]) -> list[Number
     source = transformer.input
     assert isinstance(source, VectorInput)
     stream = [_affine(source.maps[t], source.offsets[t], x) for t in range(transformer.tokens)]
-    for sublayer in transformer.sublayers:
+    for sublayer, asking in zip(transformer.sublayers, _asking(transformer), strict=True):
         match sublayer:
             case FeedForward():
-                changes = [_feed_forward(sublayer, token) for token in stream]
+                changes = {t: _feed_forward(sublayer, stream[t]) for t in asking}
             case Attention():
-                changes = [[fmpq(0)] * transformer.width for _ in stream]
+                changes = {t: [fmpq(0)] * transformer.width for t in asking}
                 for head in sublayer.heads:
                     _attend(head, stream, changes)
-        stream = [
-            [a + b for a, b in zip(old, new, strict=True)]
-            for old, new in zip(stream, changes, strict=True)
-        ]
+        for t, change in changes.items():
+            stream[t] = [a + b for a, b in zip(stream[t], change, strict=True)]
     readout = transformer.readout
     assert readout.token is not None
     return _affine(readout.weights, readout.bias, stream[readout.token])
 
 
+def _asking(transformer: Transformer) -> list[range]:
+    """For each sublayer the tokens whose change has a say in what is read out.
+
+    A feed-forward layer is asked for those that come after it, attention for all that they see.
+    """
+    assert transformer.readout.token is not None
+    last = transformer.readout.token % transformer.tokens
+    needed = range(last, last + 1)
+    asking = []
+    for sublayer in reversed(transformer.sublayers):
+        asking.append(needed)
+        if isinstance(sublayer, Attention):
+            everyone = not all(head.causal for head in sublayer.heads)
+            needed = range(transformer.tokens if everyone else needed.stop)
+    return asking[::-1]
+
+
 def _linear(matrix: np.ndarray, x: Sequence[Number]) -> list[Number]:
     result = [fmpq(0)] * matrix.shape[0]
-    rows, columns = np.nonzero(matrix)
-    for i, j in zip(rows.tolist(), columns.tolist(), strict=True):
-        result[i] = result[i] + rational(matrix[i, j]) * x[j]
+    _add(matrix, x, result)
     return result
+
+
+def _add(matrix: np.ndarray, x: Sequence[Number], result: list[Number]) -> None:
+    """result += matrix @ x, by the entries that are not 0."""
+    rows, columns = np.nonzero(matrix)
+    entries = matrix[rows, columns].tolist()
+    for i, j, entry in zip(rows.tolist(), columns.tolist(), entries, strict=True):
+        result[i] = result[i] + rational(entry) * x[j]
 
 
 def _affine(matrix: np.ndarray, bias: np.ndarray, x: Sequence[Number]) -> list[Number]:
@@ -108,12 +129,12 @@ def _feed_forward(layer: FeedForward, token: Sequence[Number]) -> list[Number]:
     return _affine(layer.outer, layer.outer_bias, hidden)
 
 
-def _attend(head: Head, stream: list[list[Number]], changes: list[list[Number]]) -> None:
+def _attend(head: Head, stream: list[list[Number]], changes: dict[int, list[Number]]) -> None:
     keys = [_linear(head.key, token) for token in stream]
     values = [_linear(head.value, token) for token in stream]
-    for t, token in enumerate(stream):
+    for t in changes:
         seen = range(t + 1) if head.causal else range(len(stream))
-        query = _linear(head.query, token)
+        query = _linear(head.query, stream[t])
         scores = [sum((a * b for a, b in zip(query, keys[j], strict=True)), fmpq(0)) for j in seen]
         if head.position_bias is not None:
             scores = [
@@ -124,8 +145,7 @@ def _attend(head: Head, stream: list[list[Number]], changes: list[list[Number]])
             sum((w * values[j][v] for w, j in zip(weights, seen, strict=True)), fmpq(0))
             for v in range(head.value_width)
         ]
-        for c, addition in enumerate(_linear(head.output, mixed)):
-            changes[t][c] = changes[t][c] + addition
+        _add(head.output, mixed, changes[t])
 
 
 def _weights(scores: list[Number], coldness: float) -> list[Number]:

@@ -31,7 +31,7 @@ from hardmax.checker._atoms import (
 from hardmax.checker._basis import Basis
 from hardmax.checker._forms import ZERO, Form, nearest
 from hardmax.checker._graph import Graph
-from hardmax.checker._softmean import LargeMean
+from hardmax.checker._large_mean import LargeMean
 from hardmax.checker._tape import Linear, Step, Tape
 from hardmax.checker._tidy import tidied
 
@@ -200,7 +200,7 @@ class _Compiler:
         for i, row in enumerate(rows):
             slopes[i, list(row.slots)] = row.coefficients
         offsets = np.array([row.constant for row in rows])
-        return LargeMean(slopes, offsets, np.array([_plain(v.constant) for v in mean.values]))
+        return LargeMean.beside(slopes, offsets, np.array([_plain(v.constant) for v in mean.values]))
 
 
 def _plain(value: fmpq) -> float:

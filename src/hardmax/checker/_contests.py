@@ -18,7 +18,7 @@ If k < 0 everything holds for -F, a minimum. A hard maximum is the limit k -> in
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -31,6 +31,7 @@ from hardmax.checker._graph import Graph
 from hardmax.numerics import softmax_gap
 
 BEATEN = 40.0
+_MOST_MAXIMA = 256  # inside of one another that are taken apart
 Ends = tuple[float, float]
 
 
@@ -79,12 +80,18 @@ def split(graph: Graph, form: Form, crumb: float) -> tuple[Form, list[tuple[int,
     return Form(terms, form.constant), atoms, (low - widen, high + widen)
 
 
-def flattened(graph: Graph, rest: Form, atoms: Sequence[tuple[int, fmpq]]) -> Tokens | None:
+def flattened(
+    graph: Graph, rest: Form, atoms: Sequence[tuple[int, fmpq]], calls: Iterator[int] | None = None
+) -> Tokens | None:
     """The same with maxima of maxima taken apart, down to forms over variables.
 
     The last atom made is the outermost; the others belong to the forms that it joins. Each form
-    remembers by how much the maxima inside of the outermost may fall short of it.
+    remembers by how much the maxima inside of the outermost may fall short of it. There may be
+    twice as many forms for each maximum inside of another: beyond a few, None is the answer.
     """
+    calls = iter(range(_MOST_MAXIMA)) if calls is None else calls
+    if next(calls, None) is None:
+        return None
     if len(atoms) > 1:
         last = max(atoms)
         rest, atoms = rest + Form({a: c for a, c in atoms if a != last[0]}), [last]
@@ -95,7 +102,7 @@ def flattened(graph: Graph, rest: Form, atoms: Sequence[tuple[int, fmpq]]) -> To
     leak = found.leak
     for form in found.forms:
         plain, inner, _ = split(graph, form, 0.0)
-        below = flattened(graph, plain, inner)
+        below = flattened(graph, plain, inner, calls)
         if below is None or (len(below.forms) > 1 and below.is_minimum != found.is_minimum):
             return None
         own, stray = _gap(below, below.tokens or len(below.forms))

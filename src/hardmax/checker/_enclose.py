@@ -10,7 +10,7 @@ from hardmax.checker._jets import TINY, ULP
 from hardmax.checker._tape import Tape, Twin, run
 
 CHUNK = 2048  # boxes at a time: the arrays stay in the cache
-_NEIGHBOURS = 32  # and so many where tokens are picked by the place of the boxes
+_NEIGHBOURS = 256  # and so many where tokens are picked by the place of the boxes
 
 
 @dataclass(frozen=True, eq=False)

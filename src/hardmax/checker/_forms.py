@@ -35,7 +35,7 @@ def nearest(value: fmpq) -> float:
 
 
 class Body:
-    """What forms of one direction share: atoms by their numbers and coefficients, none of them 0."""
+    """What forms of one direction share: coefficients by the atoms' numbers, none of them 0."""
 
     __slots__ = ("_floats", "_hash", "atom", "terms")
 
@@ -123,7 +123,7 @@ class Form:
         sizes = np.abs(plain)
         if not len(plain):
             return atoms, plain
-        if _SMALL < abs(scale) < _LARGE and _SMALL < sizes.min() and sizes.max() < _LARGE:
+        if _SMALL < abs(scale) < _LARGE and sizes.min() > _SMALL and sizes.max() < _LARGE:
             return atoms, plain * scale
         return atoms, np.array([nearest(c) for c in self.terms.values()], dtype=float)
 

@@ -6,14 +6,10 @@ whose logit and value are 0, is put first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from hardmax.checker._jets import (
-    TINY,
     ULP,
-    UP,
     Jet,
     Pair,
     Shape,
@@ -22,9 +18,6 @@ from hardmax.checker._jets import (
     from_ends,
     multiply,
 )
-
-_FAR = 80.0  # a token whose logit is so far behind everywhere in a batch has weight < e^-80
-_PAD = 8 * 2.0**-52
 
 
 def weights(low: np.ndarray, high: np.ndarray) -> Pair:
@@ -67,7 +60,7 @@ def soft_mean(logits: list[Jet], values: list[Jet]) -> Jet:
     l_mid, l_rad = _with_reference(logits)
     v_mid, v_rad = _with_reference(values)
     w = weights(*ends((l_mid[:, 0], l_rad[:, 0])))
-    return _mean_of(w, (l_mid, l_rad), (v_mid, v_rad), shape)
+    return mean_of(w, (l_mid, l_rad), (v_mid, v_rad), shape)
 
 
 def _with_reference(jets: list[Jet]) -> Pair:
@@ -75,7 +68,7 @@ def _with_reference(jets: list[Jet]) -> Pair:
     return mid, np.stack([np.zeros_like(jets[0].rad), *(jet.rad for jet in jets)])
 
 
-def _mean_of(w: Pair, logits: Pair, values: Pair, shape: Shape) -> Jet:
+def mean_of(w: Pair, logits: Pair, values: Pair, shape: Shape) -> Jet:
     k = shape.variables
     slope = slice(1, 1 + k)
     w1 = w[0][:, None], w[1][:, None]  # tokens x 1 x boxes
@@ -156,73 +149,3 @@ def _hull_of(mid: np.ndarray, rad: np.ndarray, leads: np.ndarray, value: Pair, s
     hull[1][1 + shape.variables :, several] = np.inf
     hull[0][0], hull[1][0] = value
     return Jet(*hull, shape)
-
-
-@dataclass(frozen=True, eq=False)
-class LargeMean:
-    """A softmax mean over many constant values with logits affine in the search variables.
-
-    logits = slopes @ u + offsets, values constant, relative to the reference token. In a batch of
-    boxes only tokens that can reach within e^-80 of the winner are followed. The others weigh at
-    most n e^-80 together; with all values within `spread` of each other and all logits' slopes
-    within g they change the mean by that times spread, its slopes by 4 g spread, its curvatures
-    by 16 g^2 spread (each w_j is changed by at most that much, and o, m with it).
-    """
-
-    slopes: np.ndarray  # tokens x variables
-    offsets: np.ndarray  # tokens
-    values: np.ndarray  # tokens
-
-    @property
-    def cost(self) -> int:
-        return 512
-
-    def twin(self, variables: list[tuple[Jet, Jet]]) -> tuple[Jet, Jet]:
-        _centres, boxes = zip(*variables, strict=True)
-        middle = np.stack([jet.mid[0] for jet in boxes])
-        reach = np.stack([jet.rad[0] for jet in boxes])
-        active = self._active(middle, reach)
-        return self._jet(active, middle, 0.0 * reach, 1), self._jet(active, middle, reach, 2)
-
-    def _logits(self, tokens: np.ndarray, middle: np.ndarray, reach: np.ndarray) -> Pair:
-        slopes, offsets = self.slopes[tokens], self.offsets[tokens][:, None]
-        mid = slopes @ middle + offsets
-        size = np.abs(slopes) @ np.abs(middle) + np.abs(offsets)
-        rounding = size * ((slopes.shape[1] + 4) * ULP) + TINY
-        return mid, (np.abs(slopes) @ reach) * (1.0 + 8 * ULP) + rounding
-
-    def _active(self, middle: np.ndarray, reach: np.ndarray) -> np.ndarray:
-        """Tokens that may come near the winner somewhere in the hull of the batch."""
-        low = (middle - reach).min(axis=1, keepdims=True)
-        high = (middle + reach).max(axis=1, keepdims=True)
-        centre = 0.5 * (low + high)
-        around = np.maximum(high - centre, centre - low) * UP
-        everyone = np.arange(len(self.offsets))
-        bottom, top = ends(self._logits(everyone, centre, around))
-        near = np.flatnonzero(top[:, 0] >= max(bottom.max(), 0.0) - _FAR)
-        return near
-
-    def _jet(self, active: np.ndarray, middle: np.ndarray, reach: np.ndarray, order: int) -> Jet:
-        k, boxes = middle.shape
-        shape = Shape(k, order)
-        n = len(active) + 1
-        logits = np.zeros((n, shape.components, boxes)), np.zeros((n, shape.components, boxes))
-        logits[0][1:, 0], logits[1][1:, 0] = self._logits(active, middle, reach)
-        logits[0][1:, 1 : 1 + k] = self.slopes[active][:, :, None]
-        logits[1][1:, 1 : 1 + k] = np.abs(self.slopes[active][:, :, None]) * ULP
-        values = np.zeros((n, shape.components, boxes)), np.zeros((n, shape.components, boxes))
-        values[0][1:, 0] = self.values[active][:, None]
-        values[1][1:, 0] = np.abs(self.values[active][:, None]) * ULP
-        jet = _mean_of(weights(*ends((logits[0][:, 0], logits[1][:, 0]))), logits, values, shape)
-        return self._leaking(jet, len(active), k)
-
-    def _leaking(self, jet: Jet, active: int, k: int) -> Jet:
-        left_out = len(self.offsets) - active
-        if not left_out:
-            return jet
-        share = (left_out + 1) * np.exp(-_FAR)
-        spread = 2.0 * np.abs(self.values).max()
-        steep = 2.0 * np.abs(self.slopes).max()
-        leak = np.full(len(jet.rad), 16 * share * spread * steep**2)
-        leak[0], leak[1 : 1 + k] = share * spread, 4 * share * spread * steep
-        return Jet(jet.mid, jet.rad + leak[:, None], jet.shape)

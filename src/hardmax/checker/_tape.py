@@ -13,7 +13,8 @@ import numpy as np
 
 from hardmax.checker._curves import named_curve, rectifier_curve, sigmoid_curve
 from hardmax.checker._jets import TINY, ULP, UP, Jet, Shape, compose, ends, product
-from hardmax.checker._softmean import LargeMean, hard_mean, maximum, soft_mean
+from hardmax.checker._large_mean import LargeMean
+from hardmax.checker._softmean import hard_mean, maximum, soft_mean
 
 
 @dataclass(frozen=True, eq=False)

@@ -334,8 +334,8 @@ class Validation:
         crumb = 2.0**-20 * row.error
         ours, our_atoms, our_crumbs = split(self.graph, row.ours, crumb)
         theirs, their_atoms, their_crumbs = split(self.graph, row.theirs, crumb)
-        mine = flattened(self.graph, ours, our_atoms)
         goal = flattened(self.graph, theirs, their_atoms)
+        mine = None if goal is None else flattened(self.graph, ours, our_atoms)
         if mine is not None and goal is not None and all(map(self._is_plain, mine.forms)):
             found = hold_contest(self.graph, mine, goal, self.truth)
             if found is not None:
