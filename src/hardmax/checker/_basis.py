@@ -60,7 +60,7 @@ class Basis:
         return rest
 
     def admit(self, row: Row) -> None:
-        """One more functional, unless it lies in the span already."""
+        """One more functional, scaled to begin with 1, unless it lies in the span already."""
         if self.rank == self.columns:
             return
         rest = self.residual(row)
@@ -73,7 +73,8 @@ class Basis:
             if factor != ZERO:
                 _subtract(other, factor, rest)
         self._echelon[pivot] = rest
-        self.rows.append(row)
+        lead = row[min(row)]
+        self.rows.append({i: c / lead for i, c in row.items()})
         self._back = None
 
     def coordinates(self, row: Row) -> list[fmpq]:

@@ -28,14 +28,15 @@ from hardmax.checker._atoms import (
     Variable,
     arguments,
 )
+from hardmax.checker._bank import Affine, Bank
 from hardmax.checker._basis import Basis
-from hardmax.checker._forms import ZERO, Form, nearest
+from hardmax.checker._forms import ONE, ZERO, Form, direction_of, nearest
 from hardmax.checker._graph import Graph
 from hardmax.checker._large_mean import LargeMean
-from hardmax.checker._tape import Linear, Step, Tape
+from hardmax.checker._tape import Linear, Step, Tape, Wide
 from hardmax.checker._tidy import tidied
 
-_MANY = 24  # tokens, from which on a mean is evaluated over the near ones only
+_MANY = 24  # tokens of a mean or gates of a sum, from which on only the near ones are followed
 _CRUMB = 2.0**-20  # of the scale: what is smaller is bounded, not searched
 
 
@@ -78,8 +79,8 @@ def pose(graph: Graph, answer: Form, scale: float) -> Problem:
     if beyond > (_CRUMB * scale if math.isfinite(scale) else 0.0):
         basis.admit(own)
         beyond = 0.0
-    compiler = _Compiler(graph, column, basis, inner)
-    tape = Tape(basis.rank or 1, tuple(map(compiler.step, inner)), compiler.linear(answer))
+    compiler = _Compiler(graph, column, basis, inner, answer)
+    tape = Tape(basis.rank or 1, compiler.steps(), compiler.linear(answer))
     return _problem(graph, tape, basis, variables, slack + beyond)
 
 
@@ -91,8 +92,9 @@ def _problem(graph: Graph, tape: Tape, basis: Basis, variables: list[int], slack
         form = Form({variables[i]: c for i, c in row.items()})
         low[number], high[number] = graph.bounds.range(form)
         floats[number, list(row)] = [nearest(c) for c in row.values()]
-        if len(row) == 1:  # a unit functional: the ends are the variable's own
-            (only,) = row
+        if len(row) == 1:  # the functional is a variable, and its ends are the variable's own
+            ((only, lead),) = row.items()
+            assert lead == ONE
             low[number], high[number] = graph.bounds[variables[only]]
     is_box = all(len(row) == 1 for row in rows)
     facets = () if is_box or len(rows) < 2 else _facets(floats, graph, variables)
@@ -147,12 +149,51 @@ def _reach(row: dict[int, fmpq], graph: Graph, variables: list[int]) -> float:
 
 
 class _Compiler:
+    """Slots hold the search variables, then the banks, then every atom that is read by itself."""
+
     def __init__(
-        self, graph: Graph, column: dict[int, int], basis: Basis, inner: Iterable[int]
+        self,
+        graph: Graph,
+        column: dict[int, int],
+        basis: Basis,
+        inner: Iterable[int],
+        answer: Form,
     ) -> None:
         self.graph, self.column, self.basis = graph, column, basis
         self.width = basis.rank or 1
-        self.slot = {atom: self.width + i for i, atom in enumerate(inner)}
+        self.banks: dict[Form, int] = {}  # sums of many gates, up to their scale
+        self.slot: dict[int, int] = {}
+        flat = [a for a in inner if self._is_flat(a)]
+        self.flat: set[int] = set(flat) if len(flat) >= _MANY else set()
+        self.inner = [a for a in inner if a not in self.flat]
+        alone: set[int] = set()
+        readers = [form for a in self.inner for form in arguments(graph.atoms[a])]
+        for form in [*readers, answer]:
+            many = self._banked(form)
+            if many is None:
+                alone |= self.flat.intersection(form.atoms)
+            else:
+                self.banks.setdefault(direction_of(many)[0], self.width + len(self.banks))
+        self.inner = sorted([*self.inner, *alone])
+        start = self.width + len(self.banks)
+        self.slot = {atom: start + i for i, atom in enumerate(self.inner)}
+
+    def steps(self) -> tuple[Step | Wide, ...]:
+        return (*map(self._bank, self.banks), *map(self.step, self.inner))
+
+    def _is_flat(self, atom: int) -> bool:
+        """A gate or rectifier that reads the search variables alone."""
+        made = self.graph.atoms[atom]
+        return isinstance(made, Gate | Relu) and all(
+            a in self.column for form in arguments(made) for a in form.atoms
+        )
+
+    def _banked(self, form: Form) -> Form | None:
+        """The part of a form that is a sum of many flat gates, all of one kind."""
+        many = {a: c for a, c in form.terms.items() if a in self.flat}
+        if len(many) < _MANY or len({type(self.graph.atoms[a]) for a in many}) > 1:
+            return None
+        return Form(many)
 
     def linear(self, form: Form) -> Linear:
         """A form over slots; what it has outside the basis was put into the slack."""
@@ -161,10 +202,36 @@ class _Compiler:
             for slot, c in enumerate(self.basis.coordinates(_linear_part(form, self.column)))
             if c != ZERO
         }
-        terms |= {self.slot[a]: c for a, c in form.terms.items() if a in self.slot}
+        many = self._banked(form) if self.banks else None
+        if many is not None:
+            direction, scale = direction_of(many)
+            terms[self.banks[direction]] = scale
+        apart = () if many is None else many.atoms
+        terms |= {
+            self.slot[a]: c for a, c in form.terms.items() if a in self.slot and a not in apart
+        }
         return Linear(tuple(terms), tuple(map(_plain, terms.values())), _plain(form.constant))
 
-    def step(self, number: int) -> Step | LargeMean:
+    def _bank(self, total: Form) -> Bank:
+        """sum_i c_i gate_i, the factors c_i taken into the values."""
+        logits, values = [], []
+        for atom, c in total.terms.items():
+            made = self.graph.atoms[atom]
+            assert isinstance(made, Gate | Relu)
+            logit = made.logit if isinstance(made, Gate) else made.argument
+            value = made.value if isinstance(made, Gate) else made.argument
+            logits.append(self.linear(logit))
+            values.append(self.linear(value.scaled(c)))
+        first = self.graph.atoms[next(iter(total.atoms))]
+        return Bank(self._affine(logits), self._affine(values), isinstance(first, Relu))
+
+    def _affine(self, rows: list[Linear]) -> Affine:
+        slopes = np.zeros((len(rows), self.width))
+        for i, row in enumerate(rows):
+            slopes[i, list(row.slots)] = row.coefficients
+        return Affine(slopes, np.array([row.constant for row in rows]))
+
+    def step(self, number: int) -> Step | Wide:
         atom = self.graph.atoms[number]
         if isinstance(atom, Mean) and len(atom.logits) >= _MANY:
             large = self._large(atom)
@@ -196,11 +263,9 @@ class _Compiler:
         rows = [self.linear(form) for form in mean.logits]
         if any(slot >= self.width for row in rows for slot in row.slots):
             return None
-        slopes = np.zeros((len(rows), self.width))
-        for i, row in enumerate(rows):
-            slopes[i, list(row.slots)] = row.coefficients
-        offsets = np.array([row.constant for row in rows])
-        return LargeMean.beside(slopes, offsets, np.array([_plain(v.constant) for v in mean.values]))
+        affine = self._affine(rows)
+        values = np.array([_plain(v.constant) for v in mean.values])
+        return LargeMean.beside(affine.slopes, affine.offsets, values)
 
 
 def _plain(value: fmpq) -> float:

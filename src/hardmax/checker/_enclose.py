@@ -25,7 +25,7 @@ class Enclosure:
 
 def enclose(tape: Tape, low: np.ndarray, high: np.ndarray) -> Enclosure:
     """All boxes (variables x boxes), in chunks; of neighbours, where tokens are picked by place."""
-    if tape.picks_tokens and low.shape[1] > _NEIGHBOURS:
+    if tape.looks_nearby and low.shape[1] > _NEIGHBOURS:
         order = np.lexsort(low)
         seen = _in_chunks(tape, low[:, order], high[:, order], _NEIGHBOURS)
         back = np.argsort(order)

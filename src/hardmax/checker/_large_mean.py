@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hardmax.checker._bank import gathered
 from hardmax.checker._jets import TINY, ULP, UP, Jet, Pair, Shape, ends, from_ends
 from hardmax.checker._softmean import mean_of, weights
 
@@ -84,15 +85,9 @@ class LargeMean:
         """
         nearby = self._nearby(middle, reach)
         winner = nearby[self._at(nearby, middle).argmax(axis=0)]
-        near = (ends(self._logits(nearby[:, None], winner, middle, reach))[1] >= -_FAR).T
-        counts = near.sum(axis=1)
-        small = counts <= _MOST_NEAR
-        near[~small] = False
-        counts = np.where(small, counts, 0)
-        close = np.full((int(counts.max()), len(counts)), -1)
-        box, token = np.nonzero(near)
-        first = np.cumsum(counts) - counts
-        close[np.arange(len(box)) - first[box], box] = nearby[token]
+        near = ends(self._logits(nearby[:, None], winner, middle, reach))[1] >= -_FAR
+        small = near.sum(axis=0) <= _MOST_NEAR
+        close = gathered(near & small, nearby)
         return close, winner, small
 
     def _nearby(self, middle: np.ndarray, reach: np.ndarray) -> np.ndarray:

@@ -34,6 +34,8 @@ def apart(graph: Graph, answer: Form) -> list[Form]:
     order = needed(graph, answer)
     column = {a: i for i, a in enumerate(x for x in order if isinstance(graph.atoms[x], Variable))}
     basis = Basis.of(functionals(graph, answer, column), len(column))
+    own = {column[a]: c for a, c in answer.terms.items() if a in column}
+    basis.admit(basis.residual(own))  # what is merely added is a part of its own
     if basis.rank < 2:
         return [answer]
     split = _Split(graph, basis, column)
@@ -47,9 +49,6 @@ def apart(graph: Graph, answer: Form) -> list[Form]:
             squares.add(c, split.coordinates(kind.first), split.coordinates(kind.second))
         else:
             atoms.append((atom, split.support(atom)))
-    own = {column[a]: c for a, c in answer.terms.items() if a in column}
-    if basis.residual(own):
-        return [answer]
     groups = _groups(basis.rank, [s for _, s in atoms] + squares.pairs())
     if len(groups) == 1:
         return [answer]
@@ -132,7 +131,7 @@ def bound_by_parts(
     offset, radius, boxes = 0.0, 0.0, 0
     for part in parts:
         problem = pose(graph, part, scale)
-        shift = _middle(problem)
+        shift = middle_of(problem)
         centred = replace(
             problem,
             tape=replace(
@@ -156,10 +155,12 @@ def bound_by_parts(
     return (abs(offset) + radius + dust) * (1 + 2.0**-48), boxes
 
 
-def _middle(problem: Problem) -> float:
+def middle_of(problem: Problem) -> float:
     """Near the middle of the range of a problem's answer."""
     rng = np.random.default_rng(0)
     share = rng.random((problem.dimension, _LOOKS))
+    corners = rng.integers(0, 2, size=(problem.dimension, _LOOKS // 2))
+    share[:, : _LOOKS // 2] = corners
     if problem.dimension == 1:
         share = np.linspace(0.0, 1.0, _LOOKS)[None]
     points = problem.low[:, None] * (1 - share) + problem.high[:, None] * share

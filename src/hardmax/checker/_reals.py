@@ -11,11 +11,13 @@ import numpy as np
 
 from hardmax.checker._budget import Budget, Clock, Standing
 from hardmax.checker._compile_tape import Problem, Unsuitable, pose
+from hardmax.checker._cuts import bound_by_cut
 from hardmax.checker._forms import Form
 from hardmax.checker._graph import Graph
 from hardmax.checker._measure import confirmed, worst_seen
 from hardmax.checker._parts import bound_by_parts
 from hardmax.checker._search import Search
+from hardmax.checker._small_box import SmallBoxes
 from hardmax.checker._targets import TargetForms
 from hardmax.checker._unroll import Unrolled
 from hardmax.checker._validate import Rejected, validate
@@ -76,8 +78,13 @@ class Whole:
     """The error of one output, as a form and as a problem to search."""
 
     graph: Graph
-    error: Form
+    ours: Form
+    theirs: Form
     problem: Problem
+
+    @property
+    def error(self) -> Form:
+        return self.ours - self.theirs
 
 
 def bound_error(state: RealBound) -> None:
@@ -96,6 +103,8 @@ def bound_error(state: RealBound) -> None:
     boxes_first = easy or state.tolerance is not None
     if boxes_first and searchable:
         _by_boxes(state, problems or [], 1.0 if easy else _SHARE)
+    elif searchable:
+        _by_cuts(state, problems or [])
     if not state.is_settled:
         _by_steps(state, _SHARE if searchable and not boxes_first else 1.0)
     if not state.is_settled and searchable and not boxes_first:
@@ -120,12 +129,11 @@ def _whole(state: RealBound) -> list[Whole] | None:
     ]
     goals = TargetForms(steps, graph, inputs).outputs()
     outputs = Unrolled(construction.transformer, graph, inputs).outputs()
-    errors = [a - b for a, b in zip(outputs, goals, strict=True)]
     try:
         return [
-            Whole(graph, error, pose(graph, error, state.limit))
-            for error in errors
-            if not error.is_zero
+            Whole(graph, ours, theirs, pose(graph, ours - theirs, state.limit))
+            for ours, theirs in zip(outputs, goals, strict=True)
+            if ours != theirs
         ]
     except Unsuitable as reason:
         state.reasons.append(str(reason))
@@ -136,38 +144,56 @@ def _by_boxes(state: RealBound, wholes: list[Whole], share: float) -> None:
     worst = 0.0
     clock = _part(state.clock, share)
     for whole in wholes:
-        problem = whole.problem
-        parted, boxes = bound_by_parts(whole.graph, whole.error, state.limit, clock, state.executor)
-        state.boxes += boxes
-        state.clock.boxes += boxes
-        aim = state.limit if state.tolerance is None else (1 + state.tolerance) * state.measured
-        if parted <= min(aim, state.limit):
-            worst = max(worst, parted)
-            continue
-        search = Search(
-            problem,
-            clock,
-            enough=state.limit,
-            tolerance=state.tolerance,
-            executor=state.executor,
-            watch=state.watch,
-            known=state.measured,
-        )
-        found = search.run()
-        state.boxes += found.boxes
-        state.clock.boxes += found.boxes
-        worst = max(worst, min(parted, found.certified))
-        point = _back(problem, found.point, state.construction)
-        if point is not None:
-            state.look(point)
+        worst = max(worst, _bound_of(state, whole, clock))
         if state.measured > state.construction.claim.error or clock.is_spent:
             break
-    else:
+    if whole is wholes[-1]:
         state.take(worst, "boxes")
-        return
-    state.take(worst if whole is wholes[-1] else math.inf, "boxes")
     if clock.is_spent:
         state.reasons.append("The budget was spent before all boxes were small enough.")
+
+
+def _by_cuts(state: RealBound, wholes: list[Whole]) -> None:
+    """Deep models that pass through a bottleneck; others are left at once."""
+    worst = 0.0
+    for whole in wholes:
+        small = SmallBoxes(whole.graph, _part(state.clock, _SHARE), state.executor, state.watch)
+        worst = max(worst, bound_by_cut(small, whole.ours, whole.theirs, state.limit))
+        state.boxes += small.boxes
+        state.clock.boxes += small.boxes
+        if not worst <= state.limit:
+            return
+    state.take(worst, "boxes")
+
+
+def _bound_of(state: RealBound, whole: Whole, clock: Clock) -> float:
+    """One output: part by part, through a cut, or at once, whichever is good enough first."""
+    small = SmallBoxes(whole.graph, clock, state.executor, state.watch)
+    aim = state.limit if state.tolerance is None else (1 + state.tolerance) * state.measured
+    aim = min(aim, state.limit)
+    best, boxes = bound_by_parts(whole.graph, whole.error, state.limit, clock, state.executor)
+    if state.tolerance is not None and not best <= aim and whole.problem.dimension > 1:
+        best = min(best, bound_by_cut(small, whole.ours, whole.theirs, aim))
+    state.boxes += boxes + small.boxes
+    state.clock.boxes += boxes + small.boxes
+    if best <= aim:
+        return best
+    search = Search(
+        whole.problem,
+        clock,
+        enough=state.limit,
+        tolerance=state.tolerance,
+        executor=state.executor,
+        watch=state.watch,
+        known=state.measured,
+    )
+    found = search.run()
+    state.boxes += found.boxes
+    state.clock.boxes += found.boxes
+    point = _back(whole.problem, found.point, state.construction)
+    if point is not None:
+        state.look(point)
+    return min(best, found.certified)
 
 
 def _part(clock: Clock, share: float) -> Clock:

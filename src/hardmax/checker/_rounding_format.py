@@ -69,19 +69,25 @@ def above(matrix: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     some = (matrix != 0.0).astype(float) @ (sizes != 0.0).astype(float)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         total = (matrix @ sizes) * (1.0 + (matrix.shape[-1] + 8) * 2.0**-52)
-    return np.where(some > 0.0, total + some * TINY, 0.0)
+    return np.where(some > 0.0, _at_worst(total + some * TINY), 0.0)
+
+
+def _at_worst(size: np.ndarray) -> np.ndarray:
+    """Infinite where nothing is known: 0 times infinity, and infinity less infinity, are nan."""
+    return np.where(np.isnan(size), np.inf, size)
 
 
 def up(size: np.ndarray) -> np.ndarray:
     """A nonnegative number that came from a dozen operations of float64, from above."""
-    return np.where(size > 0.0, size * (1.0 + 2.0**-48) + TINY, 0.0)
+    return np.where(size <= 0.0, 0.0, _at_worst(size * (1.0 + 2.0**-48) + TINY))
 
 
 def product(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """The product of nonnegative arrays, from above; 0 only where a factor is 0."""
-    both = (first > 0.0) & (second > 0.0)
-    with np.errstate(under="ignore"):
-        return np.where(both, first * second * (1.0 + 2.0**-51) + TINY, 0.0)
+    nothing = (first <= 0.0) | (second <= 0.0)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        size = first * second * (1.0 + 2.0**-51) + TINY
+    return np.where(nothing, 0.0, _at_worst(size))
 
 
 def meet(first: Interval, second: Interval) -> Interval:
@@ -101,7 +107,8 @@ def total_of(parts: Interval, axis: int) -> Interval:
     slack = up(parts.magnitude.sum(axis=axis) * (parts.shape[axis] * 2.0**-52))
     several = ((parts.lo != 0.0) | (parts.hi != 0.0)).sum(axis=axis) > 1
     slack = np.where(several, slack, 0.0)
-    return widened(Interval(parts.lo.sum(axis=axis), parts.hi.sum(axis=axis)), slack)
+    low, high = _at_worst(-parts.lo.sum(axis=axis)), _at_worst(parts.hi.sum(axis=axis))
+    return widened(Interval(-low, high), slack)
 
 
 def is_point(value: Interval) -> np.ndarray:
@@ -175,7 +182,8 @@ class Stored:
     def scaled(cls, matrix: np.ndarray, factor: np.ndarray, format: Format) -> Stored:
         """factor * matrix, row by row; that product is rounded, here or wherever it is applied.
 
-        Times a power of two nothing is rounded; but it may underflow.
+        The matrix may have been rounded to the format before, or the product alone is. Times a
+        power of two nothing is rounded; but it may underflow.
         """
         operands, columns = matrix.shape[1], np.flatnonzero(matrix.any(axis=0))
         matrix = matrix[:, columns]
@@ -186,7 +194,8 @@ class Stored:
         lost = format.unit * np.abs(folded) + format.smallest
         lost = np.where(rounds[:, None] & (matrix != 0.0), lost * (1.0 + 2.0**-20), 0.0)
         lost += np.where((np.abs(folded) < 2.0**-960) & (matrix != 0.0), TINY, 0.0)
-        moved = up(format.moved(folded) + lost)
+        before = format.moved(matrix) * factor[:, None]
+        moved = up(np.maximum(format.moved(folded), before) + lost)
         doubt = np.where(rounds, 2.0**-52, 0.0)
         nothing = np.zeros(len(matrix))
         return cls(format, operands, columns, folded, nothing, moved, nothing, doubt)
@@ -220,6 +229,7 @@ class Stored:
         """
         x = x[self.columns]
         unit, size = self.format.unit, x.magnitude
+        self.format.check(size)
         easy = is_point(x) & is_power_of_two(x.lo)
         rounding = np.where(easy, 0.0, size)
         losing = np.where((easy & (size >= 1.0)) | (size == 0.0), 0.0, 1.0)

@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 
 from hardmax.checker._rounding_contest import Contest, find_contest
-from hardmax.checker._rounding_format import Format, Stored, Sum, is_point, product, total_of, up
+from hardmax.checker._rounding_format import (
+    Format,
+    Stored,
+    Sum,
+    is_point,
+    product,
+    total_of,
+    up,
+    widened,
+)
 from hardmax.core import HeadGroup
 from hardmax.numerics import Interval, is_power_of_two
 
@@ -34,6 +43,11 @@ class Read:
 
     def __getitem__(self, key: Any) -> Read:
         return Read(self.value[key], self.error[key], self.off[key])
+
+    @property
+    def computed(self) -> Interval:
+        """Where the computed numbers are."""
+        return widened(self.value, self.error)
 
     @property
     def size(self) -> np.ndarray:
@@ -76,7 +90,10 @@ class Asked:
 
     @cached_property
     def _products(self) -> Sum:
-        """The rounding of sum_k q_k k_j + bias, for the computed q and k."""
+        """The rounding of sum_k q_k k_j + bias, for the computed q and k.
+
+        Where real terms cancel the computed ones need not, and it is their sum that is rounded.
+        """
         query, keys, format = self.query[:, :, None], self.keys, self.format
         products = product(query.size, keys.size)
         easy = _is_easy(query) | _is_easy(keys)
@@ -87,7 +104,8 @@ class Asked:
         held = self.bias.magnitude + self.bias_moved
         partial = up(products.sum(axis=1) * (1.0 + products.shape[1] * 2.0**-50) + held)
         format.check(partial)
-        value = total_of(query.value * keys.value, 1) + self.bias
+        bias = widened(self.bias, self.bias_moved)
+        value = total_of(query.computed * keys.computed, 1) + bias
         return Sum(format, value, base, partial, some.sum(axis=1) + (held > 0.0))
 
     @cached_property

@@ -34,8 +34,11 @@ def needed(
 
 
 def asks(group: HeadGroup, need: np.ndarray) -> np.ndarray:
-    """Which heads (rows) write something that matters to which tokens (columns)."""
-    return _reach((group.output != 0.0).any(axis=2), need)
+    """Which heads (rows) write something that matters to which tokens (columns).
+
+    A token of which everything matters asks all heads: also one that writes nothing may overflow.
+    """
+    return _reach((group.output != 0.0).any(axis=2), need) | need.all(axis=0)
 
 
 def _read_by(group: HeadGroup, asking: np.ndarray) -> np.ndarray:

@@ -84,10 +84,12 @@ class Search:
         watch: Watch | None = None,
         known: float = 0.0,
         least: float = 0.0,
+        gives_up: bool = False,
     ) -> None:
         self.problem, self.clock = problem, clock
         self.limit, self.tolerance = enough, tolerance
         self.executor, self.watch = executor, watch
+        self.gives_up = gives_up  # when more is attained than is allowed
         self.least = least  # a bound below this need not be improved
         self.known = known  # attained elsewhere: no need to get below it
         self.measured, self.point, self.boxes = 0.0, 0.5 * problem.low + 0.5 * problem.high, 0
@@ -141,7 +143,7 @@ class Search:
 
     def _is_hopeless(self, frontier: _Frontier) -> bool:
         """The claim is broken, or the worst box cannot be halved any more."""
-        if self.measured > self.limit and self.tolerance is None:
+        if self.measured > self.limit and (self.tolerance is None or self.gives_up):
             return True
         worst = int(frontier.most.argmax())
         width = frontier.high[:, worst] - frontier.low[:, worst]

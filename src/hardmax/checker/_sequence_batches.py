@@ -112,6 +112,7 @@ def hard_mean(scores: Table, visible: np.ndarray, values: Stream, arithmetic: Ar
     here, there = (stray_of(tokens + 3, size, unit) for unit in (OWN_UNIT, arithmetic.unit))
     lost = np.where(even & OWN.is_exact(size, fine), 0.0, here)
     lost = lost + np.where(even & arithmetic.is_exact(size, fine), 0.0, there)
+    arithmetic.check(size + np.where(count == 1, 0.0, lost))
     mixed = Table(middle, inflate(radius + np.where(count == 1, 0.0, lost)))
     if not told.all():
         _put_hulls(mixed, ~told[..., 0], winners, values.blocks[()], here + there)
@@ -152,6 +153,7 @@ def soft_mean(logits: Table, visible: np.ndarray, values: Stream, arithmetic: Ar
     lost = stray_of(2 * tokens + 8, size, OWN_UNIT)
     lost = lost + stray_of(2 * tokens + 8, size, arithmetic.unit)
     alone = (visible.sum(axis=-1) == 1)[:, None]
+    arithmetic.check(size + np.where(alone, 0.0, lost))
     return Table(middle, inflate(radius + np.where(alone, 0.0, lost), tokens + 8))
 
 
@@ -165,7 +167,7 @@ def _softmax(
     unit = arithmetic.unit + OWN_UNIT
     spread = inflate(spread + 2 * unit * (np.abs(below) + 2 * off))
     factor, (tiny, normal) = 2 * EXP_UNITS * unit, underflow(arithmetic)
-    sharp = visible & (off <= 1.0)
+    sharp = visible & (off <= 0.5)  # what underflows by 4 ulp grows by e^off: to less than 8
     with np.errstate(under="ignore", over="ignore"):
         high = np.exp(np.minimum(below + spread, 2.0)) * (1 + factor) + tiny
         low = np.maximum(np.exp(below - spread) * (1 - factor) - normal, 0.0)

@@ -51,13 +51,16 @@ def _head(stream: Stream, head: Head, slots: Slots, arithmetic: Arithmetic) -> S
         mixer = _Mixer(choice, values, slots)
         mixed = mixer.mixed()
     except TooLarge:
-        radius = hull.radius + _lost(slots.tokens, most, arithmetic)
+        lost = _lost(slots.tokens, most, arithmetic)
+        arithmetic.check(most + lost)
+        radius = hull.radius + lost
         return Stream({(): Table(hull.middle, inflate(radius))}, values.grid, 1)
     astray = _most(choice.leak + choice.tilt)[:, None]
     size = mixer.size + np.minimum(astray, 1.0) * most
     crowded = _most(choice.by_token.sum(axis=-1))[:, None] > 1
     crowded |= (not is_hard(head)) & (seen.sum(axis=1, keepdims=True) > 1)
     lost = np.where(crowded, _lost(slots.tokens, inflate(size), arithmetic), 0.0)
+    arithmetic.check(size + lost)
     blur = inflate(astray * inflate(high - low) + lost)
     mixed.add((), Table(np.zeros(blur.shape), blur))
     return tidied(Stream(mixed.tables, values.grid, 1))

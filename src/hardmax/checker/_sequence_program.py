@@ -22,6 +22,8 @@ from hardmax.checker._sequence_slots import LARGEST_SLOT, OWN_SYMBOL, Slots, Tot
 from hardmax.checker._sequence_stream import LARGEST_TABLE, TooLarge
 from hardmax.core import Aggregate, Combination, Pointwise, Selection, SequenceSteps, plain
 
+_LARGEST_CODE = 2.0**62  # of several values together, in int64
+
 Memory = dict[Any, Any]
 
 
@@ -112,7 +114,8 @@ class _Run:
     def _joint(self, sources: list[Coded], axes: Axes) -> np.ndarray:
         """One code for all sources; what cannot happen repeats what can."""
         shape = (self.tokens, *self.slots.sizes(axes))
-        if np.prod(shape, dtype=float) > LARGEST_TABLE:
+        codes = np.prod([len(source.numbers) for source in sources], dtype=float)
+        if np.prod(shape, dtype=float) > LARGEST_TABLE or codes > _LARGEST_CODE:
             raise TooLarge("A step of the target depends on too much at once.")
         joint = np.zeros(shape, dtype=np.int64)
         for source in sources:

@@ -33,8 +33,9 @@ def score_radius(
     """The radius of the scores query . key + bias, times the coldness; asking token x token asked.
 
     |q k - q' k'| <= |q| |k - k'| + |q - q'| |k'|, term by term, and one more sum in any order. The
-    coldness may also be folded into the query weights, which rounds them unless it is a power of
-    two: then relative errors of the weights pass through all sums. `stream` bounds |x|.
+    coldness may also be folded into the query weights. Unless it is a power of two that rounds
+    them, and relative errors of the weights pass through all sums; unless it is such a power from 1
+    on, products with them may underflow where others do not. `stream` bounds |x|.
     """
     tokens = stream.shape[-2]
     k, rk = asked.size.swapaxes(-1, -2), asked.radius.swapaxes(-1, -2)
@@ -55,13 +56,14 @@ def score_radius(
     lost = lost + np.where(exactly, 0.0, stray_of(terms + 3, size, arithmetic.unit))
     radius = inflate(radius + lost, terms + 8) * cold
     arithmetic.check_weights(head.query * cold)
-    if is_power_of_two(np.asarray(cold)):
+    if is_power_of_two(np.asarray(cold)) and cold >= 1.0:
         return np.asarray(radius)
     full = (stream @ np.abs(head.query).T) @ (stream @ np.abs(head.key).T).swapaxes(-1, -2)
     steps = 2 * head.width + terms + 8
     full = inflate(full + np.abs(bias), steps) * cold
     lost = stray_of(steps, full, arithmetic.unit) + stray_of(2, size * cold, OWN_UNIT)
-    return np.asarray(inflate(radius + lost))
+    faint = 2.0**arithmetic.smallest * head.width * (k + rk).sum(axis=-2, keepdims=True)
+    return np.asarray(inflate(radius + lost + np.where(full > 0.0, faint, 0.0), terms + 8))
 
 
 def underflow(arithmetic: Arithmetic) -> tuple[float, float]:

@@ -267,11 +267,9 @@ class Slots:
         if slot.kind == "at" and not slot.asking:
             place = int(slot.table[token])
             return self.seen_from(slot.asked[0], place) if place >= 0 else ((), everything[:1])
-        tale = _definition(slot, slot.table[token])
-        if not slot.asking:
-            return tale, np.flatnonzero(slot.possible[token])
         asking = tuple(self.seen_from(other, token)[0] for other in slot.asking)
-        return (*tale, asking), everything
+        possible = slot.possible[token].reshape(-1, slot.size).any(axis=0)
+        return (*_definition(slot, slot.table[token]), asking), np.flatnonzero(possible)
 
     # --- the meaning ------------------------------------------------------------------------
 

@@ -74,7 +74,8 @@ class Arithmetic:
             raise Overflow(f"Nothing can be said in {self.name}: a number may be too large for it.")
 
     def check_weights(self, weights: np.ndarray) -> None:
-        """Refuse weights that lose digits below the smallest normal number of the format."""
+        """Refuse weights that overflow, or lose digits below the smallest normal number."""
+        self.check(np.abs(weights))
         small = np.abs(weights) < 2.0 ** max(self.smallest + self.digits - 1, OWN_SMALLEST)
         if (small & (weights != 0.0)).any():
             raise Overflow(f"Nothing can be said in {self.name}: a weight is too small for it.")
@@ -206,9 +207,9 @@ class Stream:
         sizes = np.abs(matrix)
         long = matrix.shape[1] + 8
         size = inflate(self.magnitude @ sizes.T + np.abs(bias), long)
-        arithmetic.check(size)
         grid = self._grid_of(matrix, bias)
         lost = self._lost(matrix, bias, size, grid, arithmetic)
+        arithmetic.check(size + lost)
         blocks = {
             axes: Table(t.middle @ matrix.T, inflate(t.radius @ sizes.T, long))
             for axes, t in self.blocks.items()

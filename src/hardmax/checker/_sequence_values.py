@@ -161,11 +161,19 @@ def _embed(transformer: Transformer, words: Words, slots: Slots, arithmetic: Ari
 def _difference(given: Stream, value: Value, slots: Slots) -> Stream:
     """The answer's one coordinate minus the target's value; right for the symbols' tokens."""
     blocks = Blocks(given.leading[0], 1)
-    for axes, table in given.blocks.items():
-        blocks.add(tuple(slots.for_symbols(axis) for axis in axes), table)
+    for own, table in given.blocks.items():
+        axes = tuple(slots.for_symbols(axis) for axis in own)
+        blocks.add(axes, Table(*(_fitted(part, slots.sizes(axes)) for part in table)))
     for axes, table in _tables(value):
         blocks.add(axes, Table(-table.middle, table.radius))
     return Stream(blocks.tables, given.grid, 1)
+
+
+def _fitted(part: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
+    """With so many values of each slot: values that only the start token can have come or go."""
+    for axis, size in enumerate(sizes, start=1):
+        part = np.take(part, np.minimum(np.arange(size), part.shape[axis] - 1), axis=axis)
+    return part
 
 
 def _tables(value: Value) -> list[tuple[Axes, Table]]:

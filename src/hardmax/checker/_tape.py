@@ -11,6 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from hardmax.checker._bank import Bank
 from hardmax.checker._curves import named_curve, rectifier_curve, sigmoid_curve
 from hardmax.checker._jets import TINY, ULP, UP, Jet, Shape, compose, ends, product
 from hardmax.checker._large_mean import LargeMean
@@ -38,24 +39,27 @@ class Step:
     exponent: float | Fraction = 1.0
 
 
+Wide = LargeMean | Bank  # many atoms at once, of which each box looks at a few
+
+
 @dataclass(frozen=True, eq=False)
 class Tape:
     """Slots 0 .. variables - 1 hold the search variables, each step fills the next one."""
 
     variables: int
-    steps: tuple[Step | LargeMean, ...]
+    steps: tuple[Step | Wide, ...]
     answer: Linear
 
     @property
-    def picks_tokens(self) -> bool:
-        """Whether some mean looks only at tokens near the boxes of a batch."""
-        return any(isinstance(step, LargeMean) for step in self.steps)
+    def looks_nearby(self) -> bool:
+        """Whether some step looks only at what is near the boxes of a batch."""
+        return any(isinstance(step, Wide) for step in self.steps)
 
     @property
     def cost(self) -> int:
         """Roughly, how many jets are combined for one box."""
         reads = sum(
-            step.cost if isinstance(step, LargeMean) else sum(r.size() + 4 for r in step.reads)
+            step.cost if isinstance(step, Wide) else sum(r.size() + 4 for r in step.reads)
             for step in self.steps
         )
         return reads + self.answer.size()
@@ -138,9 +142,10 @@ def tightened(centre: Jet, box: Jet, reach: np.ndarray) -> Jet:
     return Jet(mid, rad, box.shape)
 
 
-def _advance(step: Step | LargeMean, slots: list[Twin], reach: np.ndarray) -> Twin:
-    if isinstance(step, LargeMean):
-        return Twin(*step.twin([(s.centre, s.box) for s in slots[: len(reach)]]))
+def _advance(step: Step | Wide, slots: list[Twin], reach: np.ndarray) -> Twin:
+    if isinstance(step, Wide):
+        centre, box = step.twin([(s.centre, s.box) for s in slots[: len(reach)]])
+        return Twin(centre, tightened(centre, box, reach))
     reads = [evaluate(form, slots, reach) for form in step.reads]
     pairs = [[r.centre for r in reads], [r.box for r in reads]]
     if step.kind == "times" and step.reads[0] is step.reads[1]:

@@ -26,6 +26,7 @@ from hardmax.checker._atoms import Relu, Variable
 from hardmax.checker._budget import Clock
 from hardmax.checker._compile_tape import Problem, Unsuitable, needed, pose
 from hardmax.checker._contests import Contest, flattened, hold_contest, split
+from hardmax.checker._cuts import bound_by_cut
 from hardmax.checker._deviations import Deviations, of_maximum
 from hardmax.checker._forms import (
     NOTHING,
@@ -40,17 +41,15 @@ from hardmax.checker._forms import (
 )
 from hardmax.checker._graph import Graph
 from hardmax.checker._partners import Match, Partners
-from hardmax.checker._parts import bound_by_parts
 from hardmax.checker._ranges import Bounds
-from hardmax.checker._search import Search, Watch
+from hardmax.checker._search import Watch
+from hardmax.checker._small_box import MOST_DIMENSIONS, SmallBoxes, TooManyDimensions
 from hardmax.checker._tape import run
 from hardmax.checker._targets import TargetForms, is_defined
 from hardmax.checker._unroll import Unrolled
 from hardmax.core import Construction, Holding
 
-_MOST_DIMENSIONS = 4
 _LEAK = 2.0**-30  # of a row's error: softmax weights of routing heads are far below
-_LOCAL = 0.004  # small boxes are searched until the bound is this close to what is attained
 _PIECES = 64  # parts of a box on which slopes are taken
 _ROUNDED = 2.0**-40  # relative: what a stated error may lose to our own rounding
 
@@ -111,7 +110,6 @@ class Validation:
         executor: Executor | None = None,
         watch: Watch | None = None,
     ) -> None:
-        self.clock, self.executor, self.watch = clock, executor, watch
         claim = construction.claim
         steps = claim.target.steps()
         if steps is None:
@@ -128,12 +126,12 @@ class Validation:
         if not is_defined(self.target.ranges or []):
             raise Rejected("Some step of the target may be infinite on the domain.")
         self.truth.known = self.target.known
+        self.small = SmallBoxes(self.graph, clock, executor, watch)
         self.stream = Unrolled(construction.transformer, self.graph, self.inputs)
         self.index: dict[int, int] = {}  # variable -> row of the deviations
         self.deviations = Deviations.none()
         self.our_names: dict[int, Form] = {}  # atoms of the Transformer
         self.their_names: dict[int, Form] = {}  # atoms of the target
-        self.boxes = 0
         self.rows = 0
 
     def check(self, holding: Holding) -> None:
@@ -380,36 +378,23 @@ class Validation:
         room = row.error - float(carried.size[0])
         if not room > 0.0:
             raise Rejected(f"{row.where} leaves no room for its own error.")
-        difference = row.ours - row.theirs
         try:
-            problem = pose(self.graph, difference, room)
+            found = bound_by_cut(self.small, row.ours, row.theirs, room)
+            if not found <= room:
+                found = self.small.bound(row.ours - row.theirs, room)
         except Unsuitable as reason:
             raise Rejected(str(reason)) from reason
-        if problem.dimension > _MOST_DIMENSIONS:
+        except TooManyDimensions as many:
             raise Rejected(
-                f"{row.where} depends on {problem.dimension} verified values at once: more than "
-                f"can be searched."
-            )
-        parted, boxes = bound_by_parts(self.graph, difference, room, self.clock, self.executor)
-        self.boxes += boxes
-        if parted <= room:
-            return carried.shifted(np.zeros(1), np.array([parted]))
-        search = Search(
-            problem,
-            self.clock,
-            enough=room,
-            tolerance=_LOCAL,
-            executor=self.executor,
-            watch=self.watch,
-        )
-        found = search.run()
-        self.boxes += found.boxes
-        if not found.certified <= room:
+                f"{row.where} depends on {many.dimension} verified values at once: more than can "
+                f"be searched."
+            ) from many
+        if not found <= room:
             raise Rejected(
                 f"{row.where} could be shown only within "
-                f"{found.certified + float(carried.size[0]):.3g}, not {row.error:.3g}."
+                f"{found + float(carried.size[0]):.3g}, not {row.error:.3g}."
             )
-        return carried.shifted(np.zeros(1), np.array([found.certified]))
+        return carried.shifted(np.zeros(1), np.array([found]))
 
     def _carried(self, row: Row) -> Deviations:
         """V(H) - V(H - d): slopes of V over the ranges of H and V, times d."""
@@ -419,7 +404,7 @@ class Validation:
         if not moving:
             return Deviations.none(1).padded(noises)
         problem = pose(self.graph, form, math.inf)
-        if problem.dimension > _MOST_DIMENSIONS + 2:
+        if problem.dimension > MOST_DIMENSIONS + 2:
             raise Rejected(f"{row.where} depends on too many verified values at once.")
         middle, radius = _slopes(problem)
         matrix = np.zeros((problem.dimension, len(self.index)))
@@ -508,7 +493,7 @@ def validate(
         for i, (f, v) in enumerate(zip(outputs, goals, strict=True))
     ]
     found = state.deviation(rows)
-    return float(found.size.max()), state.boxes, state.rows
+    return float(found.size.max()), state.small.boxes, state.rows
 
 
 def _check_holding(construction: Construction, holding: Holding, last: int) -> None:
