@@ -22,7 +22,16 @@ import hardmax as hm
 from hardmax.checker import _rounding
 from hardmax.checker._rounding import float_bounds
 from hardmax.checker._rounding_contest import BEND, PULL, STEEPEST, Contest, steepness, unrest
-from hardmax.checker._rounding_format import Format, NothingKnown, Stored, above, product
+from hardmax.checker._rounding_format import (
+    Format,
+    NothingKnown,
+    Stored,
+    above,
+    product,
+    summed,
+    total_of,
+    up,
+)
 from hardmax.checker._rounding_ranges import kinked
 from hardmax.checker._rounding_weights import weight_ranges
 from hardmax.core import (
@@ -710,6 +719,23 @@ def test_a_soft_mean_of_equal_tokens_is_nearly_attained():
     assert 0.5 * bound <= reached <= bound
 
 
+def test_a_query_that_cancels_is_rounded_as_it_was_computed():
+    """The query is 0 over the reals but not in floats, and logits lose the bias beside it."""
+    weights = np.array([[100.3, 0.6, -100.9, 0.0, 0.0, 0.0]])
+    offsets = np.array([[1.0, 1.0, 1.0, 1.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0, 1.0, 0.0]])
+    key, value, output = 2.0**30 * np.eye(6)[[3]], np.eye(6)[[4]], np.eye(6)[:, [5]]
+    bias = np.array([[0.0, 6e-5], [0.0, 6e-5]])
+    head = Head(weights, key, value, output, Softmax(1.0), position_bias=bias)
+    source = VectorInput(np.zeros((2, 6, 1)), offsets)
+    transformer = Transformer(source, [Attention([head])], ReadOut(np.eye(6)[[5]], [0.0], 0))
+    bound = float_bounds(transformer, Box([0.0], [1.0]), ("float32",))["float32"]
+    points, rng = np.zeros((1, 1)), np.random.default_rng(0)
+    true = true_values(transformer, points)
+    found = [run(transformer, points, Rounded("float32", rng)) for _ in range(20)]
+    reached = np.abs(np.array(found) - true).max()
+    assert 1e-5 <= reached <= bound
+
+
 # --- nothing known --------------------------------------------------------------------------------
 
 
@@ -737,6 +763,66 @@ def test_what_nobody_reads_must_not_overflow_either():
     bounds = float_bounds(transformer, Box([0.0], [1.0]))
     assert bounds["float32"][0] == 0.0
     assert bounds["float16"][0] == math.inf
+
+
+def test_a_head_that_writes_nothing_must_not_overflow_either():
+    """Its logits are infinite in float16, so their differences, and 0 times these, are nan."""
+    query, value = np.array([[300.0, 0.0]]), np.array([[1.0, 0.0]])
+    source = VectorInput([[[1.0], [0.0]], [[0.0], [0.0]]], [[0.0, 0.0], [1.0, 0.0]])
+    head = Head(query, query, value, np.zeros((2, 1)), Softmax(1.0))
+    transformer = Transformer(source, [Attention([head])], ReadOut([[1.0, 0.0]], [0.0], 0))
+    with np.errstate(over="ignore", invalid="ignore"):
+        ones, ar = np.ones((1, 1)), Rounded("float16", np.random.default_rng(0))
+        logits = [ar.mul(cast(300.0, "float16"), ar.mul(300.0, x)) for x in ones]
+        assert np.isnan(ar.add([*logits, -logits[0]])).all()
+    bounds = float_bounds(transformer, Box([0.0], [1.0]))
+    assert bounds["float32"][0] == 0.0
+    assert bounds["float16"][0] == math.inf
+
+
+@pytest.mark.parametrize("read", [1.0, 0.0])
+def test_a_mean_may_overflow_where_the_values_do_not(read):
+    """1/19 is rounded up, and 19 times that of almost the largest number is more than it."""
+    empty, value = np.zeros((0, 2)), np.array([[8.0, 0.0]])
+    head = Head(empty, empty, value, [[0.0], [2.0**-12]])
+    source = VectorInput(np.zeros((19, 2, 1)), np.tile([8180.0, 0.0], (19, 1)))
+    transformer = Transformer(source, [Attention([head])], ReadOut([[1.0 - read, read]], [0.0], 0))
+    with np.errstate(over="ignore"):
+        terms = np.full(19, np.float16(1.0) / np.float16(19.0) * np.float16(65440.0))
+        assert np.isinf(np.add.accumulate(terms)[-1])
+    assert float_bounds(transformer, Box([0.0], [1.0]), ("float16",))["float16"][0] == math.inf
+
+
+def test_numbers_beyond_float64_leave_nothing_known():
+    """A hard head that may jump by more than any float, read beside something finite."""
+    source = VectorInput(
+        [[[1.0], [0.0], [0.0], [0.0]], [[0.0]] * 4],
+        [[0.0, 1.6e308, 0.0, 1.0], [0.0, -1.6e308, 0.0, 1.0]],
+    )
+    rows = np.eye(4)
+    head = Head(rows[[3]], 0.1 * rows[[0]], rows[[1]], rows[:, [2]])
+    layer = FeedForward(
+        [2.0**-1000 * rows[2], rows[0]], np.zeros(2), np.outer(rows[3], [1, 0]), np.zeros(4)
+    )
+    transformer = Transformer(source, [Attention([head]), layer], ReadOut(rows[[3]], [0.0], 0))
+    assert float_bounds(transformer, Box([-1.0], [1.0]), ("float64",))["float64"][0] == math.inf
+
+
+def test_what_is_no_number_counts_as_infinite():
+    nothing, some = np.array([[np.nan, 0.0]]), np.array([[1.0], [np.inf]])
+    assert above(np.array([[1.0, 0.0]]), some)[0, 0] == math.inf
+    assert (up(nothing) == [[math.inf, 0.0]]).all()
+    assert (product(nothing, np.array([[1.0, np.nan]])) == [[math.inf, 0.0]]).all()
+    total = total_of(Interval([-np.inf, np.inf, 0.0], [np.inf, np.inf, 0.0]), 0)
+    assert (total.lo, total.hi) == (-math.inf, math.inf)
+
+
+def test_long_sums_of_sizes_are_rounded_up():
+    """1 and many numbers that are lost beside it, in the order in which an outer axis is summed."""
+    sizes = np.full((5000, 2), 2.0**-53)
+    sizes[0] = 1.0
+    assert sizes.sum(axis=0)[0] == 1.0
+    assert (summed(sizes, 0) >= 1.0 + 4999 * 2.0**-53).all()
 
 
 def test_sums_may_have_too_many_terms_for_a_format():
@@ -894,6 +980,15 @@ def test_a_coldness_is_rounded_unless_it_is_a_power_of_two():
     assert (Stored.scaled(matrix, np.array([4.0]), Format("float64")).moved == 0.0).all()
     moved = Stored.scaled(matrix, np.array([3.7]), Format("float64")).moved
     assert moved == pytest.approx(np.array([[3.7, 0.37]]) * UNIT["float64"], rel=1e-5)
+
+
+def test_query_weights_may_be_rounded_before_the_coldness_meets_them():
+    rng = np.random.default_rng(3)
+    query, cold = rng.uniform(0.5, 2.0, size=(2000, 1)), rng.uniform(0.5, 2.0, size=2000)
+    for dtype in NARROW:
+        moved = Stored.scaled(query, cold, Format(dtype)).moved[:, 0]
+        for first in (query[:, 0], cast(query[:, 0], dtype)):
+            assert (np.abs(cast(first * cold, dtype) - query[:, 0] * cold) <= moved).all()
 
 
 def test_the_analysis_is_the_checkers_own():

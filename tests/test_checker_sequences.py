@@ -1189,6 +1189,82 @@ def test_the_symbols_of_the_claim_need_not_be_all_nor_in_order():
         assert bound_of_length(some, steps, length, FLOAT64, {})[0] <= 1e-9
 
 
+@pytest.mark.parametrize("swapped", [False, True])
+def test_what_the_start_token_alone_counts_makes_no_difference(swapped):
+    """Two heads that count the same for all symbols, and differently far for the start token."""
+    tokens, none = 7, np.zeros((0, 4))
+    sees = np.full((2, tokens, tokens), -1.0)
+    sees[:, 1:, 1:3] = 0.0  # every symbol sees the first two
+    sees[0, 0, 0], sees[1, 0, 1:] = 0.0, 0.0
+    heads = [
+        hm.Head(none, none, [row(4, c0=1.0)], out[:, None], hm.Hardmax(), position_bias=bias)
+        for out, bias in zip((row(4, c2=1.0), row(4, c3=1.0)), sees, strict=True)
+    ]
+    embedding, start = np.array([np.zeros(4), row(4, c0=1.0)]), row(4, c1=1.0)
+    source = hm.SequenceInput(range(2), embedding, np.zeros((tokens, 4)), start)
+    layer = hm.Attention(heads[::-1] if swapped else heads)
+    readout = hm.ReadOut([row(4, c2=1.0, c3=1.0)], [0.0], None)
+    ones = Selection((SYMBOL, INDEX), (), lambda symbol, index: symbol == 1 and index < 2)
+    steps = SequenceSteps([Aggregate(ones, "count")], [3])
+    model = hm.Transformer(source, [layer], readout)
+    construction = promised(model, Words(range(2), 6, 2), steps, 1e-9)
+    for length in range(2, 7):
+        assert worst_error(construction, length) == 0
+        assert bound_of_length(construction, steps, length, FLOAT64, {})[0] <= 1e-12
+
+
+def test_steps_of_too_many_numbers_at_once_are_refused():
+    """600^7 combinations have no number in int64."""
+    steps = SequenceSteps([Pointwise((SYMBOL,) * 7, max)], [3])
+    with pytest.raises(TooLarge, match="too much at once"):
+        run_steps(steps, Slots(1, 0, 600), {})
+
+
+def beyond_float16(kind):
+    """Models of one symbol whose outputs float16 holds, but not everything on the way to them."""
+    numbers = np.array([[1.0, 0.0]])
+    if kind == "weight":  # 2^20 is infinite, although 2^20 * 2^-10 is not
+        layer = hm.FeedForward([[0.0, 0.0]], [2.0**-10], [[0.0], [2.0**20]], [0.0, 0.0])
+        return numbers, [layer], [[0.0, 1.0]], Fraction(1024)
+    if kind == "sum":  # 40017 and 25481 are rounded up, and so is their sum: to 65536
+        return np.ones((1, 2)), [], [[40017.0, 25481.0]], Fraction(65498)
+    if kind == "query":  # so is 2^6 times a coldness of 2^11, although logits are small
+        cold = hm.Head([[64.0, 0.0]], [[1.0, 0.0]], [[0.0, 1.0]], [[0.0], [1.0]], weighting(2048.0))
+        return numbers / 1024, [hm.Attention([cold])], [[1.0, 0.0]], Fraction(1, 1024)
+    none = np.zeros((0, 2))  # a mean: 1/19 is rounded up, and 19/19 of 65440 is too large
+    mean = hm.Head(none, none, [[8.0, 0.0]], [[0.0], [2.0**-12]])
+    return 8180.0 * numbers, [hm.Attention([mean])], [[0.0, 1.0]], Fraction(65440, 4096)
+
+
+@pytest.mark.parametrize("kind", ["weight", "sum", "query", "mean"])
+def test_what_overflows_on_the_way_is_not_proved_in_that_format(kind):
+    embedding, layers, readout, constant = beyond_float16(kind)
+    source = hm.SequenceInput("a", embedding, np.zeros((19, 2)))
+    model = hm.Transformer(source, layers, hm.ReadOut(readout, [0.0], None))
+    steps = SequenceSteps([Combination((), (), constant)], [3])
+    construction = promised(model, Words("a", 19), steps, 500.0)
+    half, word = Arithmetic.of("float16"), np.zeros((1, 19), dtype=np.int64)
+    with pytest.raises(Overflow):
+        enclose_words(model, word, half)
+    with pytest.raises(Overflow):
+        bound_of_length(construction, steps, 19, half, {})
+    found = check(construction)
+    assert found.verdict is Verdict.PROVED
+    assert found.formats["float32"] < 1.0
+    assert found.formats["float16"] == math.inf
+
+
+def test_a_coldness_below_one_may_underflow_in_the_query_weights():
+    """2^-6 x has more digits than float16 keeps down there; times a key of 2^10 that shows."""
+    x, cold, half = np.full((1, 1), (1 + 2.0**-10) * 2.0**-9), 2.0**-6, Arithmetic.of("float16")
+    asking = Asks(x, np.zeros((1, 1)), lowest_bit(x[0]))
+    asked = Asks(np.full((1, 1), 2.0**10), np.zeros((1, 1)), np.full(1, 10.0))
+    head = hm.Head([[1.0]], [[2.0**19 / (2**10 + 1)]], [[1.0]], [[1.0]], weighting(cold))
+    radius = score_radius(asking, asked, x, head, half)
+    computed = np.float16(cold * x) * np.float16(2.0**10)
+    assert 0.0 < np.abs(computed - cold * x * 2.0**10) <= radius
+
+
 def test_a_weight_too_small_for_a_format_is_nothing_to_build_on():
     with pytest.raises(Overflow, match="too small"):
         Arithmetic.of("float16").check_weights(np.array([1e-6]))

@@ -26,11 +26,13 @@ import numpy as np
 from flint import fmpq
 
 from hardmax.checker._atoms import Gate, Maximum, Mean, Relu, Variable
+from hardmax.checker._dominance import excess
 from hardmax.checker._forms import ONE, Form, nearest
 from hardmax.checker._graph import Graph
 from hardmax.numerics import softmax_gap
 
 BEATEN = 40.0
+_SMALL = 2.0**-30  # of the goals' range: a form that exceeds the others by less never leads
 _MOST_MAXIMA = 256  # inside of one another that are taken apart
 Ends = tuple[float, float]
 
@@ -242,9 +244,10 @@ class Truth(Protocol):
 def hold_contest(graph: Graph, ours: Tokens, theirs: Tokens, truth: Truth) -> Contest | None:
     """Pair the Transformer's forms with the target's; None if that cannot be done.
 
-    Every form of the target needs a partner. A form of the Transformer without one must stay
-    below one of the target's, but for a small excess, on the true domain: then the target's
-    maximum is the same with that form, less the excess, put beside the others.
+    A form of the target without a partner must never lead, but for a small excess. A form of the
+    Transformer without one must stay below one of the target's, but for a small excess, on the
+    true domain: then the target's maximum is the same with that form, less the excess, put beside
+    the others.
     A form that stays below another even where values deviate falls short with it, but has no say
     in how the maximum moves.
     """
@@ -260,8 +263,13 @@ def hold_contest(graph: Graph, ours: Tokens, theirs: Tokens, truth: Truth) -> Co
     best = max(alive, key=lambda t: ranges[t][0])
     alive, count = [t for t in alive if t == best or ranges[t][1] > ranges[best][0]], len(alive)
     covered = {partners[t] for t in alive}
-    if covered != set(range(len(goals))):
-        return None
+    over = 0.0
+    if len(covered) < len(goals):
+        kept = [goals[j] for j in covered]
+        beaten = [goal for j, goal in enumerate(goals) if j not in covered]
+        over = max(excess(goal, kept, truth.range) for goal in beaten)
+        if not over <= _SMALL * max(high - low for low, high in map(truth.range, goals)):
+            return None
     residuals = {t: truth.range(mine[t] - goals[partners[t]]) for t in alive}
     nearest_one = {
         j: min((t for t in alive if partners[t] == j), key=lambda t: _size(residuals[t]))
@@ -275,7 +283,7 @@ def hold_contest(graph: Graph, ours: Tokens, theirs: Tokens, truth: Truth) -> Co
         residuals = {t: (low - ours.falls[t], high) for t, (low, high) in residuals.items()}
     gap, stray = _gap(ours, ours.tokens or count)
     ends = tuple(residuals[t] for t in alive)
-    return Contest(tuple(mine[t] for t in alive), ends, gap, stray + leak, minimum)
+    return Contest(tuple(mine[t] for t in alive), ends, gap, stray + leak + over, minimum)
 
 
 def _size(ends: Ends) -> float:

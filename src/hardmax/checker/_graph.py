@@ -96,7 +96,7 @@ class Graph:
 
     def mean(self, logits: Sequence[Form], values: Sequence[Form]) -> Form:
         """The softmax mean of the values."""
-        logits, values = self._leader_first(logits, values)
+        logits, values = self._leader_first(*_sorted(logits, values))
         base, rest = values[0], [v - values[0] for v in values[1:]]
         if all(v.is_zero for v in rest):
             return base
@@ -150,6 +150,9 @@ class Graph:
         if first.is_constant or second.is_constant:
             factor, form = (first, second) if first.is_constant else (second, first)
             return form.scaled(factor.constant)
+        for ratio in (self._over(first, second), self._over(second, first)):
+            if ratio is not None:
+                return ratio
         if len(first.atoms) * len(second.atoms) <= _MOST_MONOMIALS:
             return self._expanded(first, second)
         scale = first.lead * second.lead
@@ -174,6 +177,10 @@ class Graph:
             return form
         if name == "power" and exponent == 2:
             return self.times(form, form)
+        if name == "reciprocal" and form.constant != ZERO:
+            mean = self._softmax(constant(ONE), form)
+            if mean is not None:
+                return mean
         if form.is_constant and form.constant != ZERO:
             if name == "reciprocal":
                 return constant(ONE / form.constant)
@@ -182,6 +189,37 @@ class Graph:
         exponent = exponent if name == "power" else 1.0
         known = univariate_range(name, self.range(form), exponent)
         return self._atom((name, exponent, form), Apply(name, exponent, form), known)
+
+    def _over(self, numerator: Form, inverse: Form) -> Form | None:
+        """numerator * inverse as a softmax mean, the latter being 1/sum of exponentials."""
+        atom = self.atoms[inverse.body.atom] if inverse.body.atom >= 0 else None
+        if inverse.constant != ZERO or not isinstance(atom, Apply) or atom.name != "reciprocal":
+            return None
+        found = self._softmax(numerator, atom.argument)
+        return None if found is None else found.scaled(inverse.scale)
+
+    def _softmax(self, numerator: Form, denominator: Form) -> Form | None:
+        """sum_j v_j e^(l_j) / sum_j e^(l_j) is the softmax mean of the v_j; a constant is e^0."""
+        shares = set(denominator.terms.values())
+        shares |= {denominator.constant} - {ZERO}
+        logits = {}
+        for number in denominator.atoms:
+            atom = self.atoms[number]
+            if not isinstance(atom, Apply) or atom.name != "exp":
+                return None
+            logits[number] = atom.argument
+        if len(shares) != 1 or len(logits) < 1 or not numerator.atoms.keys() <= logits.keys():
+            return None
+        if numerator.constant != ZERO and denominator.constant == ZERO:
+            return None
+        (share,) = shares
+        tokens = [
+            (logit, constant(numerator.terms.get(number, ZERO) / share))
+            for number, logit in logits.items()
+        ]
+        if denominator.constant != ZERO:
+            tokens.append((NOTHING, constant(numerator.constant / share)))
+        return self.mean([logit for logit, _ in tokens], [value for _, value in tokens])
 
     def square_of(self, form: Form) -> Form:
         """form^2, not written out."""
@@ -244,6 +282,18 @@ class Graph:
             self.atoms.append(atom)
             self.bounds.append(*known)
         return Form({number: ONE})
+
+
+def _sorted(
+    logits: Sequence[Form], values: Sequence[Form]
+) -> tuple[Sequence[Form], Sequence[Form]]:
+    """A few tokens in an order of their own, so that equal means become one atom."""
+    if len(logits) > _MOST_TERMS or any(
+        len(form.atoms) > _MOST_TERMS for form in (*logits, *values)
+    ):
+        return logits, values
+    order = sorted(range(len(logits)), key=lambda j: (values[j].order, logits[j].order))
+    return [logits[j] for j in order], [values[j] for j in order]
 
 
 def _are_proportional(scores: Sequence[Form], values: Sequence[Form]) -> bool:

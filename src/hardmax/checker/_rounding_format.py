@@ -82,6 +82,11 @@ def up(size: np.ndarray) -> np.ndarray:
     return np.where(size <= 0.0, 0.0, _at_worst(size * (1.0 + 2.0**-48) + TINY))
 
 
+def summed(sizes: np.ndarray, axis: int) -> np.ndarray:
+    """The sum of nonnegative numbers along an axis, from above; each may be off by a rounding."""
+    return np.asarray(sizes.sum(axis=axis) * (1.0 + (sizes.shape[axis] + 2) * 2.0**-52))
+
+
 def product(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """The product of nonnegative arrays, from above; 0 only where a factor is 0."""
     nothing = (first <= 0.0) | (second <= 0.0)
@@ -107,7 +112,8 @@ def total_of(parts: Interval, axis: int) -> Interval:
     slack = up(parts.magnitude.sum(axis=axis) * (parts.shape[axis] * 2.0**-52))
     several = ((parts.lo != 0.0) | (parts.hi != 0.0)).sum(axis=axis) > 1
     slack = np.where(several, slack, 0.0)
-    low, high = _at_worst(-parts.lo.sum(axis=axis)), _at_worst(parts.hi.sum(axis=axis))
+    with np.errstate(over="ignore", invalid="ignore"):
+        low, high = _at_worst(-parts.lo.sum(axis=axis)), _at_worst(parts.hi.sum(axis=axis))
     return widened(Interval(-low, high), slack)
 
 
@@ -241,7 +247,7 @@ class Stored:
         up_part, down_part = self._parts(x)
         value = self.matrix @ x + Interval.point(self.bias[:, None])
         if self.doubt.any():
-            value = widened(value, self.doubt[:, None] * above(np.abs(self.matrix), size))
+            value = widened(value, product(self.doubt[:, None], above(np.abs(self.matrix), size)))
         value = self._sharp(value, x, terms, base)
         if carried is not None:
             value = value + carried

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from hardmax.checker._rounding_contest import BEND, PULL, Contest, Unrest, steepness, unrest
-from hardmax.checker._rounding_format import meet, product, relative, total_of, up, widened
+from hardmax.checker._rounding_format import meet, product, relative, summed, total_of, up, widened
 from hardmax.checker._rounding_logits import Asked
 from hardmax.checker._rounding_weights import LogitRounding, weights_of, with_softmax
 from hardmax.numerics import Interval, gamma
@@ -84,9 +84,8 @@ def answer(asked: Asked) -> Answer:
     soft = up(by_logits + _mixing_error(asked, weights, spread))
     error = np.where(asked.hard[:, None], _hard_error(asked, weights, shifted, jump), soft)
     seen = _off_seen(asked, slopes, pull, distance, rest)
-    asker = product(asking.magnitude, asked.query.off[:, None]).sum(axis=2)
-    off = np.minimum(up(seen + asker + jump), spread)
-    seen = np.minimum(seen, spread)
+    asker = summed(product(asking.magnitude, asked.query.off[:, None]), 2)
+    off = np.minimum(up(seen + asker + jump), spread)  # the parts may be larger, and cancel
     below, beyond = _from_maximum(asked, rest, jump, spread)
     return Answer(mean, error, off, seen, jump, weights, slopes, pull, asking, below, beyond)
 
@@ -265,7 +264,7 @@ def _logit_error(
     exponentiated; the pulls are p (1 - p) d and its negative. A lead y that is off by s |y| moves
     the mean by s |y| p (1 - p) |d|, where |y| p (1 - p) <= 0.2239 (as in `_pair_error`).
     """
-    asker = product(asking.magnitude, asked.query.error[:, None]).sum(axis=2)
+    asker = summed(product(asking.magnitude, asked.query.error[:, None]), 2)
     if asked.seen > 2:
         rounded = rounding.total
         others = product(distance, rounded.max(axis=1)[:, None])

@@ -15,6 +15,7 @@ from hardmax.checker._rounding_format import (
     Sum,
     is_point,
     product,
+    summed,
     total_of,
     up,
     widened,
@@ -99,10 +100,10 @@ class Asked:
         easy = _is_easy(query) | _is_easy(keys)
         whole = (_is_easy(query) & (query.size >= 1.0)) | (_is_easy(keys) & (keys.size >= 1.0))
         some = products > 0.0
-        base = format.unit * np.where(easy, 0.0, products).sum(axis=1)
+        base = format.unit * summed(np.where(easy, 0.0, products), 1)
         base = up(base + format.smallest * (some & ~whole).sum(axis=1))
         held = self.bias.magnitude + self.bias_moved
-        partial = up(products.sum(axis=1) * (1.0 + products.shape[1] * 2.0**-50) + held)
+        partial = up(summed(products, 1) + held)
         format.check(partial)
         bias = widened(self.bias, self.bias_moved)
         value = total_of(query.computed * keys.computed, 1) + bias
@@ -135,18 +136,18 @@ class Asked:
     @cached_property
     def shift(self) -> np.ndarray:
         """How far the queries' rounding moves each logit, up to a shift of all: heads x seen."""
-        return up(product(self.query.error[:, :, None], self.away).sum(axis=1))
+        return up(summed(product(self.query.error[:, :, None], self.away), 1))
 
     @cached_property
     def logit_error(self) -> np.ndarray:
         """How far everything else does."""
-        keys = product(self.query.size[:, :, None], self.keys.error).sum(axis=1)
+        keys = summed(product(self.query.size[:, :, None], self.keys.error), 1)
         return up(keys + self._products.error() + self.bias_moved)
 
     @cached_property
     def key_off(self) -> np.ndarray:
         """How far inherited deviations of the keys move each logit."""
-        return up(product(self.query.value.magnitude[:, :, None], self.keys.off).sum(axis=1))
+        return up(summed(product(self.query.value.magnitude[:, :, None], self.keys.off), 1))
 
 
 def _is_easy(read: Read) -> np.ndarray:

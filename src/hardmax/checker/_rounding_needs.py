@@ -120,5 +120,7 @@ def _written(group: HeadGroup, size: np.ndarray, mixing: float, format: Format) 
             logit = logit + np.abs(group.position_bias).max(axis=(1, 2)) * cold * 1.01
     format.check(_grown(logit, key_width + 2, format))
     value = _sized(group.value.reshape(-1, width), size, format)
+    mean = _grown(mixing * value, 2, format)
+    format.check(mean)
     joined = group.output.transpose(1, 0, 2).reshape(width, -1)
-    return _sized(joined, _grown(mixing * value, 2, format), format)
+    return _sized(joined, mean, format)

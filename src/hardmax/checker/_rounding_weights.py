@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hardmax.checker._rounding_format import is_point, relative, up, widened
+from hardmax.checker._rounding_format import NothingKnown, is_point, relative, summed, up, widened
 from hardmax.checker._rounding_logits import Asked
 from hardmax.numerics import Interval
 
@@ -45,7 +45,7 @@ def with_softmax(asked: Asked) -> LogitRounding:
     if asked.seen == 2:
         apart = (asked.keys.value[:, :, 1] - asked.keys.value[:, :, 0]).magnitude
         apart = apart + asked.keys.error.sum(axis=2)
-        below = np.maximum(below, (asked.query.size * apart).sum(axis=1, keepdims=True))
+        below = np.maximum(below, summed(asked.query.size * apart, 1)[:, None])
     below = up(below + 2.0 * (error + asked.shift).max(axis=1, keepdims=True))
     roundings = relative(np.where(asked.rounds, 3.0, 2.0), format)
     return LogitRounding(
@@ -59,6 +59,8 @@ def with_softmax(asked: Asked) -> LogitRounding:
 def weights_of(asked: Asked, shifted: np.ndarray) -> Interval:
     """Where the weights are, for real and for computed logits; 0 is 0, and 1 is 1."""
     around = widened(asked.lead, shifted)
+    if not np.isfinite(around.magnitude).all():
+        raise NothingKnown
     soft = weight_ranges(around)
     if not asked.hard.any():
         return soft

@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 
+from hardmax.checker._dominance import excess
 from hardmax.checker._forms import (
     NOTHING,
     ONE,
@@ -37,7 +38,7 @@ class TargetForms:
     def __init__(
         self, steps: Steps, graph: Graph, inputs: Sequence[Form], domain: Interval | None = None
     ) -> None:
-        self.steps, self.graph = steps, graph
+        self.steps, self.graph, self.domain = steps, graph, domain
         self._known = {(0, i): form for i, form in enumerate(inputs)}
         self._names: dict[int, Form] = {}
         self._fresh: set[int] = set()
@@ -79,11 +80,16 @@ class TargetForms:
     def largest(self, value: int, indices: Iterable[int]) -> Form:
         """The maximum of some components, by way of maxima that have been cut, if any fit."""
         left, parts = set(indices), []
+        joined: list[Form] = []
         for chosen, form in sorted(self._maxima.get(value, []), key=lambda m: -len(m[0])):
             if chosen <= left:
                 parts.append(form)
                 left -= chosen
-        parts += [self.component(value, i) for i in sorted(left)]
+                joined += [self.component(value, i) for i in sorted(chosen)]
+        rest = [self.component(value, i) for i in sorted(left)]
+        if joined:  # those that never lead are in what has been cut, too
+            rest = [form for form in rest if excess(form, joined, self.graph.range) > 0.0]
+        parts += rest
         return renamed(parts[0] if len(parts) == 1 else self.graph.maximum(parts), self._names)
 
     def name(self, atom: int, form: Form) -> None:

@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -32,16 +33,14 @@ from hardmax.checker._forms import (
     NOTHING,
     ONE,
     Form,
-    constant,
     direction_of,
     nearest,
-    rational,
     renamed,
-    total,
 )
 from hardmax.checker._graph import Graph
 from hardmax.checker._partners import Match, Partners
 from hardmax.checker._ranges import Bounds
+from hardmax.checker._rows import Pair, Row, Sides, components, row_of
 from hardmax.checker._search import Watch
 from hardmax.checker._small_box import MOST_DIMENSIONS, SmallBoxes, TooManyDimensions
 from hardmax.checker._tape import run
@@ -49,6 +48,7 @@ from hardmax.checker._targets import TargetForms, is_defined
 from hardmax.checker._unroll import Unrolled
 from hardmax.core import Construction, Holding
 
+_FEW_INPUTS = 8  # up to which a row may be written out without names
 _LEAK = 2.0**-30  # of a row's error: softmax weights of routing heads are far below
 _PIECES = 64  # parts of a box on which slopes are taken
 _ROUNDED = 2.0**-40  # relative: what a stated error may lose to our own rounding
@@ -56,16 +56,6 @@ _ROUNDED = 2.0**-40  # relative: what a stated error may lose to our own roundin
 
 class Rejected(Exception):
     """The witness could not be verified; says where and why."""
-
-
-@dataclass(frozen=True, eq=False)
-class Row:
-    """One statement: `ours` lies within `error` of `theirs`."""
-
-    ours: Form
-    theirs: Form
-    error: float
-    where: str
 
 
 class TrueValues:
@@ -128,6 +118,8 @@ class Validation:
         self.truth.known = self.target.known
         self.small = SmallBoxes(self.graph, clock, executor, watch)
         self.stream = Unrolled(construction.transformer, self.graph, self.inputs)
+        self.sides = Sides(self.stream, self.target)
+        self._plain: Sides | None = None
         self.index: dict[int, int] = {}  # variable -> row of the deviations
         self.deviations = Deviations.none()
         self.our_names: dict[int, Form] = {}  # atoms of the Transformer
@@ -136,7 +128,9 @@ class Validation:
 
     def check(self, holding: Holding) -> None:
         """Verify a holding and give what is new in its rows names for all that follows."""
-        rows = [self._row(holding, i) for i in range(len(holding.errors))]
+        rows = [
+            row_of(holding, i, self.sides, self._written_out) for i in range(len(holding.errors))
+        ]
         found = self.deviation(rows)
         for row, size in zip(rows, found.size, strict=True):
             if not size <= row.error * (1 + _ROUNDED) + 1e-300:
@@ -169,24 +163,6 @@ class Validation:
             assert one is not None
             joined = joined.joined(one)
         return joined
-
-    def _row(self, holding: Holding, i: int) -> Row:
-        token = holding.token % self.stream.transformer.tokens
-        chosen = [int(c) for c in holding.components[i] if c >= 0]
-        theirs = self.target.largest(holding.value, chosen)
-        if holding.weights is None or holding.constants is None:
-            ours = self.stream.coordinate(holding.sublayer, token, int(holding.coordinates[i]))
-        else:
-            ours = total(
-                [
-                    (rational(w), self.stream.coordinate(holding.sublayer, token, int(c)))
-                    for w, c in zip(holding.weights[i], holding.coordinates, strict=True)
-                    if w
-                ]
-                + [(ONE, constant(rational(holding.constants[i])))]
-            )
-        where = f"value {holding.value} is held after sublayer {holding.sublayer}, row {i},"
-        return Row(ours, theirs, float(holding.errors[i]), where)
 
     def _renamed(self, row: Row) -> Row:
         """The row with atoms that have a name called by it."""
@@ -300,7 +276,7 @@ class Validation:
         """H = F and H = V + d, solved for the weightiest atom of F and of V."""
         if self._is_plain(row.ours) and self._is_plain(row.theirs):
             return
-        chosen = [int(c) for c in holding.components[i] if c >= 0]
+        chosen = components(holding, i)
         name = self._variable(self.target.range(holding.value, chosen), deviation)
         pivot = self._weightiest(row.ours)
         if pivot is not None:
@@ -338,7 +314,38 @@ class Validation:
             found = hold_contest(self.graph, mine, goal, self.truth)
             if found is not None:
                 return _with_crumbs(found, our_crumbs, their_crumbs)
-        return self._on_a_box(row)
+        found = None if goal is None else self._without_names(row)
+        return self._on_a_box(row) if found is None else found
+
+    def _without_names(self, row: Row) -> Contest | None:
+        """A maximum over the inputs themselves, if there are few.
+
+        Names forget how what they stand for hangs together: max(x, y) = x + y - min(x, y).
+        """
+        if len(self.inputs) > _FEW_INPUTS or not self.our_names:
+            return None
+        sides = row.written_out()
+        ours, goal = (flattened(self.graph, *split(self.graph, form, 0.0)[:2]) for form in sides)
+        if ours is None or goal is None or not all(map(self._is_input, (*ours.forms, *goal.forms))):
+            return None
+        return hold_contest(self.graph, ours, goal, self.truth)
+
+    def _written_out(self) -> Sides:
+        """Both sides again, over the inputs alone."""
+        if self._plain is None:
+            stream, target = self.sides.stream, self.sides.target
+            self._plain = Sides(
+                Unrolled(stream.transformer, self.graph, self.inputs),
+                TargetForms(target.steps, self.graph, self.inputs, target.domain),
+            )
+        return self._plain
+
+    def output(self, i: int) -> Pair:
+        """An output without names."""
+        return self._written_out().read_out()[i]
+
+    def _is_input(self, form: Form) -> bool:
+        return all(a < len(self.inputs) for a in form.atoms)
 
     def _of_contests(self, contests: list[Contest]) -> Deviations:
         """All contests at once: one matrix product for what the variables deviate."""
@@ -486,11 +493,9 @@ def validate(
         _check_holding(construction, holding, last)
     for holding in sorted(construction.witness.holdings, key=lambda h: h.sublayer):
         state.check(holding)
-    outputs = state.stream.outputs()
-    goals = state.target.outputs()
     rows = [
-        Row(f, v, construction.claim.error, f"Output {i}")
-        for i, (f, v) in enumerate(zip(outputs, goals, strict=True))
+        Row(f, v, construction.claim.error, f"Output {i}", partial(state.output, i))
+        for i, (f, v) in enumerate(state.sides.read_out())
     ]
     found = state.deviation(rows)
     return float(found.size.max()), state.small.boxes, state.rows

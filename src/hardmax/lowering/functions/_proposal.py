@@ -28,6 +28,7 @@ from hardmax.lowering.stream import (
 from hardmax.numerics import LARGEST
 
 _SMALL = 2.0**-40  # covers the rounding of stored rows in a holding
+_SPARE = 2.0**-12  # of the claim: a holding that is nearly exact need not be shown to the last bit
 FORMATS = ("float16", "bfloat16", "float32", "float64")  # cheapest first
 
 
@@ -143,7 +144,7 @@ class Proposal:
         """Where the target's inner values are, and how closely: nodes, then outputs."""
         nodes, inner, off = self.analysis.graph.nodes, self._read_by_others(), self._off()
         held = [
-            Held(nodes[i].expression, place, off[i] * (1.0 + MARGIN) + _SMALL * _extent(self, i))
+            Held(nodes[i].expression, place, self._within(i, off[i]))
             for i, place in self.where.items()
             if i in inner
         ]
@@ -152,9 +153,10 @@ class Proposal:
         places = [Whereabouts([form], end) for form in outputs]
         return held + [Held(i, place, self.error) for i, place in enumerate(places)]
 
-
-def _extent(proposal: Proposal, node: int) -> float:
-    return max(map(abs, proposal.analysis.range(node)))
+    def _within(self, node: int, off: float) -> float:
+        """How closely a holding says that a node is held."""
+        extent = max(map(abs, self.analysis.range(node)))
+        return off * (1.0 + MARGIN) + _SMALL * extent + _SPARE * self.error
 
 
 def too_small(error: float, reached: float, route: str) -> PrecisionError:
