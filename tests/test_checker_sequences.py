@@ -1,6 +1,7 @@
 """Claims on words: enumerated, or proved for all words at once; never proved when false."""
 
 import math
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -10,7 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hardmax as hm
-from hardmax.checker import Budget, Verdict
+from hardmax.checker import (
+    Budget,
+    Verdict,
+    _sequence_choices,
+    _sequence_heads,
+    _sequence_search,
+    _sequence_stream,
+)
 from hardmax.checker._budget import Clock
 from hardmax.checker._sequence_batches import enclose_words, soft_mean, tokens_read
 from hardmax.checker._sequence_exact import error_at, rounded_down
@@ -419,7 +427,8 @@ LONG = [
 
 @pytest.mark.parametrize("cold", [None, 64.0])
 @pytest.mark.parametrize(("program", "lengths"), LONG)
-def test_alphabet_ten_length_a_hundred(program, lengths, cold):
+def test_alphabet_ten_length_a_hundred(program, lengths, cold, monkeypatch):
+    monkeypatch.setattr(_sequence_search, "_SECONDS", 0.2)  # a proof needs no words tried
     construction = program(10, 100, cold, 0.2, **lengths)
     result = check(construction)
     assert (result.verdict, result.method) == (Verdict.PROVED, "value sets")
@@ -650,6 +659,17 @@ def random_model(seed, *, longest=4, coarse=0.8):
     return hm.Transformer(source, layers, hm.ReadOut(matrix(1, width), matrix(1), token))
 
 
+@contextmanager
+def small_tables():
+    """Tables of 2^17 numbers at most: a random model fills larger ones, and takes seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (_sequence_choices, _sequence_heads):
+            patch.setattr(module, "LARGEST_CHOICE", 2**18)
+        for module in (_sequence_heads, _sequence_stream):
+            patch.setattr(module, "LARGEST_TABLE", 2**17)
+        yield
+
+
 def some_words(words, length, rng, most):
     numbers = words.numbers(length, 0, words.count_of(length))
     chosen = rng.permutation(len(numbers))[:most]
@@ -683,7 +703,8 @@ def test_every_stream_lies_in_the_tables_of_its_slots(seed):
 def test_slots_hold_possible_values_only(seed):
     model, rng = random_model(seed), np.random.default_rng(seed)
     words, length = Words("abc", 4), int(rng.integers(1, 5))
-    slots, _ = follow_words(model, words, length, FLOAT64)
+    with small_tables():
+        slots, _ = follow_words(model, words, length, FLOAT64)
     for numbers, _ in some_words(words, length, rng, 12):
         values = slots.values(numbers)
         for slot, held in zip(slots.slots[1:], values[1:], strict=True):
@@ -799,7 +820,8 @@ def test_every_evaluation_in_a_format_lies_in_the_value_sets(seed, name):
     words, length = Words("abc", 4), int(rng.integers(1, 5))
     arithmetic = Arithmetic.of(name)
     try:
-        slots, streams = follow_words(model, words, length, arithmetic)
+        with small_tables():
+            slots, streams = follow_words(model, words, length, arithmetic)
         answer = read_out(streams[-1], model.readout, arithmetic)
     except Overflow:
         return

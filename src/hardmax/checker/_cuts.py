@@ -39,7 +39,8 @@ from hardmax.checker._parts import middle_of
 from hardmax.checker._small_box import SmallBoxes
 from hardmax.checker._tape import run
 
-_FEWEST_LATER = 6  # atoms beyond the cut, for it to pay
+DEEP = 6  # atoms beyond the cut, for it to be tried first
+_MOST_LATER = 256
 _POINTS = 3072
 _SURE = 1e-4  # ranges of u are found to this tolerance
 _DUST = 2.0**-12  # of the room
@@ -57,10 +58,12 @@ class Cut:
     dust: float  # what rounded weights leave over
 
 
-def bound_by_cut(boxes: SmallBoxes, ours: Form, theirs: Form, room: float) -> float:
-    """A bound on |ours - theirs| from a cut, or infinity if there is none."""
+def bound_by_cut(
+    boxes: SmallBoxes, ours: Form, theirs: Form, room: float, fewest: int = DEEP
+) -> float:
+    """A bound on |ours - theirs| from a cut with that many atoms behind it, else infinity."""
     graph = boxes.graph
-    cut = find_cut(boxes, ours, room)
+    cut = find_cut(boxes, ours, room, fewest)
     if cut is None:
         return math.inf
     guess = _fitted(graph, cut, theirs, room)
@@ -74,14 +77,14 @@ def bound_by_cut(boxes: SmallBoxes, ours: Form, theirs: Form, room: float) -> fl
     return (beyond + before + cut.dust) * (1 + 2.0**-48)
 
 
-def find_cut(boxes: SmallBoxes, form: Form, room: float) -> Cut | None:
+def find_cut(boxes: SmallBoxes, form: Form, room: float, fewest: int) -> Cut | None:
     """Where a form narrows to one or two functionals after its first atoms."""
     graph = boxes.graph
     order = needed(graph, form)
     first = [a for a in order if _is_first(graph, a)]
     columns = {a: i for i, a in enumerate(first)}
     later = [a for a in order if a not in columns]
-    if len(later) < _FEWEST_LATER:
+    if not fewest <= len(later) <= _MOST_LATER:
         return None
     reading = [argument for a in later for argument in arguments(graph.atoms[a])]
     basis = Basis.of([_restricted(f, columns) for f in reading], len(first))
@@ -199,17 +202,23 @@ def _written(graph: Graph, guess: _Guess, forms: tuple[Form, ...]) -> Form:
 
 
 def _factored(graph: Graph, guess: _Guess, forms: tuple[Form, ...]) -> Form:
-    """The same with a u^2 + b v^2 = a (u - v)(u + v) + (a + b) v^2, if a and b nearly cancel.
+    """The same with one product of factors: what they share need not cancel any more.
 
-    Where u and v stand for x + r and x - r, the factors are 2 r and 2 x: what they share, and what
-    bends both, need not cancel any more.
+    a u^2 + b v^2 = a (u - v)(u + v) + (a + b) v^2, if a and b nearly cancel: where u and v stand
+    for x + r and x - r the factors are 2 r and 2 x. And a u v + b u + c v = a (u + c/a)(v + b/a)
+    less a constant.
     """
-    a, b = guess.get((0, 0), ZERO), guess.get((1, 1), ZERO)
-    if not a * b < 0:
-        return _written(graph, guess, forms)
-    rest = {m: c for m, c in guess.items() if m not in ((0, 0), (1, 1))} | {(1, 1): a + b}
-    u, v = forms
-    return _written(graph, rest, forms) + graph.times(u - v, u + v).scaled(a)
+    a, b, c = (guess.get(m, ZERO) for m in ((0, 0), (1, 1), (0, 1)))
+    if a * b < 0:
+        u, v = forms
+        rest = {m: k for m, k in guess.items() if m not in ((0, 0), (1, 1))} | {(1, 1): a + b}
+        return _written(graph, rest, forms) + graph.unwritten(u - v, u + v).scaled(a)
+    if c != ZERO and a == ZERO and b == ZERO:
+        shifts = [guess.get(m, ZERO) / c for m in ((1,), (0,))]
+        u, v = (form + constant(shift) for form, shift in zip(forms, shifts, strict=True))
+        rest = {(): guess.get((), ZERO) - c * shifts[0] * shifts[1]}
+        return _written(graph, rest, forms) + graph.unwritten(u, v).scaled(c)
+    return _written(graph, guess, forms)
 
 
 def _fitted(graph: Graph, cut: Cut, theirs: Form, room: float) -> _Guess | None:

@@ -154,11 +154,14 @@ def _by_boxes(state: RealBound, wholes: list[Whole], share: float) -> None:
 
 
 def _by_cuts(state: RealBound, wholes: list[Whole]) -> None:
-    """Deep models that pass through a bottleneck; others are left at once."""
+    """Models that fall apart, or that pass through a bottleneck; others are left at once."""
     worst = 0.0
     for whole in wholes:
         small = SmallBoxes(whole.graph, _part(state.clock, _SHARE), state.executor, state.watch)
-        worst = max(worst, bound_by_cut(small, whole.ours, whole.theirs, state.limit))
+        found = small.by_parts(whole.error, state.limit)
+        if not found <= state.limit:
+            found = bound_by_cut(small, whole.ours, whole.theirs, state.limit)
+        worst = max(worst, found)
         state.boxes += small.boxes
         state.clock.boxes += small.boxes
         if not worst <= state.limit:
@@ -172,8 +175,8 @@ def _bound_of(state: RealBound, whole: Whole, clock: Clock) -> float:
     aim = state.limit if state.tolerance is None else (1 + state.tolerance) * state.measured
     aim = min(aim, state.limit)
     best, boxes = bound_by_parts(whole.graph, whole.error, state.limit, clock, state.executor)
-    if state.tolerance is not None and not best <= aim and whole.problem.dimension > 1:
-        best = min(best, bound_by_cut(small, whole.ours, whole.theirs, aim))
+    if not best <= aim and whole.problem.dimension > 1:
+        best = min(best, bound_by_cut(small, whole.ours, whole.theirs, aim, fewest=1))
     state.boxes += boxes + small.boxes
     state.clock.boxes += boxes + small.boxes
     if best <= aim:

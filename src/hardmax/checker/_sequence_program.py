@@ -103,9 +103,9 @@ class _Run:
         sizes = [len(source.numbers) for source in sources]
         memory = {} if memory is None else memory
         numbers = []
-        for kind in kinds:
-            picked = np.unravel_index(int(kind), sizes) if sizes else ()
-            given = tuple(s.numbers[i] for s, i in zip(sources, picked, strict=True))
+        picked = np.stack(np.unravel_index(kinds, sizes), axis=1).tolist() if sizes else [()]
+        for places in picked:
+            given = tuple(s.numbers[i] for s, i in zip(sources, places, strict=True))
             if given not in memory:
                 memory[given] = _called(function, given)
             numbers.append(memory[given])

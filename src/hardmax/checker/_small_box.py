@@ -14,6 +14,7 @@ from hardmax.checker._search import Search, Watch
 
 MOST_DIMENSIONS = 4
 CLOSE = 0.004  # small boxes are searched until the bound is this close to what is attained
+_NEGLIGIBLE = 2.0**-8  # of the room: a bound below this need not be improved
 
 
 class TooManyDimensions(Exception):
@@ -38,23 +39,31 @@ class SmallBoxes:
         """An upper bound on |form|; whether it is within `room` is for the caller to see."""
         if form.is_zero:
             return 0.0
-        problem = self.posed(form, room)
+        parted = self.by_parts(form, room)
+        return parted if parted <= room else min(parted, self.at_once(form, room, close=close))
+
+    def by_parts(self, form: Form, room: float) -> float:
+        """A bound from parts that share no variable; infinite if there is one part."""
+        self.posed(form, room)
         parted, boxes = bound_by_parts(self.graph, form, room, self.clock, self.executor)
         self.boxes += boxes
-        if parted <= room:
-            return parted
+        return parted
+
+    def at_once(self, form: Form, room: float, *, close: float = CLOSE) -> float:
+        """A bound from one search over all variables."""
         search = Search(
-            problem,
+            self.posed(form, room),
             self.clock,
             enough=room,
             tolerance=close,
             executor=self.executor,
             watch=self.watch,
+            least=_NEGLIGIBLE * room,
             gives_up=True,
         )
         found = search.run()
         self.boxes += found.boxes
-        return min(parted, found.certified)
+        return found.certified
 
     def posed(self, form: Form, room: float) -> Problem:
         problem = pose(self.graph, form, room)

@@ -386,9 +386,7 @@ class Validation:
         if not room > 0.0:
             raise Rejected(f"{row.where} leaves no room for its own error.")
         try:
-            found = bound_by_cut(self.small, row.ours, row.theirs, room)
-            if not found <= room:
-                found = self.small.bound(row.ours - row.theirs, room)
+            found = self._searched(row.ours, row.theirs, room)
         except Unsuitable as reason:
             raise Rejected(str(reason)) from reason
         except TooManyDimensions as many:
@@ -402,6 +400,15 @@ class Validation:
                 f"{found + float(carried.size[0]):.3g}, not {row.error:.3g}."
             )
         return carried.shifted(np.zeros(1), np.array([found]))
+
+    def _searched(self, ours: Form, theirs: Form, room: float) -> float:
+        """|ours - theirs|: part by part, through a cut, or at once, whichever is good enough."""
+        if ours == theirs:
+            return 0.0
+        found = self.small.by_parts(ours - theirs, room)
+        if not found <= room:
+            found = bound_by_cut(self.small, ours, theirs, room)
+        return found if found <= room else self.small.at_once(ours - theirs, room)
 
     def _carried(self, row: Row) -> Deviations:
         """V(H) - V(H - d): slopes of V over the ranges of H and V, times d."""
