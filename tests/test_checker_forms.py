@@ -43,7 +43,8 @@ def test_sums_are_exact_and_without_zeros(parts):
     assert at(found) == 2 * sum((c * at(form) for c, form in parts), ZERO)
     assert ZERO not in found.terms.values()
     back = total([*parts, *((-c, form) for c, form in parts)])
-    assert back.is_zero and back == NOTHING
+    assert back.is_zero
+    assert back == NOTHING
 
 
 @given(forms, st.dictionaries(st.integers(0, 5), forms, max_size=3))
@@ -59,14 +60,16 @@ def test_forms_are_equal_if_their_terms_are(a, b):
     assert (a == b) is same
     assert not same or hash(a) == hash(b)
     copy = Form(dict(a.terms), a.constant)
-    assert copy == a and hash(copy) == hash(a)
+    assert copy == a
+    assert hash(copy) == hash(a)
 
 
 @given(forms.filter(lambda form: not form.is_constant))
 def test_a_direction_and_its_scale_give_the_form_back(form):
     direction, lead = direction_of(form)
     assert direction.scaled(lead) + constant(form.constant) == form
-    assert direction.lead == ONE and direction.constant == ZERO
+    assert direction.lead == ONE
+    assert direction.constant == ZERO
 
 
 @given(forms)
