@@ -143,7 +143,8 @@ def test_a_large_mean_encloses_value_slope_and_curvature(seed):
                     (a * (c - o) * (d - m) for a, c, d in zip(w, v, g, strict=True)), arb(0)
                 )
                 bend = sum(
-                    (a * (c - o) * (d - m) ** 2 for a, c, d in zip(w, v, g, strict=True)), arb(0)
+                    (a * (c - o) * (d - m) * (d - m) for a, c, d in zip(w, v, g, strict=True)),
+                    arb(0),
                 )
                 assert inside(o, jet, 0, b)
                 assert inside(slope, jet, 1, b)
