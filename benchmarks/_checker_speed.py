@@ -31,7 +31,7 @@ CASES: dict[str, tuple[Build, float]] = {  # and the limit in seconds
     "exp(x) at 1e-4, anchors": (_function("exp(x)", {"x": (0.0, 1.0)}, 1e-4, "anchors"), 1.0),
     "1/x at 1e-4, direct": (_function("1/x", {"x": (0.1, 1.0)}, 1e-4, "direct"), 1.0),
     "1/x at 1e-4, recipe": (_function("1/x", {"x": (0.1, 1.0)}, 1e-4, "recipe"), 1.0),
-    "sqrt(x) at 1e-4, direct": (_function("sqrt(x)", {"x": (0.0, 1.0)}, 1e-4, "direct"), 1.0),
+    "sqrt(x) at 1e-4, recipe": (_function("sqrt(x)", {"x": (0.0, 1.0)}, 1e-4, "recipe"), 1.0),
     "64-256-256-10, attention": (_network("attention"), 5.0),
     "64-256-256-10, attention-only": (_network("attention-only"), 5.0),
     "64-256-256-10, feedforward": (_network("feedforward"), 5.0),

@@ -66,7 +66,7 @@ def _certified(one: Wanted) -> tuple[dict[str, Any], list[Check]]:
     certificate = found[0]
     ratio = certificate.certified / certificate.measured if certificate.measured else float("inf")
     proved = certificate.verdict is hm.Verdict.PROVED
-    checks = [Check(f"{one.name}: PROVED, ratio {ratio:.4f}", proved and ratio <= one.limit)]
+    checks = [Check(f"{one.name}: PROVED, ratio {ratio:.4f}", bool(proved and ratio <= one.limit))]
     if one.dimension == 2 and one.case.error == 1e-4:
         checks.append(Check(f"{one.name}: {seconds:.1f} s", seconds <= LATEST, timed=True))
     row = {

@@ -1253,12 +1253,20 @@ def beyond_float16(kind):
     if kind == "query":  # so is 2^6 times a coldness of 2^11, although logits are small
         cold = hm.Head([[64.0, 0.0]], [[1.0, 0.0]], [[0.0, 1.0]], [[0.0], [1.0]], weighting(2048.0))
         return numbers / 1024, [hm.Attention([cold])], [[1.0, 0.0]], Fraction(1, 1024)
+    if kind == "question":  # so is 2^2 times 2^6 times 2^9, although keys make it small again
+        cold = hm.Head([[64.0, 0.0]], [[0.0, 0.0]], [[0.0, 1.0]], [[0.0], [1.0]], weighting(512.0))
+        return 4.0 * numbers, [hm.Attention([cold])], [[1.0, 0.0]], Fraction(4)
+    if kind == "score":  # and 2^17, before it is multiplied by 1/4
+        warm = hm.Head(
+            [[256.0, 0.0]], [[512.0, 0.0]], [[0.0, 1.0]], [[0.0], [1.0]], weighting(0.25)
+        )
+        return numbers, [hm.Attention([warm])], [[1.0, 0.0]], Fraction(1)
     none = np.zeros((0, 2))  # a mean: 1/19 is rounded up, and 19/19 of 65440 is too large
     mean = hm.Head(none, none, [[8.0, 0.0]], [[0.0], [2.0**-12]])
     return 8180.0 * numbers, [hm.Attention([mean])], [[0.0, 1.0]], Fraction(65440, 4096)
 
 
-@pytest.mark.parametrize("kind", ["weight", "sum", "query", "mean"])
+@pytest.mark.parametrize("kind", ["weight", "sum", "query", "question", "score", "mean"])
 def test_what_overflows_on_the_way_is_not_proved_in_that_format(kind):
     embedding, layers, readout, constant = beyond_float16(kind)
     source = hm.SequenceInput("a", embedding, np.zeros((19, 2)))
@@ -1274,6 +1282,19 @@ def test_what_overflows_on_the_way_is_not_proved_in_that_format(kind):
     assert found.verdict is Verdict.PROVED
     assert found.formats["float32"] < 1.0
     assert found.formats["float16"] == math.inf
+
+
+def test_scores_too_many_to_compare_must_not_overflow_either(monkeypatch):
+    """2^17 is infinite in float16, and no weights come of that, wherever the values lie."""
+    monkeypatch.setattr(_sequence_choices, "LARGEST_CHOICE", 1)
+    head = hm.Head([[256.0]], [[512.0]], [[1.0]], [[1.0]], weighting(1.0))
+    source = hm.SequenceInput("ab", np.ones((2, 1)), np.zeros((2, 1)))
+    model = hm.Transformer(source, [hm.Attention([head])], hm.ReadOut([[1.0]], [0.0], None))
+    words = Words("ab", 2)
+    _, streams = follow_words(model, words, 2, FLOAT64)
+    assert (np.abs(streams[-1].blocks[()].middle - 2.0) < 1e-9).all()
+    with pytest.raises(Overflow):
+        follow_words(model, words, 2, Arithmetic.of("float16"))
 
 
 def test_a_coldness_below_one_may_underflow_in_the_query_weights():

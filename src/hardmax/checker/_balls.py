@@ -50,12 +50,16 @@ class _Precision:
 
 
 def error_at(
-    transformer: Transformer, steps: Steps, x: Sequence[float], bits: int = _PRECISION
+    transformer: Transformer, goal: Steps | Sequence[float], x: Sequence[float]
 ) -> tuple[float, float]:
-    """The largest |T(x) - f(x)| over the outputs lies between these two numbers."""
-    with _Precision(bits):
+    """The largest |T(x) - f(x)| over the outputs lies between these two numbers.
+
+    The goal is the target's program, or its values at x if these are taken as exact.
+    """
+    with _Precision(_PRECISION):
         point = [rational(v) for v in x]
-        ours, theirs = transformer_at(transformer, point), steps_at(steps, point)
+        ours = transformer_at(transformer, point)
+        theirs = steps_at(goal, point) if isinstance(goal, Steps) else list(map(rational, goal))
         pairs = [_magnitude(a - b) for a, b in zip(ours, theirs, strict=True)]
     return max(a for a, _ in pairs), max(b for _, b in pairs)
 

@@ -13,6 +13,7 @@ from hardmax.checker._verdict import Verdict
 from hardmax.core import Box, Construction, Target
 
 _EXP = "NumPy's exp, tanh, sin and their likes are good to 4 ulp in float64."
+_CONTRADICTION = "An error was measured that the proof excludes; please report this model."
 _FORMATS = ("float64", "float32", "float16", "bfloat16")
 
 
@@ -81,6 +82,8 @@ def _conclude(state: Any, rounding: dict[str, float], interrupted: bool) -> Cert
     certified = max(formats["float64"], state.measured)
     if state.measured > claim.error:
         verdict, advice = Verdict.REFUTED, ""
+    elif state.measured > state.certified:
+        verdict, advice = Verdict.UNDECIDED, _CONTRADICTION
     elif certified <= claim.error:
         verdict, advice = Verdict.PROVED, ""
     else:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from flint import fmpq
@@ -28,6 +28,7 @@ from hardmax.checker._atoms import (
     Variable,
     arguments,
 )
+from hardmax.checker._ball_series import Line
 from hardmax.checker._bank import Affine, Bank
 from hardmax.checker._basis import Basis
 from hardmax.checker._forms import ONE, ZERO, Form, direction_of, nearest
@@ -55,6 +56,7 @@ class Problem:
     rows: np.ndarray  # search variables x variables of the graph, to find a point again
     variables: tuple[int, ...]  # atoms of the graph, one per column
     facets: tuple[tuple[np.ndarray, float, float], ...] = ()
+    line: Line | None = None  # the same exactly, if there is one search variable
 
     @property
     def dimension(self) -> int:
@@ -70,7 +72,6 @@ def pose(graph: Graph, answer: Form, scale: float) -> Problem:
     slack += dust
     order = needed(graph, answer)
     variables = [a for a in order if isinstance(graph.atoms[a], Variable)]
-    inner = [a for a in order if not isinstance(graph.atoms[a], Variable)]
     column = {a: i for i, a in enumerate(variables)}
     basis = Basis.of(functionals(graph, answer, column), len(variables))
     own = _linear_part(answer, column)
@@ -79,9 +80,22 @@ def pose(graph: Graph, answer: Form, scale: float) -> Problem:
     if beyond > (_CRUMB * scale if math.isfinite(scale) else 0.0):
         basis.admit(own)
         beyond = 0.0
+    return over_basis(graph, answer, basis, variables, slack + beyond)
+
+
+def over_basis(
+    graph: Graph, answer: Form, basis: Basis, variables: list[int], slack: float
+) -> Problem:
+    """The search problem over the coordinates of a basis that spans what the atoms read."""
+    column = {a: i for i, a in enumerate(variables)}
+    inner = [a for a in needed(graph, answer) if a not in column]
     compiler = _Compiler(graph, column, basis, inner, answer)
     tape = Tape(basis.rank or 1, compiler.steps(), compiler.linear(answer))
-    return _problem(graph, tape, basis, variables, slack + beyond)
+    problem = _problem(graph, tape, basis, variables, slack)
+    if basis.rank > 1:
+        return problem
+    ends = float(problem.low[0]), float(problem.high[0])
+    return replace(problem, line=Line(graph, answer, basis, column, *ends))
 
 
 def _problem(graph: Graph, tape: Tape, basis: Basis, variables: list[int], slack: float) -> Problem:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax.checker._jets import TINY, ULP
-from hardmax.checker._tape import Tape, Twin, run
+from hardmax.checker._tape import Tape, Twin
 
 CHUNK = 2048  # boxes at a time: the arrays stay in the cache
 _NEIGHBOURS = 256  # and so many where tokens are picked by the place of the boxes
@@ -52,7 +52,7 @@ def joined(parts: list[Enclosure]) -> Enclosure:
 
 
 def _chunk(tape: Tape, low: np.ndarray, high: np.ndarray) -> Enclosure:
-    twin, reach = run(tape, low, high)
+    twin, reach = tape.on(low, high)
     with np.errstate(all="ignore"):
         most = upper_bound(twin, reach)
         centre = twin.centre
@@ -90,6 +90,7 @@ def upper_bound(twin: Twin, reach: np.ndarray) -> np.ndarray:
         sides.append(sign * centre.mid[0] + _parabola(steep, bend, reach).sum(axis=0) + off)
     second = np.maximum(*sides)
     size = np.abs(centre.mid[0]) + (steep * reach).sum(axis=0)
+    size = np.where(np.isfinite(size), size, 0.0)  # no slope is known, so none was used
     bound = np.fmin(np.fmin(value, by_slope + centre.rad[0]), second + centre.rad[0])
     return np.asarray(bound + (np.abs(bound) + size) * (32 * ULP) + TINY)
 

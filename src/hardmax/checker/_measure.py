@@ -43,11 +43,10 @@ def _best(construction: Construction, points: np.ndarray) -> tuple[np.ndarray, f
 
 def confirmed(construction: Construction, point: np.ndarray, domain: Box) -> float:
     """An error that is attained at the point, from below; 0 where none can be confirmed."""
-    steps = construction.claim.target.steps()
+    target = construction.claim.target
     point = np.clip(point, domain.low, domain.high)
-    if steps is None:
-        return 0.0
+    goal = target.steps() or np.asarray(target(point)).reshape(-1).tolist()
     try:
-        return error_at(construction.transformer, steps, point.tolist())[0]
+        return error_at(construction.transformer, goal, point.tolist())[0]
     except Undefined:
         return 0.0

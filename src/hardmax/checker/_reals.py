@@ -15,9 +15,10 @@ from hardmax.checker._cuts import bound_by_cut
 from hardmax.checker._forms import Form
 from hardmax.checker._graph import Graph
 from hardmax.checker._measure import confirmed, worst_seen
+from hardmax.checker._opaque import pose_against
 from hardmax.checker._parts import bound_by_parts
 from hardmax.checker._search import Search
-from hardmax.checker._small_box import SmallBoxes
+from hardmax.checker._small_box import HARD, SmallBoxes, in_balls
 from hardmax.checker._targets import TargetForms
 from hardmax.checker._unroll import Unrolled
 from hardmax.checker._validate import Rejected, validate
@@ -92,6 +93,9 @@ def bound_error(state: RealBound) -> None:
     state.look(worst_seen(state.construction))
     if state.measured > state.construction.claim.error:
         return
+    if state.construction.claim.target.steps() is None:
+        _against_enclosures(state)
+        return
     problems = _whole(state) if state.construction.claim.domain.dimension <= _FEW_INPUTS else None
     if problems is not None and not problems:
         state.take(0.0, "identity")
@@ -120,9 +124,7 @@ def _whole(state: RealBound) -> list[Whole] | None:
     """The error of every output as a search problem; none if all of them are identically 0."""
     construction = state.construction
     steps = construction.claim.target.steps()
-    if steps is None:
-        state.reasons.append("The target has no steps: nothing is known between its values.")
-        return None
+    assert steps is not None
     domain, graph = construction.claim.domain, Graph()
     inputs = [
         graph.variable(float(a), float(b)) for a, b in zip(domain.low, domain.high, strict=True)
@@ -138,6 +140,39 @@ def _whole(state: RealBound) -> list[Whole] | None:
     except Unsuitable as reason:
         state.reasons.append(str(reason))
         return None
+
+
+def _against_enclosures(state: RealBound) -> None:
+    """A target that can only be asked for its values over boxes."""
+    claim = state.construction.claim
+    if claim.domain.dimension > MOST_DIMENSIONS:
+        state.reasons.append("The target has no steps, and the domain has too many dimensions.")
+        return
+    graph = Graph()
+    inputs = [
+        graph.variable(float(a), float(b))
+        for a, b in zip(claim.domain.low, claim.domain.high, strict=True)
+    ]
+    worst = 0.0
+    for index, form in enumerate(Unrolled(state.construction.transformer, graph, inputs).outputs()):
+        problem = pose_against(graph, form, claim.target, index, claim.domain)
+        search = Search(
+            problem,
+            state.clock,
+            enough=state.limit,
+            tolerance=state.tolerance,
+            watch=state.watch,
+        )
+        found = search.run()
+        state.boxes += found.boxes
+        worst = max(worst, found.certified)
+        state.look(np.clip(found.point, claim.domain.low, claim.domain.high))
+    state.take(worst, "boxes")
+    if state.clock.is_spent:
+        state.reasons.append(
+            "The budget was spent; of a target without steps only enclosures are known, and the "
+            "boxes they need grow as 1/error in each dimension."
+        )
 
 
 def _by_boxes(state: RealBound, wholes: list[Whole], share: float) -> None:
@@ -181,6 +216,8 @@ def _bound_of(state: RealBound, whole: Whole, clock: Clock) -> float:
     state.clock.boxes += boxes + small.boxes
     if best <= aim:
         return best
+    if aim < HARD and (balls := in_balls(whole.problem, aim, clock)) <= aim:
+        return balls
     search = Search(
         whole.problem,
         clock,
@@ -193,10 +230,13 @@ def _bound_of(state: RealBound, whole: Whole, clock: Clock) -> float:
     found = search.run()
     state.boxes += found.boxes
     state.clock.boxes += found.boxes
-    point = _back(whole.problem, found.point, state.construction)
-    if point is not None:
-        state.look(point)
-    return min(best, found.certified)
+    for place in (found.point, *found.leaves):  # what balls find there must not exceed the bound
+        point = _back(whole.problem, place, state.construction)
+        if point is not None:
+            state.look(point)
+    if found.certified <= state.limit or state.measured > state.limit:
+        return min(best, found.certified)
+    return min(best, found.certified, in_balls(whole.problem, state.limit, clock))
 
 
 def _part(clock: Clock, share: float) -> Clock:

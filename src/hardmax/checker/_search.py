@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -18,6 +18,7 @@ _NARROW = 2.0**-44  # of the domain's width: boxes are not halved further
 _FIRST_POINTS = 2048
 _CLIMBS = 32  # rounds of looking around the best point
 _PLAIN = 32  # the cost of a tape for which that many boxes are taken at once
+_LEAVES = 4  # that are handed over, to be confirmed
 _NOTHING = 2.0**-20  # of the limit: an error below this need not be resolved
 
 Watch = Callable[[float, float, int], object]  # certified, measured, boxes
@@ -32,6 +33,7 @@ class Found:
     point: np.ndarray
     boxes: int
     is_complete: bool  # certified is at most what was asked for
+    leaves: tuple[np.ndarray, ...] = ()  # middles of boxes with the largest bounds
 
 
 @dataclass
@@ -43,6 +45,7 @@ class _Frontier:
     most: np.ndarray
     split: np.ndarray
     closed: float = 0.0
+    leaves: list[tuple[float, np.ndarray]] = field(default_factory=list)
 
     @property
     def certified(self) -> float:
@@ -63,7 +66,10 @@ class _Frontier:
 
     def put(self, low: np.ndarray, high: np.ndarray, seen: Enclosure, enough: float) -> None:
         done = seen.most <= enough
-        self.closed = max(self.closed, float(seen.most[done].max(initial=0.0)))
+        if done.any():
+            worst = int(np.where(done, seen.most, -1.0).argmax())
+            self.closed = max(self.closed, float(seen.most[worst]))
+            self.leaves.append((float(seen.most[worst]), seen.point[:, worst]))
         self.low = np.concatenate([self.low, low[:, ~done]], axis=1)
         self.high = np.concatenate([self.high, high[:, ~done]], axis=1)
         self.most = np.concatenate([self.most, seen.most[~done]])
@@ -118,7 +124,9 @@ class Search:
         self._report(frontier)
         complete = not len(frontier.most)
         certified = frontier.certified + self.problem.slack
-        return Found(certified, self.measured, self.point, self.boxes, complete)
+        worst = sorted(frontier.leaves, key=lambda leaf: -leaf[0])[:_LEAVES]
+        leaves = tuple(point for _, point in worst)
+        return Found(certified, self.measured, self.point, self.boxes, complete, leaves)
 
     def _at_once(self, there: int) -> int:
         """Fewer boxes of a costly tape, so that the clock is looked at in time."""

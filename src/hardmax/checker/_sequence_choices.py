@@ -138,6 +138,13 @@ def _scores(stream: Stream, head: Head, slots: Slots, arithmetic: Arithmetic) ->
     return _Scores(query.axes, key.axes, middle, radius.reshape(pairs), seen.reshape(pairs))
 
 
+def check_scores(stream: Stream, head: Head, arithmetic: Arithmetic) -> None:
+    """Refuse scores that may overflow: whoever wins, there are no weights then."""
+    query, key = (stream.affine(m, None, arithmetic) for m in (head.query, head.key))
+    sides = [Asks(part.magnitude, 0.0 * part.magnitude, part.grid) for part in (query, key)]
+    score_radius(sides[0], sides[1], stream.magnitude, head, arithmetic)
+
+
 class _Ranking(NamedTuple):
     """The winners, and which pairs would have a rank above theirs, so that no token holds them."""
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hardmax.checker._sequence_axes import Axes, aligned, without_idle
-from hardmax.checker._sequence_choices import LARGEST_CHOICE, Choice, choose
+from hardmax.checker._sequence_choices import LARGEST_CHOICE, Choice, check_scores, choose
 from hardmax.checker._sequence_layers import tidied, updated
 from hardmax.checker._sequence_scores import is_hard
 from hardmax.checker._sequence_slots import LARGEST_SLOT, Slots, Total, Whole
@@ -53,6 +53,7 @@ def _head(stream: Stream, head: Head, slots: Slots, arithmetic: Arithmetic) -> S
     except TooLarge:
         lost = _lost(slots.tokens, most, arithmetic)
         arithmetic.check(most + lost)
+        check_scores(stream, head, arithmetic)
         radius = hull.radius + lost
         return Stream({(): Table(hull.middle, inflate(radius))}, values.grid, 1)
     astray = _most(choice.leak + choice.tilt)[:, None]

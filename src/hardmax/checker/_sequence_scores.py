@@ -49,13 +49,14 @@ def score_radius(
         grid, terms = min(grid, float(lowest_bit(bias).min(initial=np.inf))), terms + 1
     kept = arithmetic.holds(bias)
     size = inflate(size + np.abs(bias), terms + 8)
-    arithmetic.check(size * cold)
     tight = radius == 0.0
     lost = np.where(tight & OWN.is_exact(size, grid), 0.0, stray_of(terms + 3, size, OWN_UNIT))
     exactly = tight & kept & arithmetic.is_exact(size, grid)
     lost = lost + np.where(exactly, 0.0, stray_of(terms + 3, size, arithmetic.unit))
-    radius = inflate(radius + lost, terms + 8) * cold
-    arithmetic.check_weights(head.query * cold)
+    radius = inflate(radius + lost, terms + 8)
+    arithmetic.check((size + radius) * max(cold, 1.0))  # the coldness may also come last
+    radius = radius * cold
+    _check_folded(stream, head.query, cold, arithmetic)
     if is_power_of_two(np.asarray(cold)) and cold >= 1.0:
         return np.asarray(radius)
     full = (stream @ np.abs(head.query).T) @ (stream @ np.abs(head.key).T).swapaxes(-1, -2)
@@ -64,6 +65,17 @@ def score_radius(
     lost = stray_of(steps, full, arithmetic.unit) + stray_of(2, size * cold, OWN_UNIT)
     faint = 2.0**arithmetic.smallest * head.width * (k + rk).sum(axis=-2, keepdims=True)
     return np.asarray(inflate(radius + lost + np.where(full > 0.0, faint, 0.0), terms + 8))
+
+
+def _check_folded(
+    stream: np.ndarray, query: np.ndarray, cold: float, arithmetic: Arithmetic
+) -> None:
+    """Refuse queries that may overflow once the coldness is multiplied into their weights."""
+    with np.errstate(over="ignore"):
+        folded = query * cold
+    arithmetic.check_weights(folded)
+    size = inflate(stream @ np.abs(folded).T, query.shape[1] + 8)
+    arithmetic.check(size + stray_of(query.shape[1] + 3, size, arithmetic.unit))
 
 
 def underflow(arithmetic: Arithmetic) -> tuple[float, float]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
+from hardmax.checker._ball_series import bound_by_series
 from hardmax.checker._budget import Clock
 from hardmax.checker._compile_tape import Problem, pose
 from hardmax.checker._forms import Form
@@ -14,6 +16,7 @@ from hardmax.checker._search import Search, Watch
 
 MOST_DIMENSIONS = 4
 CLOSE = 0.004  # small boxes are searched until the bound is this close to what is attained
+HARD = 1e-11  # errors below this are near what floats can tell apart: balls come first
 _NEGLIGIBLE = 2.0**-8  # of the room: a bound below this need not be improved
 
 
@@ -51,8 +54,11 @@ class SmallBoxes:
 
     def at_once(self, form: Form, room: float, *, close: float = CLOSE) -> float:
         """A bound from one search over all variables."""
+        problem = self.posed(form, room)
+        if room < HARD and (balls := in_balls(problem, room, self.clock)) <= room:
+            return balls
         search = Search(
-            self.posed(form, room),
+            problem,
             self.clock,
             enough=room,
             tolerance=close,
@@ -63,10 +69,20 @@ class SmallBoxes:
         )
         found = search.run()
         self.boxes += found.boxes
-        return found.certified
+        if found.certified <= room or found.measured > room:
+            return found.certified
+        return min(found.certified, in_balls(problem, room, self.clock))
 
     def posed(self, form: Form, room: float) -> Problem:
         problem = pose(self.graph, form, room)
         if problem.dimension > MOST_DIMENSIONS:
             raise TooManyDimensions(problem.dimension)
         return problem
+
+
+def in_balls(problem: Problem, room: float, clock: Clock) -> float:
+    """A hard case on a line, which floats could not decide, in ball arithmetic."""
+    if problem.line is None or not room > problem.slack:
+        return math.inf
+    found = bound_by_series(problem.line, room - problem.slack, clock)
+    return (found + problem.slack) * (1 + 2.0**-50)

@@ -50,6 +50,10 @@ class Tape:
     steps: tuple[Step | Wide, ...]
     answer: Linear
 
+    def on(self, low: np.ndarray, high: np.ndarray) -> tuple[Twin, np.ndarray]:
+        """The answer on boxes, and how far they reach: see `run`."""
+        return run(self, low, high)
+
     @property
     def looks_nearby(self) -> bool:
         """Whether some step looks only at what is near the boxes of a batch."""
