@@ -63,6 +63,7 @@ def _certify_reals(
             progress(Standing(math.inf, 0.0, claim.error, 0, "rounding"))
         bounds = float_bounds(construction.transformer, claim.domain, _FORMATS)
         rounding = {name: float(bound.max()) for name, bound in bounds.items()}
+        state.rounding = rounding["float64"]
         state.limit = math.nextafter(claim.error - _allowance(rounding, claim.error), 0.0)
         bound_error(state)
     except KeyboardInterrupt:

@@ -47,6 +47,7 @@ class RealBound:
     method: str = "none"
     boxes: int = 0
     reasons: list[str] = field(default_factory=list)
+    rounding: float = 0.0  # of float64, to be added to what is certified over the reals
 
     @property
     def is_settled(self) -> bool:
@@ -55,7 +56,15 @@ class RealBound:
             return False
         if self.tolerance is None or self.certified <= 1e-6 * self.limit:
             return True
-        return self.certified <= (1.0 + self.tolerance) * self.measured * (1 + 1e-9)
+        return self.certified <= self.aim * (1 + 1e-9)
+
+    @property
+    def aim(self) -> float:
+        """A bound that is good enough; rounding, which comes on top, has its place in it."""
+        if self.tolerance is None:
+            return self.limit
+        spare = self.tolerance * self.measured
+        return min(self.limit, self.measured + spare - min(self.rounding, 0.9 * spare))
 
     def look(self, point: np.ndarray) -> None:
         """Confirm the error at a point; keep it if it is the largest so far."""
@@ -207,8 +216,7 @@ def _by_cuts(state: RealBound, wholes: list[Whole]) -> None:
 def _bound_of(state: RealBound, whole: Whole, clock: Clock) -> float:
     """One output: part by part, through a cut, or at once, whichever is good enough first."""
     small = SmallBoxes(whole.graph, clock, state.executor, state.watch)
-    aim = state.limit if state.tolerance is None else (1 + state.tolerance) * state.measured
-    aim = min(aim, state.limit)
+    aim = state.aim
     best, boxes = bound_by_parts(whole.graph, whole.error, state.limit, clock, state.executor)
     if not best <= aim and whole.problem.dimension > 1:
         best = min(best, bound_by_cut(small, whole.ours, whole.theirs, aim, fewest=1))
@@ -226,6 +234,7 @@ def _bound_of(state: RealBound, whole: Whole, clock: Clock) -> float:
         executor=state.executor,
         watch=state.watch,
         known=state.measured,
+        added=state.rounding,
     )
     found = search.run()
     state.boxes += found.boxes
@@ -234,9 +243,9 @@ def _bound_of(state: RealBound, whole: Whole, clock: Clock) -> float:
         point = _back(whole.problem, place, state.construction)
         if point is not None:
             state.look(point)
-    if found.certified <= state.limit or state.measured > state.limit:
+    if found.certified <= state.aim * (1 + 1e-9) or state.measured > state.limit:
         return min(best, found.certified)
-    return min(best, found.certified, in_balls(whole.problem, state.limit, clock))
+    return min(best, found.certified, in_balls(whole.problem, state.aim, clock))
 
 
 def _part(clock: Clock, share: float) -> Clock:

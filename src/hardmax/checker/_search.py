@@ -91,10 +91,12 @@ class Search:
         known: float = 0.0,
         least: float = 0.0,
         gives_up: bool = False,
+        added: float = 0.0,
     ) -> None:
         self.problem, self.clock = problem, clock
         self.limit, self.tolerance = enough, tolerance
         self.executor, self.watch = executor, watch
+        self.added = added  # to the bound afterwards, and within the tolerance, too
         self.gives_up = gives_up  # when more is attained than is allowed
         self.least = least  # a bound below this need not be improved
         self.known = known  # attained elsewhere: no need to get below it
@@ -106,7 +108,8 @@ class Search:
         limit = self.limit - self.problem.slack
         if self.tolerance is None:
             return limit
-        aim = (1.0 + self.tolerance) * max(self.measured, self.known)
+        best = max(self.measured, self.known)
+        aim = (1.0 + self.tolerance) * best - min(self.added, 0.9 * self.tolerance * best)
         aim = max(aim, self.least, _NOTHING * self.limit if math.isfinite(self.limit) else 0.0)
         return min(limit, aim - self.problem.slack)
 
