@@ -17,7 +17,8 @@ from benchmarks import campaign
 
 from hardmax import checker
 from hardmax._workbench import plan
-from hardmax.checker import Verdict, _reals, _search
+from hardmax.checker import Verdict, _reals
+from hardmax.checker.boxes import _search
 from hardmax.core import Box, Claim, Share, fingerprint, reference
 from hardmax.languages import Function
 from hardmax.testing import (

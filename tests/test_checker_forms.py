@@ -9,7 +9,7 @@ from flint import fmpq
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardmax.checker._forms import (
+from hardmax.checker.forms._forms import (
     NOTHING,
     ONE,
     ZERO,

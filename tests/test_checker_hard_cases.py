@@ -11,11 +11,11 @@ from flint import fmpq
 
 import hardmax as hm
 from hardmax.checker import Verdict, _reals, certify
-from hardmax.checker._ball_series import bound_by_series
 from hardmax.checker._budget import Budget, Clock
-from hardmax.checker._compile_tape import pose
-from hardmax.checker._forms import ONE, Form, constant
-from hardmax.checker._graph import Graph
+from hardmax.checker.boxes._ball_series import bound_by_series
+from hardmax.checker.boxes._compile_tape import pose
+from hardmax.checker.forms._forms import ONE, Form, constant
+from hardmax.checker.forms._graph import Graph
 from hardmax.core import Claim, Construction, Share
 from hardmax.testing import zoo
 

@@ -19,10 +19,10 @@ import pytest
 from flint import arb, ctx
 
 import hardmax as hm
-from hardmax.checker import _rounding
-from hardmax.checker._rounding import float_bounds
-from hardmax.checker._rounding_contest import BEND, PULL, STEEPEST, Contest, steepness, unrest
-from hardmax.checker._rounding_format import (
+from hardmax.checker.rounding import _bounds
+from hardmax.checker.rounding._bounds import float_bounds
+from hardmax.checker.rounding._contest import BEND, PULL, STEEPEST, Contest, steepness, unrest
+from hardmax.checker.rounding._format import (
     Format,
     NothingKnown,
     Stored,
@@ -32,8 +32,8 @@ from hardmax.checker._rounding_format import (
     total_of,
     up,
 )
-from hardmax.checker._rounding_ranges import kinked
-from hardmax.checker._rounding_weights import weight_ranges
+from hardmax.checker.rounding._ranges import kinked
+from hardmax.checker.rounding._weights import weight_ranges
 from hardmax.core import (
     Attention,
     Box,
@@ -993,7 +993,7 @@ def test_query_weights_may_be_rounded_before_the_coldness_meets_them():
 
 def test_the_analysis_is_the_checkers_own():
     """Nothing of the compiler's own flow is imported or called."""
-    for path in Path(_rounding.__file__).parent.glob("_rounding*.py"):
+    for path in Path(_bounds.__file__).parent.glob("*.py"):
         text = path.read_text()
         assert "rounding_bound" not in text
         assert "_flow_" not in text

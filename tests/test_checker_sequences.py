@@ -20,14 +20,15 @@ from hardmax.checker import (
     _sequence_stream,
 )
 from hardmax.checker._budget import Clock
-from hardmax.checker._sequence_batches import enclose_words, soft_mean, tokens_read
-from hardmax.checker._sequence_exact import error_at, rounded_down
-from hardmax.checker._sequence_heads import attend
-from hardmax.checker._sequence_layers import read_out
-from hardmax.checker._sequence_program import Summed, run_steps
-from hardmax.checker._sequence_scores import Asks, score_radius
-from hardmax.checker._sequence_slots import Slots
-from hardmax.checker._sequence_stream import (
+from hardmax.checker.sequences._batches import enclose_words, soft_mean, tokens_read
+from hardmax.checker.sequences._certify import certify_sequences, check_sequences
+from hardmax.checker.sequences._exact import error_at, rounded_down
+from hardmax.checker.sequences._heads import attend
+from hardmax.checker.sequences._layers import read_out
+from hardmax.checker.sequences._program import Summed, run_steps
+from hardmax.checker.sequences._scores import Asks, score_radius
+from hardmax.checker.sequences._slots import Slots
+from hardmax.checker.sequences._stream import (
     REALS,
     Arithmetic,
     Overflow,
@@ -36,9 +37,8 @@ from hardmax.checker._sequence_stream import (
     added,
     lowest_bit,
 )
-from hardmax.checker._sequence_stream import Table as Balls
-from hardmax.checker._sequence_values import bound_of_length, follow_words
-from hardmax.checker._sequences import certify_sequences, check_sequences
+from hardmax.checker.sequences._stream import Table as Balls
+from hardmax.checker.sequences._values import bound_of_length, follow_words
 from hardmax.core import (
     INDEX,
     LENGTH,

@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 
 import hardmax as hm
 from hardmax.checker import Verdict, certify
-from hardmax.checker._bank import Affine, Bank
 from hardmax.checker._budget import Budget, Clock
-from hardmax.checker._compile_tape import pose
-from hardmax.checker._cuts import bound_by_cut
-from hardmax.checker._dominance import excess
-from hardmax.checker._enclose import enclose
-from hardmax.checker._forms import ONE, Form, constant, rational
-from hardmax.checker._graph import Graph
-from hardmax.checker._jets import Jet, Shape
-from hardmax.checker._large_mean import LargeMean
-from hardmax.checker._search import Search
-from hardmax.checker._small_box import SmallBoxes
+from hardmax.checker.boxes._bank import Affine, Bank
+from hardmax.checker.boxes._compile_tape import pose
+from hardmax.checker.boxes._cuts import bound_by_cut
+from hardmax.checker.boxes._enclose import enclose
+from hardmax.checker.boxes._jets import Jet, Shape
+from hardmax.checker.boxes._large_mean import LargeMean
+from hardmax.checker.boxes._search import Search
+from hardmax.checker.boxes._small_box import SmallBoxes
+from hardmax.checker.forms._dominance import excess
+from hardmax.checker.forms._forms import ONE, Form, constant, rational
+from hardmax.checker.forms._graph import Graph
 from hardmax.core import Claim, Construction, ReadOut, Share, Transformer, VectorInput
 from hardmax.languages import Function
 

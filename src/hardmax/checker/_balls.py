@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from flint import arb, ctx, fmpq
 
-from hardmax.checker._forms import rational
+from hardmax.checker.forms import rational
 from hardmax.core import (
     Affine,
     Attention,

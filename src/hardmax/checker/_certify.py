@@ -38,7 +38,7 @@ def certify(
         )
     clock = Clock(Budget.of(budget))
     if not isinstance(construction.claim.domain, Box):
-        from hardmax.checker._sequences import certify_sequences
+        from hardmax.checker.sequences import certify_sequences
 
         return certify_sequences(construction, clock, progress)
     return _certify_reals(construction, tolerance, clock, executor, progress)
@@ -52,7 +52,7 @@ def _certify_reals(
     progress: Progress | None,
 ) -> Certificate:
     from hardmax.checker._reals import RealBound, bound_error
-    from hardmax.checker._rounding import float_bounds
+    from hardmax.checker.rounding import float_bounds
 
     claim = construction.claim
     interrupted = False

@@ -10,18 +10,21 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hardmax.checker._budget import Budget, Clock, Standing
-from hardmax.checker._compile_tape import Problem, Unsuitable, pose
-from hardmax.checker._cuts import bound_by_cut
-from hardmax.checker._forms import Form
-from hardmax.checker._graph import Graph
 from hardmax.checker._measure import confirmed, worst_seen
-from hardmax.checker._opaque import pose_against
-from hardmax.checker._parts import bound_by_parts
-from hardmax.checker._search import Search
-from hardmax.checker._small_box import HARD, SmallBoxes, in_balls
-from hardmax.checker._targets import TargetForms
-from hardmax.checker._unroll import Unrolled
-from hardmax.checker._validate import Rejected, validate
+from hardmax.checker.boxes import (
+    HARD,
+    Problem,
+    Search,
+    SmallBoxes,
+    Unsuitable,
+    bound_by_cut,
+    bound_by_parts,
+    in_balls,
+    pose,
+    pose_against,
+)
+from hardmax.checker.forms import Form, Graph, TargetForms, Unrolled
+from hardmax.checker.steps import Rejected, validate
 from hardmax.core import Construction
 
 MOST_DIMENSIONS = 4

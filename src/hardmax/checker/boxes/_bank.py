@@ -1,0 +1,190 @@
+"""Jets of a sum of thousands of gates or rectifiers, of which each box sees its own few switch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hardmax.checker.boxes._curves import rectifier_curve, sigmoid_curve
+from hardmax.checker.boxes._jets import TINY, ULP, UP, Jet, Pair, Shape, compose, ends, product
+
+_FAR = 80.0  # a gate whose logit stays so far from 0 in a box is open or shut up to e^-80
+_MOST_SWITCHING = 64  # gates: a box where more of them switch is too large for a closer look
+
+
+@dataclass(frozen=True, eq=False)
+class Affine:
+    """Rows of slopes @ u + offset, their coefficients rounded to nearest."""
+
+    slopes: np.ndarray  # rows x variables
+    offsets: np.ndarray
+
+    def on(self, rows: np.ndarray, middle: np.ndarray, reach: np.ndarray) -> Pair:
+        """Rows (some x boxes, or x 1) on the boxes."""
+        mid = self.offsets[rows] + np.zeros(middle.shape[1])
+        size, wide = np.abs(self.offsets[rows]), np.zeros_like(mid)
+        for slope, m, r in zip(self.slopes.T, middle, reach, strict=True):
+            steep = slope[rows]
+            mid = mid + steep * m
+            size = size + np.abs(steep) * (np.abs(m) + r)
+            wide = wide + np.abs(steep) * r
+        return mid, wide * (1.0 + 8 * ULP) + size * ((len(middle) + 4) * ULP) + TINY
+
+    def jet(self, rows: np.ndarray, middle: np.ndarray, reach: np.ndarray, order: int) -> Jet:
+        """The same as jets: components x (some * boxes)."""
+        k = len(middle)
+        shape = Shape(k, order)
+        mid = np.zeros((shape.components, rows.size))
+        rad = np.zeros_like(mid)
+        value = self.on(rows, middle, reach)
+        mid[0], rad[0] = value[0].ravel(), value[1].ravel()
+        steep = self.slopes[rows.ravel()].T
+        mid[1 : 1 + k], rad[1 : 1 + k] = steep, np.abs(steep) * ULP
+        return Jet(mid, rad, shape)
+
+    def largest(self, middle: np.ndarray, reach: np.ndarray) -> float:
+        """An upper bound of all rows' absolute values on all boxes."""
+        far = (np.abs(middle) + reach).max(axis=1)
+        return float((np.abs(self.slopes) @ far + np.abs(self.offsets)).max()) * (1 + 1e-9)
+
+
+@dataclass(frozen=True, eq=False)
+class Bank:
+    """sum_i sigmoid(logit_i) value_i, or sum_i [logit_i > 0] value_i if it is hard.
+
+    Logits and values are affine in the search variables; a hard bank is one of rectifiers, where
+    values vanish together with their logits. In each box a gate is shut, open (its value is
+    added as it is), or one of the few that switch. What is open or shut up to e^-80 leaks: with
+    |value| <= V, slopes of values within S and of logits within g, n gates add at most n e^-80
+    times V to the sum, g V + S to its slopes, g^2 V + 2 g S to its curvatures.
+    """
+
+    logits: Affine
+    values: Affine
+    is_hard: bool
+
+    @property
+    def cost(self) -> int:
+        return 128
+
+    def twin(self, variables: list[tuple[Jet, Jet]]) -> tuple[Jet, Jet]:
+        """At the middles of the boxes, which are neighbours, and over the boxes."""
+        _centres, boxes = zip(*variables, strict=True)
+        middle = np.stack([jet.mid[0] for jet in boxes])
+        reach = np.stack([jet.rad[0] for jet in boxes])
+        everyone = np.arange(len(self.logits.offsets))
+        hull = _hull(middle, reach)
+        shut, switching = self._states(everyone, *hull)
+        nearby = everyone[switching[:, 0]]
+        certain = everyone[~(shut | switching)[:, 0]]
+        shut, switching = self._states(nearby, middle, reach)
+        count = switching.sum(axis=0)
+        close = gathered(switching & (count <= _MOST_SWITCHING), nearby)
+        opened = self._opened(certain, nearby, ~(shut | switching))
+        jets = tuple(
+            self._jet(opened, close, middle, r, order)
+            for order, r in ((1, 0.0 * reach), (2, reach))
+        )
+        for jet in jets:
+            jet.rad[:, count > _MOST_SWITCHING] = np.inf
+        return jets[0], jets[1]
+
+    def _states(
+        self, gates: np.ndarray, middle: np.ndarray, reach: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Which gates are shut everywhere in a box, and which switch in it (gates x boxes)."""
+        low, high = ends(self.logits.on(gates[:, None], middle, reach))
+        far = 0.0 if self.is_hard else _FAR
+        shut = high <= -far
+        return shut, ~(shut | (low >= far))
+
+    def _opened(
+        self, certain: np.ndarray, nearby: np.ndarray, is_open: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Slopes and offset (rows) of the sum of open gates' values in each box, and sizes."""
+        table = np.concatenate([self.values.slopes.T, self.values.offsets[None]])
+        mid = table[:, certain].sum(axis=1)[:, None] + table[:, nearby] @ is_open
+        size = np.abs(table[:, certain]).sum(axis=1)[:, None] + np.abs(table[:, nearby]) @ is_open
+        return mid, size * ((len(certain) + len(nearby) + 4) * ULP)
+
+    def _jet(
+        self,
+        opened: tuple[np.ndarray, np.ndarray],
+        close: np.ndarray,
+        middle: np.ndarray,
+        reach: np.ndarray,
+        order: int,
+    ) -> Jet:
+        k, boxes = middle.shape
+        shape = Shape(k, order)
+        mid, rad = np.zeros((shape.components, boxes)), np.zeros((shape.components, boxes))
+        slopes, loss = opened
+        mid[0] = slopes[k] + (slopes[:k] * middle).sum(axis=0)
+        size = np.abs(slopes[k]) + (np.abs(slopes[:k]) * (np.abs(middle) + reach)).sum(axis=0)
+        rad[0] = (np.abs(slopes[:k]) * reach).sum(axis=0) * (1 + 8 * ULP) + size * ((k + 4) * ULP)
+        rad[0] += loss[k] + (loss[:k] * (np.abs(middle) + reach)).sum(axis=0)
+        mid[1 : 1 + k], rad[1 : 1 + k] = slopes[:k], loss[:k]
+        if len(close):
+            self._add_switching(mid, rad, self._switching(close, middle, reach, order), close)
+        rad = (rad + self._leak(middle, reach, shape)[:, None]) * UP
+        return Jet(mid, rad, shape)
+
+    def _switching(
+        self, close: np.ndarray, middle: np.ndarray, reach: np.ndarray, order: int
+    ) -> Jet:
+        logits = self.logits.jet(close, middle, reach, order)
+        values = self.values.jet(close, middle, reach, order)
+        if not self.is_hard:
+            return product(compose(sigmoid_curve(*ends(logits.value)), logits), values)
+        # value = c logit, so that the sum is one of c relu(logit)
+        lead = np.abs(self.logits.slopes).argmax(axis=1)
+        rows = np.arange(len(lead))
+        factor = (self.values.slopes[rows, lead] / self.logits.slopes[rows, lead])[close.ravel()]
+        units = compose(rectifier_curve(*ends(logits.value)), logits)
+        mid = units.mid * factor
+        return Jet(mid, units.rad * np.abs(factor) * UP + np.abs(mid) * (4 * ULP), units.shape)
+
+    def _add_switching(
+        self, mid: np.ndarray, rad: np.ndarray, jets: Jet, close: np.ndarray
+    ) -> None:
+        """Add up the gates that switch; -1 is no gate."""
+        several = (len(mid), *close.shape)
+        there = (close >= 0)[None]
+        parts = np.where(there, jets.mid.reshape(several), 0.0)
+        radii = np.where(there, jets.rad.reshape(several), 0.0)
+        count = len(close) + 2
+        mid += parts.sum(axis=1)
+        size = np.abs(parts).sum(axis=1) + np.abs(mid)
+        rad += radii.sum(axis=1) * (1 + count * ULP) + size * (count * ULP) + TINY
+
+    def _leak(self, middle: np.ndarray, reach: np.ndarray, shape: Shape) -> np.ndarray:
+        leak = np.zeros(shape.components)
+        if self.is_hard:
+            return leak
+        share = len(self.logits.offsets) * np.exp(-_FAR) * (1 + 1e-9)
+        size = self.values.largest(middle, reach)
+        steep = 2.0 * np.abs(self.logits.slopes).max()
+        rises = 2.0 * np.abs(self.values.slopes).max()
+        k = shape.variables
+        leak[:] = share * (steep**2 * size + 2 * steep * rises)
+        leak[0], leak[1 : 1 + k] = share * size, share * (steep * size + rises)
+        return leak
+
+
+def _hull(middle: np.ndarray, reach: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """One box around all of them."""
+    low = (middle - reach).min(axis=1, keepdims=True)
+    high = (middle + reach).max(axis=1, keepdims=True)
+    centre = 0.5 * (low + high)
+    return centre, np.maximum(high - centre, centre - low) * UP
+
+
+def gathered(chosen: np.ndarray, names: np.ndarray) -> np.ndarray:
+    """The names of those chosen for each box (some x boxes), filled up with -1."""
+    counts = chosen.sum(axis=0)
+    table = np.full((int(counts.max(initial=0)), len(counts)), -1)
+    box, row = np.nonzero(chosen.T)
+    first = np.cumsum(counts) - counts
+    table[np.arange(len(box)) - first[box], box] = names[row]
+    return table

@@ -1,0 +1,291 @@
+"""A deep row that passes through a bottleneck is cut there.
+
+Let F = P(u), where u = (u_1, u_2) are the few linear functionals through which the later atoms of F
+read its variables and its first atoms: a product of x and of a long sum of gates that stands for
+1/y. Searching F - V on the variables' box would follow all teeth of P in two dimensions at once,
+bent by u. Instead, for any function Q,
+
+    |F - V|  <=  sup |P - Q| over the box of u  +  sup |Q(u) - V| over the box of the variables.
+
+The first is a search in u alone, where a product falls apart into two searches in one dimension;
+the second has no teeth. Q is a quadratic function of u for which the sum is smallest at some
+points (a linear program): a guess with exact coefficients, and nothing depends on its being good.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from flint import fmpq
+
+from hardmax.checker.boxes._compile_tape import Problem, needed, pose
+from hardmax.checker.boxes._parts import middle_of
+from hardmax.checker.boxes._small_box import SmallBoxes
+from hardmax.checker.boxes._tape import run
+from hardmax.checker.forms import (
+    ONE,
+    ZERO,
+    Apply,
+    Basis,
+    Form,
+    Gate,
+    Graph,
+    HardMean,
+    Maximum,
+    Mean,
+    Relu,
+    Times,
+    Variable,
+    arguments,
+    constant,
+    rational,
+    total,
+)
+
+DEEP = 6  # atoms beyond the cut, for it to be tried first
+_MOST_LATER = 256
+_POINTS = 3072
+_SURE = 1e-4  # ranges of u are found to this tolerance
+_DUST = 2.0**-12  # of the room
+
+_Row = dict[int, fmpq]
+
+
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """F = inner(names) up to dust, where each name stands for one of the functionals."""
+
+    functionals: tuple[Form, ...]
+    names: tuple[Form, ...]
+    inner: Form
+    dust: float  # what rounded weights leave over
+
+
+def bound_by_cut(
+    boxes: SmallBoxes, ours: Form, theirs: Form, room: float, fewest: int = DEEP
+) -> float:
+    """A bound on |ours - theirs| from a cut with that many atoms behind it, else infinity."""
+    graph = boxes.graph
+    cut = find_cut(boxes, ours, room, fewest)
+    if cut is None:
+        return math.inf
+    guess = _fitted(graph, cut, theirs, room)
+    if guess is None:
+        return math.inf
+    beyond = boxes.bound(cut.inner - _written(graph, guess, cut.names), room)
+    left = room - beyond - cut.dust
+    if not left > 0.0:
+        return math.inf
+    before = boxes.bound(_factored(graph, guess, cut.functionals) - theirs, left)
+    return (beyond + before + cut.dust) * (1 + 2.0**-48)
+
+
+def find_cut(boxes: SmallBoxes, form: Form, room: float, fewest: int) -> Cut | None:
+    """Where a form narrows to one or two functionals after its first atoms."""
+    graph = boxes.graph
+    order = needed(graph, form)
+    first = [a for a in order if _is_first(graph, a)]
+    columns = {a: i for i, a in enumerate(first)}
+    later = [a for a in order if a not in columns]
+    if not fewest <= len(later) <= _MOST_LATER:
+        return None
+    reading = [argument for a in later for argument in arguments(graph.atoms[a])]
+    basis = Basis.of([_restricted(f, columns) for f in reading], len(first))
+    own = _restricted(form, columns)
+    low, high = graph.range(_spelled(basis.residual(own), first))
+    dust = max(abs(low), abs(high))
+    if dust > _DUST * room:
+        basis.admit(own)
+        dust = 0.0
+    if not 1 <= basis.rank <= 2:
+        return None
+    functionals = tuple(_spelled(row, first) for row in basis.rows)
+    if all(_is_plain(graph, functional) for functional in functionals):
+        return None
+    names = tuple(_named(boxes, functional) for functional in functionals)
+    return Cut(functionals, names, _Rebuilt(graph, columns, basis, names).form(form), dust)
+
+
+def _is_first(graph: Graph, atom: int) -> bool:
+    """A variable, or an atom of variables alone."""
+    return all(_is_plain(graph, form) for form in arguments(graph.atoms[atom]))
+
+
+def _is_plain(graph: Graph, form: Form) -> bool:
+    return all(isinstance(graph.atoms[a], Variable) for a in form.atoms)
+
+
+def _spelled(row: _Row, atoms: list[int]) -> Form:
+    return Form({atoms[i]: c for i, c in row.items()})
+
+
+def _restricted(form: Form, columns: dict[int, int]) -> _Row:
+    return {columns[a]: c for a, c in form.terms.items() if a in columns}
+
+
+def _named(boxes: SmallBoxes, functional: Form) -> Form:
+    """A variable whose range encloses the functional's, found by a search."""
+    graph = boxes.graph
+    low, high = graph.range(functional)
+    if not _is_plain(graph, functional):
+        about = middle_of(pose(graph, functional, math.inf))
+        shifted = functional - constant(rational(about))
+        radius = boxes.bound(shifted, max(high - about, about - low), close=_SURE)
+        pad = 2.0**-50 * (abs(about) + radius)
+        low, high = max(low, about - radius - pad), min(high, about + radius + pad)
+    return graph.variable(low, high)
+
+
+class _Rebuilt:
+    """The later atoms again, over the names of the functionals."""
+
+    def __init__(
+        self, graph: Graph, columns: dict[int, int], basis: Basis, names: tuple[Form, ...]
+    ) -> None:
+        self.graph, self.columns, self.basis, self.names = graph, columns, basis, names
+        self._made: dict[int, Form] = {}
+
+    def form(self, form: Form) -> Form:
+        shares = self.basis.coordinates(_restricted(form, self.columns))
+        parts = [(c, name) for c, name in zip(shares, self.names, strict=True) if c != ZERO]
+        parts += [(c, self._atom(a)) for a, c in form.terms.items() if a not in self.columns]
+        return total([(ONE, constant(form.constant)), *parts])
+
+    def _atom(self, number: int) -> Form:
+        if number not in self._made:
+            self._made[number] = self._again(number)
+        return self._made[number]
+
+    def _again(self, number: int) -> Form:
+        atom, graph, zero = self.graph.atoms[number], self.graph, constant(ZERO)
+        again = [self.form(form) for form in arguments(atom)]
+        half = len(again) // 2
+        match atom:
+            case Gate():
+                return graph.gate(*again)
+            case Mean():
+                return graph.mean([zero, *again[:half]], [zero, *again[half:]])
+            case HardMean():
+                return graph.hard_mean([zero, *again[:half]], [zero, *again[half:]])
+            case Relu():
+                return graph.relu(*again)
+            case Maximum():
+                return graph.maximum([zero, *again])
+            case Times():
+                return graph.times(*again)
+            case Apply(name=name, exponent=exponent):
+                return graph.apply(name, again[0], exponent)
+        raise AssertionError("variables are not rebuilt")
+
+
+_Guess = dict[tuple[int, ...], fmpq]  # coefficients of monomials
+_LINEAR = ((), (0,), (1,))
+_MONOMIALS: dict[int, tuple[tuple[tuple[int, ...], ...], ...]] = {  # by the number of functionals
+    1: (((), (0,)), ((), (0,), (0, 0))),
+    2: (
+        (*_LINEAR, (0, 0), (1, 1)),
+        (*_LINEAR, (0, 1)),
+        (*_LINEAR, (0, 0), (0, 1), (1, 1)),
+    ),
+}
+
+
+def _written(graph: Graph, guess: _Guess, forms: tuple[Form, ...]) -> Form:
+    """The guess as a form over these."""
+    parts = []
+    for powers, c in guess.items():
+        factors = [forms[i] for i in powers]
+        if not factors:
+            parts.append((ONE, constant(c)))
+        elif len(factors) == 1:
+            parts.append((c, factors[0]))
+        else:
+            parts.append((c, graph.times(*factors)))
+    return total(parts)
+
+
+def _factored(graph: Graph, guess: _Guess, forms: tuple[Form, ...]) -> Form:
+    """The same with one product of factors: what they share need not cancel any more.
+
+    a u^2 + b v^2 = a (u - v)(u + v) + (a + b) v^2, if a and b nearly cancel: where u and v stand
+    for x + r and x - r the factors are 2 r and 2 x. And a u v + b u + c v = a (u + c/a)(v + b/a)
+    less a constant.
+    """
+    a, b, c = (guess.get(m, ZERO) for m in ((0, 0), (1, 1), (0, 1)))
+    if a * b < 0:
+        u, v = forms
+        rest = {m: k for m, k in guess.items() if m not in ((0, 0), (1, 1))} | {(1, 1): a + b}
+        return _written(graph, rest, forms) + graph.unwritten(u - v, u + v).scaled(a)
+    if c != ZERO and a == ZERO and b == ZERO:
+        shifts = [guess.get(m, ZERO) / c for m in ((1,), (0,))]
+        u, v = (form + constant(shift) for form, shift in zip(forms, shifts, strict=True))
+        rest = {(): guess.get((), ZERO) - c * shifts[0] * shifts[1]}
+        return _written(graph, rest, forms) + graph.unwritten(u, v).scaled(c)
+    return _written(graph, guess, forms)
+
+
+def _fitted(graph: Graph, cut: Cut, theirs: Form, room: float) -> _Guess | None:
+    """The quadratic for which the two bounds add up to the least at some points.
+
+    Without a product of different functionals it falls apart: that is tried first. None if even
+    at these points no quadratic is good enough.
+    """
+    before = _sample(graph, (*cut.functionals, theirs))
+    beyond = _sample(graph, (*cut.names, cut.inner))
+    if not (np.isfinite(before).all() and np.isfinite(beyond).all()):
+        return None
+    for monomials in _MONOMIALS[len(cut.names)]:
+        size, found = _least_sum(_powers(before, monomials), _powers(beyond, monomials))
+        if size < room:
+            return {m: rational(c) for m, c in zip(monomials, found.tolist(), strict=True)}
+    return None
+
+
+def _sample(graph: Graph, forms: tuple[Form, ...]) -> np.ndarray:
+    """Forms (rows) at points of their variables, roughly; many of the points are on the rim."""
+    atoms = sorted({a for form in forms for a in needed(graph, form)})
+    variables = [a for a in atoms if isinstance(graph.atoms[a], Variable)]
+    rng = np.random.default_rng(0)
+    share = np.clip(rng.uniform(-0.4, 1.4, size=(len(variables), _POINTS)), 0.0, 1.0)
+    low, high = graph.bounds.low[variables][:, None], graph.bounds.high[variables][:, None]
+    where = dict(zip(variables, low + (high - low) * share, strict=True))
+    return np.stack([_values(pose(graph, form, math.inf), where) for form in forms])
+
+
+def _powers(sample: np.ndarray, monomials: tuple[tuple[int, ...], ...]) -> np.ndarray:
+    """Monomials in all rows but the last one (rows x points), and that one."""
+    rows = [np.prod([sample[i] for i in m], axis=0) + 0.0 * sample[-1] for m in monomials]
+    return np.stack([*rows, sample[-1]])
+
+
+def _least_sum(before: np.ndarray, beyond: np.ndarray) -> tuple[float, np.ndarray]:
+    """The least max |q @ rows - last| of one table plus that of the other, and the q."""
+    from scipy.optimize import linprog
+
+    count = len(before) - 1
+    scale = np.maximum(np.abs(before[:-1]).max(axis=1), np.abs(beyond[:-1]).max(axis=1))
+    scale = np.where(scale > 0, scale, 1.0)
+    sides, limits = [], []
+    for place, table in enumerate((before, beyond)):
+        for sign in (1.0, -1.0):
+            slack = np.zeros((table.shape[1], 2))
+            slack[:, place] = -1.0
+            sides.append(np.hstack([sign * (table[:-1] / scale[:, None]).T, slack]))
+            limits.append(sign * table[-1])
+    free = [(None, None)] * count + [(0, None)] * 2
+    cost = np.r_[np.zeros(count), 1.0, 1.0]
+    found = linprog(cost, np.vstack(sides), np.concatenate(limits), bounds=free)
+    if found.x is None:
+        return math.inf, np.zeros(count)
+    return float(found.fun), found.x[:count] / scale
+
+
+def _values(problem: Problem, where: dict[int, np.ndarray]) -> np.ndarray:
+    """A problem's answer at points of its variables, roughly."""
+    if not problem.variables:
+        return np.full(_POINTS, problem.tape.answer.constant)
+    points = problem.rows @ np.stack([where[a] for a in problem.variables])
+    twin, _ = run(problem.tape, points, points)
+    return np.asarray(twin.centre.mid[0])

@@ -1,0 +1,167 @@
+"""An answer that is a sum of functions of different variables is bounded part by part.
+
+x*y from squares of u = x + y and v = x - y errs by e(u) - e(v): two searches in one dimension
+instead of one in two. If E = sum_i E_i with |E_i - c_i| <= r_i, then |E| <= |sum c_i| + sum r_i,
+and on a product of intervals, with c_i in the middle of the range of E_i, that is attained.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from concurrent.futures import Executor
+from dataclasses import replace
+
+import numpy as np
+from flint import fmpq
+
+from hardmax.checker._budget import Clock
+from hardmax.checker.boxes._compile_tape import Problem, functionals, needed, pose
+from hardmax.checker.boxes._search import Search
+from hardmax.checker.boxes._tape import run
+from hardmax.checker.boxes._tidy import tidied
+from hardmax.checker.forms import ONE, ZERO, Basis, Form, Graph, Times, Variable, total
+
+_CLOSE = 0.002  # parts are searched to this tolerance
+_LOOKS = 513
+
+
+def apart(graph: Graph, answer: Form) -> list[Form]:
+    """The answer as a sum of forms that share no search variable; one form if there is no such."""
+    order = needed(graph, answer)
+    column = {a: i for i, a in enumerate(x for x in order if isinstance(graph.atoms[x], Variable))}
+    basis = Basis.of(functionals(graph, answer, column), len(column))
+    own = {column[a]: c for a, c in answer.terms.items() if a in column}
+    basis.admit(basis.residual(own))  # what is merely added is a part of its own
+    if basis.rank < 2:
+        return [answer]
+    split = _Split(graph, basis, column)
+    squares = _Squares(basis.rank)
+    atoms: list[tuple[int, set[int]]] = []
+    for atom, c in answer.terms.items():
+        kind = graph.atoms[atom]
+        if isinstance(kind, Variable):
+            continue
+        if isinstance(kind, Times) and split.is_plain(kind.first) and split.is_plain(kind.second):
+            squares.add(c, split.coordinates(kind.first), split.coordinates(kind.second))
+        else:
+            atoms.append((atom, split.support(atom)))
+    groups = _groups(basis.rank, [s for _, s in atoms] + squares.pairs())
+    if len(groups) == 1:
+        return [answer]
+    rows = [
+        Form({a: row.get(i, ZERO) for a, i in column.items() if i in row}) for row in basis.rows
+    ]
+    linear = basis.coordinates(own)
+    parts = []
+    for group in groups:
+        chosen = [(linear[i], rows[i]) for i in group]
+        chosen += [(answer.terms[a], Form({a: ONE})) for a, support in atoms if support & group]
+        chosen += [
+            (c, graph.square_of(rows[i])) if i == j else (c, graph.unwritten(rows[i], rows[j]))
+            for (i, j), c in squares.terms.items()
+            if i in group and c != ZERO
+        ]
+        parts.append(total(chosen))
+    parts[0] = total([(ONE, parts[0]), (ONE, Form({}, answer.constant))])
+    stray = [a for a, support in atoms if not support]
+    return [answer] if stray else parts
+
+
+class _Split:
+    def __init__(self, graph: Graph, basis: Basis, column: dict[int, int]) -> None:
+        self.graph, self.basis, self.column = graph, basis, column
+
+    def is_plain(self, form: Form) -> bool:
+        return not form.constant and all(a in self.column for a in form.atoms)
+
+    def coordinates(self, form: Form) -> list[fmpq]:
+        return self.basis.coordinates({self.column[a]: c for a, c in form.terms.items()})
+
+    def support(self, atom: int) -> set[int]:
+        """The basis functionals that an atom depends on."""
+        found: set[int] = set()
+        for row in functionals(self.graph, Form({atom: ONE}), self.column):
+            found |= {i for i, c in enumerate(self.basis.coordinates(row)) if c != ZERO}
+        return found
+
+
+class _Squares:
+    """A quadratic form in the basis coordinates."""
+
+    def __init__(self, rank: int) -> None:
+        self.rank = rank
+        self.terms: dict[tuple[int, int], fmpq] = {}
+
+    def add(self, factor: fmpq, first: list[fmpq], second: list[fmpq]) -> None:
+        for i, a in enumerate(first):
+            for j, b in enumerate(second):
+                if a != ZERO and b != ZERO:
+                    key = min(i, j), max(i, j)
+                    self.terms[key] = self.terms.get(key, ZERO) + factor * a * b
+
+    def pairs(self) -> list[set[int]]:
+        return [{i, j} for (i, j), c in self.terms.items() if c != ZERO]
+
+
+def _groups(count: int, joins: Iterable[set[int]]) -> list[set[int]]:
+    groups = [{i} for i in range(count)]
+    for join in joins:
+        touched = [g for g in groups if g & join]
+        if touched:
+            groups = [g for g in groups if not g & join] + [set().union(*touched)]
+    return sorted(groups, key=min)
+
+
+def bound_by_parts(
+    graph: Graph,
+    answer: Form,
+    scale: float,
+    clock: Clock,
+    executor: Executor | None = None,
+) -> tuple[float, int]:
+    """A bound on |answer| from its parts, and the boxes it took; infinite if there is one part."""
+    answer, dust = tidied(graph, answer, scale) if math.isfinite(scale) else (answer, 0.0)
+    parts = apart(graph, answer)
+    if len(parts) == 1:
+        return math.inf, 0
+    offset, radius, boxes = 0.0, 0.0, 0
+    for part in parts:
+        problem = pose(graph, part, scale)
+        shift = middle_of(problem)
+        centred = replace(
+            problem,
+            tape=replace(
+                problem.tape,
+                answer=replace(problem.tape.answer, constant=problem.tape.answer.constant - shift),
+            ),
+        )
+        found = Search(
+            centred,
+            clock,
+            enough=math.inf,
+            tolerance=_CLOSE,
+            executor=executor,
+            least=2.0**-12 * scale,
+        ).run()
+        boxes += found.boxes
+        if not found.is_complete:
+            return math.inf, boxes
+        rounding = 2.0**-52 * (abs(problem.tape.answer.constant) + abs(shift))
+        offset, radius = offset + shift, radius + found.certified + rounding
+    return (abs(offset) + radius + dust) * (1 + 2.0**-48), boxes
+
+
+def middle_of(problem: Problem) -> float:
+    """Near the middle of the range of a problem's answer."""
+    rng = np.random.default_rng(0)
+    share = rng.random((problem.dimension, _LOOKS))
+    corners = rng.integers(0, 2, size=(problem.dimension, _LOOKS // 2))
+    share[:, : _LOOKS // 2] = corners
+    if problem.dimension == 1:
+        share = np.linspace(0.0, 1.0, _LOOKS)[None]
+    points = problem.low[:, None] * (1 - share) + problem.high[:, None] * share
+    twin, _ = run(problem.tape, points, points)
+    seen = twin.centre.mid[0]
+    seen = seen[np.isfinite(seen)]
+    return float(0.5 * (seen.min() + seen.max())) if len(seen) else 0.0

@@ -1,0 +1,87 @@
+"""|form| on the box of its variables: part by part if it falls apart, else at once."""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+from hardmax.checker._budget import Clock
+from hardmax.checker.boxes._ball_series import bound_by_series
+from hardmax.checker.boxes._compile_tape import Problem, pose
+from hardmax.checker.boxes._parts import bound_by_parts
+from hardmax.checker.boxes._search import Search, Watch
+from hardmax.checker.forms import Form, Graph
+
+MOST_DIMENSIONS = 4
+CLOSE = 0.004  # small boxes are searched until the bound is this close to what is attained
+HARD = 1e-11  # errors below this are near what floats can tell apart: balls come first
+_NEGLIGIBLE = 2.0**-8  # of the room: a bound below this need not be improved
+
+
+class TooManyDimensions(Exception):
+    """A form depends on more variables than can be searched."""
+
+    def __init__(self, dimension: int) -> None:
+        super().__init__(f"{dimension} dimensions")
+        self.dimension = dimension
+
+
+@dataclass
+class SmallBoxes:
+    """Searches one form after another, and counts the boxes that it took."""
+
+    graph: Graph
+    clock: Clock
+    executor: Executor | None = None
+    watch: Watch | None = None
+    boxes: int = 0
+
+    def bound(self, form: Form, room: float, *, close: float = CLOSE) -> float:
+        """An upper bound on |form|; whether it is within `room` is for the caller to see."""
+        if form.is_zero:
+            return 0.0
+        parted = self.by_parts(form, room)
+        return parted if parted <= room else min(parted, self.at_once(form, room, close=close))
+
+    def by_parts(self, form: Form, room: float) -> float:
+        """A bound from parts that share no variable; infinite if there is one part."""
+        self.posed(form, room)
+        parted, boxes = bound_by_parts(self.graph, form, room, self.clock, self.executor)
+        self.boxes += boxes
+        return parted
+
+    def at_once(self, form: Form, room: float, *, close: float = CLOSE) -> float:
+        """A bound from one search over all variables."""
+        problem = self.posed(form, room)
+        if room < HARD and (balls := in_balls(problem, room, self.clock)) <= room:
+            return balls
+        search = Search(
+            problem,
+            self.clock,
+            enough=room,
+            tolerance=close,
+            executor=self.executor,
+            watch=self.watch,
+            least=_NEGLIGIBLE * room,
+            gives_up=True,
+        )
+        found = search.run()
+        self.boxes += found.boxes
+        if found.certified <= room or found.measured > room:
+            return found.certified
+        return min(found.certified, in_balls(problem, room, self.clock))
+
+    def posed(self, form: Form, room: float) -> Problem:
+        problem = pose(self.graph, form, room)
+        if problem.dimension > MOST_DIMENSIONS:
+            raise TooManyDimensions(problem.dimension)
+        return problem
+
+
+def in_balls(problem: Problem, room: float, clock: Clock) -> float:
+    """A hard case on a line, which floats could not decide, in ball arithmetic."""
+    if problem.line is None or not room > problem.slack:
+        return math.inf
+    found = bound_by_series(problem.line, room - problem.slack, clock)
+    return (found + problem.slack) * (1 + 2.0**-50)

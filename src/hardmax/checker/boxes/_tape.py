@@ -1,0 +1,175 @@
+"""Forms over atoms, compiled to floats for a few search variables: what runs on thousands of boxes.
+
+Every coefficient is the float nearest to the exact rational; the loss is part of the rounding of
+the sum that it enters. A tape is plain data, so it can travel to other processes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from hardmax.checker.boxes._bank import Bank
+from hardmax.checker.boxes._curves import named_curve, rectifier_curve, sigmoid_curve
+from hardmax.checker.boxes._jets import TINY, ULP, UP, Jet, Shape, compose, ends, product
+from hardmax.checker.boxes._large_mean import LargeMean
+from hardmax.checker.boxes._softmean import hard_mean, maximum, soft_mean
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """constant + coefficients @ (what the slots hold)."""
+
+    slots: tuple[int, ...]
+    coefficients: tuple[float, ...]
+    constant: float
+
+    def size(self) -> int:
+        return len(self.slots)
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One atom: its kind and the forms it reads."""
+
+    kind: str  # gate | mean | hard | relu | maximum | times | a named function
+    reads: tuple[Linear, ...]
+    exponent: float | Fraction = 1.0
+
+
+Wide = LargeMean | Bank  # many atoms at once, of which each box looks at a few
+
+
+@dataclass(frozen=True, eq=False)
+class Tape:
+    """Slots 0 .. variables - 1 hold the search variables, each step fills the next one."""
+
+    variables: int
+    steps: tuple[Step | Wide, ...]
+    answer: Linear
+
+    def on(self, low: np.ndarray, high: np.ndarray) -> tuple[Twin, np.ndarray]:
+        """The answer on boxes, and how far they reach: see `run`."""
+        return run(self, low, high)
+
+    @property
+    def looks_nearby(self) -> bool:
+        """Whether some step looks only at what is near the boxes of a batch."""
+        return any(isinstance(step, Wide) for step in self.steps)
+
+    @property
+    def cost(self) -> int:
+        """Roughly, how many jets are combined for one box."""
+        reads = sum(
+            step.cost if isinstance(step, Wide) else sum(r.size() + 4 for r in step.reads)
+            for step in self.steps
+        )
+        return reads + self.answer.size()
+
+
+@dataclass(frozen=True, eq=False)
+class Twin:
+    """The same quantity at the middle of each box (value and slopes) and over the box (a jet)."""
+
+    centre: Jet
+    box: Jet
+
+
+def run(tape: Tape, low: np.ndarray, high: np.ndarray) -> tuple[Twin, np.ndarray]:
+    """The answer on the boxes [low, high] (variables x boxes), and how far each box reaches.
+
+    The reach is measured from the float that was taken for the middle, outward.
+    """
+    middle = 0.5 * low + 0.5 * high
+    reach = np.maximum(high - middle, middle - low) * UP
+    slots = [_variable(i, middle, reach) for i in range(tape.variables)]
+    with np.errstate(all="ignore"):
+        for step in tape.steps:
+            slots.append(_advance(step, slots, reach))
+        return evaluate(tape.answer, slots, reach), reach
+
+
+def _variable(index: int, middle: np.ndarray, reach: np.ndarray) -> Twin:
+    k, boxes = middle.shape
+    jets = []
+    for order, radius in ((1, np.zeros(boxes)), (2, reach[index])):
+        shape = Shape(k, order)
+        mid, rad = np.zeros((shape.components, boxes)), np.zeros((shape.components, boxes))
+        mid[0], mid[1 + index], rad[0] = middle[index], 1.0, radius
+        jets.append(Jet(mid, rad, shape))
+    return Twin(*jets)
+
+
+def evaluate(form: Linear, slots: list[Twin], reach: np.ndarray) -> Twin:
+    """A form at the middle and over the box; over the box by its slopes where that is tighter."""
+    centre = _combine(form, [slots[s].centre for s in form.slots], slots[0].centre)
+    box = _combine(form, [slots[s].box for s in form.slots], slots[0].box)
+    if all(s < len(reach) for s in form.slots):
+        return Twin(centre, box)
+    return Twin(centre, tightened(centre, box, reach))
+
+
+def _combine(form: Linear, jets: list[Jet], like: Jet) -> Jet:
+    """Sum of coefficient * jet: n terms and a constant pass through n + 2 roundings each."""
+    mid, rad = np.zeros_like(like.mid), np.zeros_like(like.rad)
+    size = np.zeros_like(like.rad)
+    for c, jet in zip(form.coefficients, jets, strict=True):
+        term = c * jet.mid
+        mid += term
+        size += np.abs(term)
+        rad += abs(c) * jet.rad
+    mid[0] += form.constant
+    size[0] += abs(form.constant)
+    count = len(jets) + 2
+    rad = rad * (1.0 + count * ULP) + (size * (count * ULP) + TINY * count)
+    return Jet(mid, rad, like.shape)
+
+
+def tightened(centre: Jet, box: Jet, reach: np.ndarray) -> Jet:
+    """The value over the box from the value at the middle and the slopes, if that is narrower."""
+    slopes, turns = box.slopes, box.curvatures
+    first = ((np.abs(slopes[0]) + slopes[1]) * reach).sum(axis=0)
+    own = centre.slopes
+    second = ((np.abs(own[0]) + own[1]) * reach).sum(axis=0)
+    i, j = box.shape.pairs
+    share = np.where(i == j, 0.5, 1.0)[:, None] * reach[i] * reach[j]
+    second = second + ((np.abs(turns[0]) + turns[1]) * share).sum(axis=0)
+    radius = np.fmin(first, second) * (1.0 + 16 * ULP) + centre.rad[0]
+    radius = radius * UP + TINY
+    narrower = radius < box.rad[0]
+    mid, rad = box.mid.copy(), box.rad.copy()
+    mid[0] = np.where(narrower, centre.mid[0], mid[0])
+    rad[0] = np.where(narrower, radius, rad[0])
+    rad[0] = np.where(np.isnan(rad[0]), np.inf, rad[0])
+    return Jet(mid, rad, box.shape)
+
+
+def _advance(step: Step | Wide, slots: list[Twin], reach: np.ndarray) -> Twin:
+    if isinstance(step, Wide):
+        centre, box = step.twin([(s.centre, s.box) for s in slots[: len(reach)]])
+        return Twin(centre, tightened(centre, box, reach))
+    reads = [evaluate(form, slots, reach) for form in step.reads]
+    pairs = [[r.centre for r in reads], [r.box for r in reads]]
+    if step.kind == "times" and step.reads[0] is step.reads[1]:
+        pairs = [[jets[0], jets[0]] for jets in pairs]
+    made = Twin(*(_atom(step, jets) for jets in pairs))
+    return Twin(made.centre, tightened(made.centre, made.box, reach))
+
+
+def _atom(step: Step, jets: list[Jet]) -> Jet:
+    match step.kind:
+        case "gate":
+            return product(compose(sigmoid_curve(*ends(jets[0].value)), jets[0]), jets[1])
+        case "times":
+            return product(jets[0], jets[1])
+        case "relu":
+            return compose(rectifier_curve(*ends(jets[0].value)), jets[0])
+        case "mean" | "hard":
+            half = len(jets) // 2
+            join = soft_mean if step.kind == "mean" else hard_mean
+            return join(jets[:half], jets[half:])
+        case "maximum":
+            return maximum(jets)
+    return compose(named_curve(step.kind, step.exponent, *ends(jets[0].value)), jets[0])

@@ -1,0 +1,182 @@
+"""The forward pass: where the stream can be, and how far rounding can have taken it.
+
+Carried for every token and coordinate (arrays are width x tokens) is `where`, an interval that
+holds the real stream and the computed one, and `off`, a bound on their difference. A sublayer F
+takes the computed stream s to F(s) + local error; so `where` grows by the local error alone, and
+`off` by what F makes of it, plus the local error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hardmax.checker.rounding._format import Format, Stored, up, widened
+from hardmax.checker.rounding._head import answer
+from hardmax.checker.rounding._inplace import Mixing, Written, sharpen_heads, sharpen_units
+from hardmax.checker.rounding._logits import Heads, in_pieces
+from hardmax.checker.rounding._needs import asks
+from hardmax.core import Attention, FeedForward, Sublayer
+from hardmax.numerics import Interval
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """The stream between two sublayers."""
+
+    where: Interval
+    off: np.ndarray
+
+    def replaced(self, tokens: np.ndarray, where: Interval, off: np.ndarray) -> Stream:
+        """Other columns for some tokens; a deviation is no larger than the interval is wide."""
+        lo, hi, moved = self.where.lo.copy(), self.where.hi.copy(), self.off.copy()
+        lo[:, tokens], hi[:, tokens] = where.lo, where.hi
+        moved[:, tokens] = np.minimum(off, up(where.hi - where.lo))
+        return Stream(Interval(lo, hi), moved)
+
+
+@dataclass(frozen=True, eq=False)
+class Attended:
+    """An attention layer in the forward pass."""
+
+    before: Stream
+    tokens: np.ndarray  # who asked
+    output: Stored  # width x (heads and their values)
+    mixings: list[Mixing]
+    error: np.ndarray  # of the sums, width x tokens
+
+    @property
+    def stops(self) -> bool:
+        return any(mixing.stop.any() for mixing in self.mixings)
+
+
+@dataclass(frozen=True, eq=False)
+class FedForward:
+    """A feed-forward layer in the forward pass; arrays are hidden x tokens."""
+
+    before: Stream
+    tokens: np.ndarray
+    inner: Stored
+    outer: Stored
+    slopes: Interval
+    hidden_error: np.ndarray
+    hidden_off: np.ndarray
+    stop: np.ndarray  # `hidden_off` knows more than the derivatives do
+    error: np.ndarray  # of the sums, width x tokens
+
+    @property
+    def stops(self) -> bool:
+        return bool(self.stop.any())
+
+
+Passed = Attended | FedForward
+
+
+@dataclass(eq=False)
+class Flow:
+    """The whole pass."""
+
+    start: Stream
+    end: Stream
+    passed: list[Passed]
+
+    @property
+    def stops(self) -> bool:
+        """Whether there is anything of which the forward pass knows more."""
+        return any(passed.stops for passed in self.passed)
+
+
+def follow(
+    start: Stream, sublayers: tuple[Sublayer, ...], needs: list[np.ndarray], format: Format
+) -> Flow:
+    """Follow the needed coordinates through all sublayers."""
+    stream, layers = start, []
+    for sublayer, need in zip(sublayers, needs[1:], strict=True):
+        passed: Passed
+        match sublayer:
+            case Attention():
+                stream, passed = _attend(stream, sublayer, need, format)
+            case FeedForward():
+                stream, passed = _feed_forward(stream, sublayer, need, format)
+        layers.append(passed)
+    return Flow(start, stream, layers)
+
+
+def _feed_forward(
+    stream: Stream, layer: FeedForward, need: np.ndarray, format: Format
+) -> tuple[Stream, FedForward]:
+    """A unit that is off for real and computed streams alike adds nothing, and no rounding.
+
+    One product keeps its sign when it is rounded.
+    """
+    tokens = np.flatnonzero(need.any(axis=0))
+    where, off = stream.where[:, tokens], stream.off[:, tokens]
+    inner = Stored.of(layer.inner, format, layer.inner_bias)
+    read = inner.times(where)
+    error = read.error()
+    around = widened(read.value, error)
+    dead = (around.hi <= 0.0) | ((read.value.hi <= 0.0) & (read.terms <= 1.0))
+    error = np.where(dead, 0.0, error)
+    moved = np.where(dead, 0.0, inner.carry(off))
+    slopes = Interval(((around.lo >= 0.0) & ~dead).astype(float), (~dead).astype(float))
+    total = np.where(dead, 0.0, np.minimum(up(moved + error), np.maximum(around.hi, 0.0)))
+    hidden = Interval(np.maximum(around.lo, 0.0), np.where(dead, 0.0, around.hi))
+    outer = Stored.of(layer.outer, format, layer.outer_bias)
+    added = outer.times(hidden, carried=where)
+    written = Written(added.value, up(off + outer.carry(total)))
+    for i in range(len(tokens)):
+        sharpen_units(written, i, layer, where[:, i], off[:, i], slopes[:, i], error[:, i])
+    rounded = added.error(written.value)
+    after = stream.replaced(tokens, widened(written.value, rounded), up(written.off + rounded))
+    stop = total < 0.7 * (moved + error)
+    return after, FedForward(stream, tokens, inner, outer, slopes, error, total, stop, rounded)
+
+
+def _attend(
+    stream: Stream, layer: Attention, need: np.ndarray, format: Format
+) -> tuple[Stream, Attended]:
+    """All heads of a layer act on the same stream; what they write is added to it."""
+    asking = [asks(group, need).any(axis=0) for group in layer.groups]
+    tokens = np.flatnonzero(np.any(asking, axis=0))
+    width = layer.width
+    output = np.concatenate(
+        [g.output.transpose(1, 0, 2).reshape(width, -1) for g in layer.groups], axis=1
+    )
+    groups = [Heads(group, format, stream.where, stream.off) for group in layer.groups]
+    mixings: list[Mixing] = []
+    for t in tokens:
+        end = 0
+        for heads in groups:
+            asked = heads.asked_by(int(t))
+            pieces, first = in_pieces(asked)
+            found = answer(pieces).joined(first)
+            columns = slice(end, end + found.error.size)
+            mixings.append(Mixing(columns, int(t), heads.seen_by(int(t)), heads, asked, found))
+            end = columns.stop
+    stored = Stored.of(output, format)
+    mean, local, moved = _columns(mixings, tokens, output.shape[1])
+    where, off = stream.where[:, tokens], stream.off[:, tokens]
+    added = stored.times(widened(mean, local), carried=where)
+    written = Written(added.value, up(off + stored.carry(up(moved + local))))
+    for i, t in enumerate(tokens):
+        here = [mixing for mixing in mixings if mixing.t == t]
+        sharpen_heads(written, i, output, where[:, i], off[:, i], mean[:, i], local[:, i], here)
+    rounded = added.error(written.value)
+    after = stream.replaced(tokens, widened(written.value, rounded), up(written.off + rounded))
+    return after, Attended(stream, tokens, stored, mixings, rounded)
+
+
+def _columns(
+    mixings: list[Mixing], tokens: np.ndarray, rows: int
+) -> tuple[Interval, np.ndarray, np.ndarray]:
+    """All means with their local and their inherited errors, rows x tokens."""
+    lo, hi, error, off = np.zeros((4, rows, len(tokens)))
+    for mixing in mixings:
+        i = int(np.searchsorted(tokens, mixing.t))
+        found = mixing.answer
+        lo[mixing.columns, i] = found.mean.lo.ravel()
+        hi[mixing.columns, i] = found.mean.hi.ravel()
+        error[mixing.columns, i] = found.error.ravel()
+        off[mixing.columns, i] = found.off.ravel()
+    return Interval(lo, hi), error, off

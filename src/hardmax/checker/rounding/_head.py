@@ -1,0 +1,380 @@
+"""What one token gets from a group of heads: where it lies, how it rounds, how it moves.
+
+For a token t that asks, head by head, with logits l_j, values v_j, weights p = softmax(l) and the
+mean m = sum_j p_j v_j over the tokens j that t sees:
+
+- dm = sum_j p_j dv_j + sum_j p_j (v_j - m) dl_j, so only logit differences matter;
+- a head that takes a maximum moves by sum_j g_j dv_j alone, logits included (`Contest`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from hardmax.checker.rounding._contest import BEND, PULL, Contest, Unrest, steepness, unrest
+from hardmax.checker.rounding._format import meet, product, relative, summed, total_of, up, widened
+from hardmax.checker.rounding._logits import Asked
+from hardmax.checker.rounding._weights import LogitRounding, weights_of, with_softmax
+from hardmax.numerics import Interval, gamma
+
+_CUT = 1e-216  # evaluators may cut logits off at -500: e^-500 is less
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """The mean m of every head, and its derivatives: heads x value width, unless said."""
+
+    mean: Interval  # of computed streams and real ones
+    error: np.ndarray  # of m in floats, the stream being given
+    off: np.ndarray  # of m over the reals, the stream being off
+    off_seen: np.ndarray  # the part of it that comes from values and keys
+    jump: np.ndarray  # the part for which there are no derivatives
+    weights: Interval  # heads x seen
+    slopes: Interval  # of m by v_j: ... x seen
+    pull: Interval  # of m by l_j: ... x seen; 0 where the slopes say it all
+    asking: Interval  # of m by the query: ... x key width; likewise
+    below: np.ndarray  # the larger of two values minus m; infinite for other heads
+    beyond: np.ndarray  # m minus that
+
+    def joined(self, first: np.ndarray) -> Answer:
+        """What holds for all pieces of each head; `first` says where its pieces start."""
+        if len(first) == len(self.error):
+            return self
+        return Answer(*[_over_pieces(getattr(self, f.name), first) for f in fields(self)])
+
+
+def _over_pieces(part: Any, first: np.ndarray) -> Any:
+    if not isinstance(part, Interval):
+        return np.maximum.reduceat(part, first)
+    return Interval(np.minimum.reduceat(part.lo, first), np.maximum.reduceat(part.hi, first))
+
+
+def answer(asked: Asked) -> Answer:
+    """All lemmas, head by head; soft and hard heads may be mixed.
+
+    Everything that belongs to a weight is enclosed for the computed logits as well as for the
+    real ones, so that mean values between the two are enclosed, too.
+    """
+    if asked.seen == 1:
+        return _only_token(asked)
+    rounding = with_softmax(asked)
+    shifted = up(rounding.total + asked.shift)
+    weights = weights_of(asked, shifted)
+    possible = (weights.hi > 0.0)[:, None]
+    values = asked.values.value
+    hull = Interval(
+        np.where(possible, values.lo, np.inf).min(axis=2),
+        np.where(possible, values.hi, -np.inf).max(axis=2),
+    )
+    spread = up(hull.hi - hull.lo)
+    rest = unrest(asked.contest, weights, spread.max(axis=1, initial=0.0), asked.hard)
+    mean = _mean(asked, weights, hull, rest)
+    pull, distance = _pull(asked, weights, mean, hull, rest)
+    asking = _asking(asked, pull, distance)
+    slopes = _slopes(asked, weights, rest)
+    jump = _jump(asked, weights, spread)
+    by_logits = _logit_error(asked, rounding, pull, distance, asking, spread)
+    if asked.contest.holds.any():
+        contested = _contest_error(asked, weights, rounding, spread)
+        by_logits = np.where(asked.contest.holds[:, None], contested[:, None], by_logits)
+    by_logits = np.minimum(by_logits, _carried(spread, shifted))
+    soft = up(by_logits + _mixing_error(asked, weights, spread))
+    error = np.where(asked.hard[:, None], _hard_error(asked, weights, shifted, jump), soft)
+    seen = _off_seen(asked, slopes, pull, distance, rest)
+    asker = summed(product(asking.magnitude, asked.query.off[:, None]), 2)
+    off = np.minimum(up(seen + asker + jump), spread)  # the parts may be larger, and cancel
+    below, beyond = _from_maximum(asked, rest, jump, spread)
+    return Answer(mean, error, off, seen, jump, weights, slopes, pull, asking, below, beyond)
+
+
+def _only_token(asked: Asked) -> Answer:
+    """A token that sees itself alone takes its own value: e/e = 1, and 1 v = v, exactly."""
+    value, error, off = (
+        asked.values.value[:, :, 0],
+        asked.values.error[:, :, 0],
+        asked.values.off[:, :, 0],
+    )
+    every = np.zeros(asked.values.value.shape)
+    nothing = np.zeros(value.shape)
+    return Answer(
+        mean=value,
+        error=error,
+        off=off,
+        off_seen=off,
+        jump=nothing,
+        weights=Interval.point(np.ones(asked.lead.shape)),
+        slopes=Interval.point(every + 1.0),
+        pull=Interval.point(every),
+        asking=Interval.point(np.zeros((*value.shape, asked.query.value.shape[1]))),
+        below=np.full(value.shape, np.inf),
+        beyond=nothing,
+    )
+
+
+def _mean(asked: Asked, weights: Interval, hull: Interval, rest: Unrest) -> Interval:
+    """In the hull of the values; m = c + sum_j p_j (v_j - c); and near the maximum of a contest."""
+    values = asked.values.value
+    heads = np.arange(len(asked.hard))
+    best = asked.lead.middle.argmax(axis=1)
+    centre = values.middle[heads, :, best]
+    parts = weights.reshape(len(heads), 1, -1) * (values - centre[:, :, None])
+    mean = meet(hull, total_of(parts, 2) + centre)
+    contender = rest.contender[:, None]
+    usable = (asked.contest.holds & rest.contender.any(axis=1))[:, None]
+    leaked = up(rest.leak[:, None] * (hull.hi - hull.lo))
+    low = np.where(contender, values.lo, -np.inf).max(axis=2) - up(rest.shortfall[:, None] + leaked)
+    high = np.where(contender, values.hi, -np.inf).max(axis=2) + leaked
+    low, high = np.where(usable, low, -np.inf), np.where(usable, high, np.inf)
+    return meet(mean, Interval(low - np.abs(low) * 2.0**-50, high + np.abs(high) * 2.0**-50))
+
+
+def _pull(
+    asked: Asked, weights: Interval, mean: Interval, hull: Interval, rest: Unrest
+) -> tuple[Interval, np.ndarray]:
+    """p_j (v_j - m), or 0 for heads that need it not; and E|v - m|, twice the sum of either sign.
+
+    v_j - m = (1 - p_j)(v_j - mean of the others), so p_j |v_j - m| is at most p (1 - p) times the
+    largest distance to another value. And E|v - m| <= spread/2: with m at a share s between the
+    ends, 2 s (1 - s) of the spread is the most.
+    """
+    values, held = asked.values.value, asked.contest.holds
+    shares = weights.reshape(len(asked.hard), 1, -1)
+    signed = shares * (values - mean.reshape(*mean.shape, 1))
+    half = (shares.lo <= 0.5) & (shares.hi >= 0.5)
+    inner = np.maximum(shares.lo * (1.0 - shares.lo), shares.hi * (1.0 - shares.hi))
+    reach = np.maximum(hull.hi[:, :, None] - values.lo, values.hi - hull.lo[:, :, None])
+    bound = up(np.where(half, 0.25, inner) * np.maximum(reach, 0.0))
+    bound = np.minimum(bound, signed.magnitude)
+    contested = np.where(held, up(rest.distance / asked.contest.slope), np.inf)[:, None]
+    distance = np.minimum(up(hull.hi - hull.lo) / 2.0, contested)
+    distance = np.minimum(distance, bound.sum(axis=2) * (1.0 + asked.seen * 2.0**-52))
+    bound = np.minimum(bound, distance[:, :, None] / 2.0 * (1.0 + 2.0**-50))
+    pull = meet(signed, Interval(-bound, bound))
+    silent = (held | asked.hard)[:, None, None]
+    return (
+        Interval(np.where(silent, 0.0, pull.lo), np.where(silent, 0.0, pull.hi)),
+        np.where(asked.hard[:, None], 0.0, distance),
+    )
+
+
+def _asking(asked: Asked, pull: Interval, distance: np.ndarray) -> Interval:
+    """The derivative by the query, sum_j p_j (v_j - m) k_j; 0 for heads that need it not.
+
+    The pulls add up to 0, so that the keys may be taken from any centre; and their absolute
+    values add up to E|v - m|.
+    """
+    keys = asked.keys.value
+    away = keys - keys.middle[np.arange(len(keys)), :, asked.best][:, :, None]
+    count, values, n = pull.shape
+    parts = pull.reshape(count, values, 1, n) * away.reshape(count, 1, -1, n)
+    most = product(distance[:, :, None], asked.away.max(axis=2)[:, None])
+    return meet(Interval(-most, most), total_of(parts, 3))
+
+
+def _slopes(asked: Asked, weights: Interval, rest: Unrest) -> Interval:
+    """The derivatives by the values: the weights, or p_j (1 + slope (v_j - m)) in a contest.
+
+    Of the distance E|v - m| at most half belongs to one token.
+    """
+    held = asked.contest.holds
+    more = np.where(held, 0.5 * rest.distance, 0.0)[:, None]
+    lo, hi = np.where(more > 0.0, weights.lo - more, weights.lo), weights.hi + more
+    if asked.seen == 2:
+        apart = asked.contest.handicap[:, 1] - asked.contest.handicap[:, 0]
+        second = widened(steepness(asked.lead[:, 1] - asked.lead[:, 0]), 0.25 * apart.magnitude)
+        first = 1.0 - second
+        soft = (held & ~asked.hard)[:, None]
+        lo = np.where(soft, np.stack([first.lo, second.lo], axis=1), lo)
+        hi = np.where(soft, np.stack([first.hi, second.hi], axis=1), hi)
+    shape = asked.values.value.shape
+    return Interval(np.broadcast_to(lo[:, None], shape), np.broadcast_to(hi[:, None], shape))
+
+
+def _off_seen(
+    asked: Asked, slopes: Interval, pull: Interval, distance: np.ndarray, rest: Unrest
+) -> np.ndarray:
+    """How far the mean moves with the values and the keys.
+
+    Slopes add up to 1, and their absolute values to at most 1 plus a contest's distance; so the
+    largest deviation of a value counts, not the sum. Likewise for logits: the pulls' absolute
+    values add up to E|v - m|.
+    """
+    size, moved = slopes.magnitude, asked.values.off
+    by_sum = product(size, moved).sum(axis=2)
+    most = 1.0 + np.where(asked.contest.holds, rest.distance, 0.0)[:, None]
+    by_most = product(most, np.where(size > 0.0, moved, 0.0).max(axis=2))
+    logits = asked.key_off[:, None]
+    by_keys = product(pull.magnitude, logits).sum(axis=2)
+    silent = (asked.contest.holds | asked.hard)[:, None]
+    by_keys = np.minimum(by_keys, product(distance, logits.max(axis=2)))
+    total = np.minimum(by_sum, by_most) + np.where(silent, 0.0, by_keys)
+    return np.asarray(up(total * (1.0 + asked.seen * 2.0**-50)))
+
+
+def _carried(spread: np.ndarray, logits: np.ndarray) -> np.ndarray:
+    """What logits that are off by at most d can do to a mean: spread * tanh(d/2).
+
+    Raise the logits of a set of tokens by d and lower the rest: the set's weight moves from
+    sigmoid(l - d) to sigmoid(l + d), which are furthest apart, by tanh(d/2), for l = 0.
+    """
+    share = np.tanh(np.minimum(logits.max(axis=1), 1e3) / 2.0) * (1.0 + 2.0**-40)
+    return product(np.minimum(share, 1.0)[:, None], spread)
+
+
+def _jump(asked: Asked, weights: Interval, spread: np.ndarray) -> np.ndarray:
+    """By how much a hard head can jump where its winner is not decided.
+
+    Its value lies within (difference of handicaps)/slope below the maximum if it is a contest,
+    and anywhere among the values if not.
+    """
+    possible = weights.hi > 0.0
+    undecided = asked.hard & ((weights.lo == 0.0) & possible).any(axis=1)
+    handicap = asked.contest.handicap
+    high = np.where(possible, handicap.hi, -np.inf).max(axis=1)
+    low = np.where(possible, handicap.lo, np.inf).min(axis=1)
+    apart = up(up(high - low) / asked.contest.slope)[:, None]
+    jump = np.where(asked.contest.holds[:, None], np.minimum(apart, spread), spread)
+    return np.where(undecided[:, None], jump, 0.0)
+
+
+def _from_maximum(
+    asked: Asked, rest: Unrest, jump: np.ndarray, spread: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """By how much the mean is below or above the larger of two values that both contend."""
+    both = asked.contest.holds & rest.contender.all(axis=1) & (asked.seen == 2)
+    leaked = product(rest.leak[:, None], spread)
+    below = up(rest.shortfall[:, None] + leaked + jump)
+    return np.where(both[:, None], below, np.inf), leaked
+
+
+def _logit_error(
+    asked: Asked,
+    rounding: LogitRounding,
+    pull: Interval,
+    distance: np.ndarray,
+    asking: Interval,
+    spread: np.ndarray,
+) -> np.ndarray:
+    """What rounding does to the mean through the logits: by queries, and by everything else.
+
+    Two tokens have one lead between them, of which only the loser's side is subtracted and
+    exponentiated; the pulls are p (1 - p) d and its negative. A lead y that is off by s |y| moves
+    the mean by s |y| p (1 - p) |d|, where |y| p (1 - p) <= 0.2239 (as in `_pair_error`).
+    """
+    asker = summed(product(asking.magnitude, asked.query.error[:, None]), 2)
+    if asked.seen > 2:
+        rounded = rounding.total
+        others = product(distance, rounded.max(axis=1)[:, None])
+        others = np.minimum(others, product(pull.magnitude, rounded[:, None]).sum(axis=2))
+        return np.asarray(up((asker + others) * (1.0 + asked.seen * 2.0**-50)))
+    both, s = pull.magnitude.min(axis=2), rounding.relative
+    lead = up(rounding.absolute.sum(axis=1) + rounding.exponential)
+    share = s[:, None] * product(both, rounding.below.max(axis=1)[:, None])
+    if asked.query.value.shape[1] == 1:
+        off = lead + asked.shift.sum(axis=1)
+        most = up(s * (PULL + off / 4.0) / (1.0 - s))
+        share = np.minimum(share, product(most[:, None], spread))
+    return np.asarray(up(asker + product(both, lead[:, None]) + share))
+
+
+def _contest_error(
+    asked: Asked, weights: Interval, rounding: LogitRounding, spread: np.ndarray
+) -> np.ndarray:
+    """The same for a soft maximum, heads.
+
+    Those that leak move the mean by at most their weight times the spread, for real logits and
+    for computed ones. Of more than two contenders: logits that are off by at most e count as
+    handicaps, which enlarge the distance E|v - m| between the real logits and the computed ones;
+    the mean moves by e times that.
+    """
+    contest, spread = asked.contest, spread.max(axis=1, initial=0.0)
+    off = rounding.absolute + asked.shift
+    if asked.seen == 2:
+        return _pair_error(off, rounding, contest, np.ones(off.shape, dtype=bool))
+    total = up(rounding.total + asked.shift)
+    rest = unrest(contest, weights, spread, asked.hard)
+    pair = _pair_error(off, rounding, contest, rest.contender)
+    two = (rest.contender.sum(axis=1) <= 2) & (rest.leak < 0.5 / asked.seen)  # one of them leads
+    pair = np.where(two, up(pair + 2.0 * rest.leak * spread), np.inf)
+    wide = replace(contest, handicap=widened(contest.handicap, total))
+    rest = unrest(wide, weights, spread, asked.hard)
+    most = np.where(rest.contender, total, 0.0).max(axis=1)
+    several = up(product(rest.distance, most) / contest.slope + 2.0 * rest.leak * spread)
+    return np.minimum(pair, several)
+
+
+def _pair_error(
+    off: np.ndarray, rounding: LogitRounding, contest: Contest, contender: np.ndarray
+) -> np.ndarray:
+    """How far logits that are off take the soft maximum of at most two contenders.
+
+    Let the lead y = slope d + r, d the values' difference, be computed as y', within a + s |y| of
+    it. The mean moves by at most (a + s |y|) p (1 - p) |d|, with p taken in between; there
+    |y| <= (|y'| + a)/(1 - s), and |d| <= (|y| + |r|)/slope. With p (1 - p) <= 1/4,
+    |y| p (1 - p) <= 0.2239 and y^2 p (1 - p) <= 0.4393 that is bounded whatever the lead.
+    """
+    s = rounding.relative
+    a = np.where(contender, off, 0.0).sum(axis=1) + rounding.exponential
+    a = a * (1.0 + s)  # it is the computed lead that is rounded
+    high = np.where(contender, contest.handicap.hi, -np.inf).max(axis=1)
+    low = np.where(contender, contest.handicap.lo, np.inf).min(axis=1)
+    r = np.where(high >= low, up(high - low), 0.0)
+    linear = a * (PULL + (a + r) / 4.0) / (1.0 - s)
+    square = BEND + (2.0 * a + r) * PULL + (a + r) * a / 4.0
+    return np.asarray(up(up(linear + s * square / (1.0 - s) ** 2) / contest.slope))
+
+
+def _mixing_error(asked: Asked, weights: Interval, spread: np.ndarray) -> np.ndarray:
+    """What rounding does besides: to the values, to the weights, and to the sum of products.
+
+    The n powers are added and divided by their sum: n roundings that all weights share or that
+    are relative to each. With two tokens an evaluator may take 1 - p for the other weight, which
+    moves the mean by n roundings of the values' difference. Products with k values that are not
+    0, and their sum, are k roundings more. Powers that underflow lose 8 of the smallest numbers.
+
+    Tokens with negligible weights do not count: an addition errs by no more than its smaller
+    operand. Where a sum of negligible terms meets another one it errs by at most that sum, and
+    these sums are disjoint: together they are at most the negligible weight.
+    """
+    format, n, off = asked.format, asked.seen, asked.values.error
+    by_values = np.minimum(product(weights.hi[:, None], off).sum(axis=2), off.max(axis=2))
+    size = asked.values.size
+    largest, parts = size.max(axis=2), product(weights.hi[:, None], size)
+    base = np.maximum(largest, spread) if n == 2 else np.minimum(largest, parts.sum(axis=2))
+    counts = weights.hi > format.unit
+    some = ((size > 0.0) & counts[:, None]).sum(axis=2) + counts.sum(axis=1)[:, None]
+    light = np.where(counts, 0.0, weights.hi).sum(axis=1)[:, None]
+    negligible = 4.0 * (light * base + np.where(counts[:, None], 0.0, parts).sum(axis=2))
+    every = np.asarray(gamma(n + (size > 0.0).sum(axis=2), format.unit))
+    mixed = np.minimum(product(every, base), product(relative(some, format), base) + negligible)
+    lost = 10.0 * n * max(format.smallest, _CUT) * largest + format.smallest * n
+    lost = np.where(largest > 0.0, lost, 0.0)
+    return np.asarray(up((by_values + mixed + lost) * (1.0 + n * 2.0**-50)))
+
+
+def _hard_error(
+    asked: Asked, weights: Interval, shifted: np.ndarray, jump: np.ndarray
+) -> np.ndarray:
+    """The winner's value as it is; a mean only where tokens tie.
+
+    A computed winner's logit is at most twice the error behind the best, and its value that
+    divided by the slope; the jump covers handicaps, and heads that are no contests. Two tokens
+    that tie get 1/2 each, exactly; c of them 1/c, which rounds unless c is a power of two.
+    """
+    possible = (weights.hi > 0.0)[:, None]
+    undecided = ((weights.lo == 0.0) & (weights.hi > 0.0)).any(axis=1)
+    behind = 2.0 * np.where(possible[:, 0], shifted, 0.0).max(axis=1) / asked.contest.slope
+    behind = np.where(undecided & asked.contest.holds, up(behind), 0.0)
+    off = np.where(possible, asked.values.error, 0.0)
+    size = np.where(possible, asked.values.size, 0.0)
+    some = (size > 0.0).sum(axis=2)
+    count = possible[:, 0].sum(axis=1)[:, None]
+    even = (count == 2) | (~undecided[:, None] & ((count & (count - 1)) == 0))
+    roundings = np.where(even, np.maximum(some - 1, 0), some + 1)
+    roundings = np.where((count == 1) | (some == 0), 0, roundings)
+    tied = product(relative(roundings, asked.format), size.max(axis=2))
+    tied = tied + asked.format.smallest * np.where(count > 1, some, 0)
+    return np.asarray(up(behind[:, None] + off.max(axis=2) + tied + jump))

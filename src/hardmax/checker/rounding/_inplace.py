@@ -1,0 +1,170 @@
+"""Coordinates that units or heads write after reading them: both effects are taken together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from hardmax.checker.rounding._format import above, meet, product, total_of, up, widened
+from hardmax.checker.rounding._head import Answer
+from hardmax.checker.rounding._logits import Asked, Heads
+from hardmax.checker.rounding._ranges import kinked, kinked_off, scaled
+from hardmax.core import FeedForward
+from hardmax.numerics import Interval
+
+
+@dataclass(frozen=True, eq=False)
+class Mixing:
+    """What one token got from one group of heads."""
+
+    columns: slice  # of this group in the layer's output matrix
+    t: int
+    seen: np.ndarray
+    heads: Heads
+    asked: Asked
+    answer: Answer
+
+    @cached_property
+    def stop(self) -> np.ndarray:
+        """Where the forward pass knows more of what comes from values and keys.
+
+        It counts the largest of the tokens' deviations, where derivatives add them all up.
+        """
+        found, asked = self.answer, self.asked
+        summed = product(found.slopes.magnitude, asked.values.off).sum(axis=2)
+        summed = summed + product(found.pull.magnitude, asked.key_off[:, None]).sum(axis=2)
+        return np.asarray(found.off_seen < 0.7 * summed)
+
+
+class Written:
+    """What is known of the sums that a sublayer leaves behind, width x tokens; it can only grow.
+
+    `value` is where they are, `off` how far they have strayed before they are rounded.
+    """
+
+    def __init__(self, value: Interval, off: np.ndarray) -> None:
+        self.value, self.off = value, off
+
+    def narrow(self, column: int, rows: np.ndarray, found: Interval) -> None:
+        lo, hi = self.value.lo.copy(), self.value.hi.copy()
+        both = meet(self.value[rows, column], found)
+        lo[rows, column], hi[rows, column] = both.lo, both.hi
+        self.value = Interval(lo, hi)
+
+    def settle(self, column: int, rows: np.ndarray, off: np.ndarray) -> None:
+        self.off[rows, column] = np.minimum(self.off[rows, column], off)
+
+
+def sharpen_units(
+    written: Written,
+    column: int,
+    layer: FeedForward,
+    x: Interval,
+    off: np.ndarray,
+    slopes: Interval,
+    error: np.ndarray,
+) -> None:
+    """Rows that units write after reading them; rows that one unit writes are maxima in place."""
+    outer = np.where(slopes.hi > 0.0, layer.outer, 0.0)
+    own = np.where(layer.inner.T != 0.0, outer, 0.0)
+    rows = np.flatnonzero(own.any(axis=1))
+    if rows.size:
+        hidden = (layer.inner @ x.reshape(-1, 1))[:, 0] + layer.inner_bias
+        others = outer[rows] - own[rows]
+        rest = (others @ hidden.maximum(0.0).reshape(-1, 1))[:, 0] + layer.outer_bias[rows]
+        found = scaled(x, rows, own[rows], slopes, layer.inner, layer.inner_bias, rest)
+        written.narrow(column, rows, widened(found, above(np.abs(outer[rows]), error)))
+    single = ((outer != 0.0).sum(axis=1) == 1) & (layer.outer_bias == 0.0)
+    rows = np.flatnonzero(single)
+    if rows.size:
+        unit = np.abs(outer[rows]).argmax(axis=1)
+        weight, read = outer[rows, unit], layer.inner[unit]
+        local = product(np.abs(weight), error[unit])
+        constant = Interval.point(layer.inner_bias[unit])
+        found = kinked(x, rows, weight, read, constant)
+        written.narrow(column, rows, widened(found, local))
+        moved = kinked_off(off, rows, weight, read, slopes[unit], np.zeros(len(rows)))
+        written.settle(column, rows, up(moved + local))
+
+
+def sharpen_heads(
+    written: Written,
+    column: int,
+    output: np.ndarray,
+    x: Interval,
+    off: np.ndarray,
+    mean: Interval,
+    local: np.ndarray,
+    mixings: list[Mixing],
+) -> None:
+    """Rows that heads write after reading them; rows that one ReLU head writes are maxima.
+
+    What a head takes from the asking token itself is its weight there times the value's row; the
+    rest comes from other tokens.
+    """
+    read = np.concatenate([m.heads.read_values for m in mixings])
+    own = np.where(read.T != 0.0, output, 0.0)
+    rows = np.flatnonzero(own.any(axis=1))
+    if rows.size:
+        share, others = _own_and_others(mixings)
+        rest = (own[rows] @ others.reshape(-1, 1))[:, 0]
+        rest = rest + ((output[rows] - own[rows]) @ mean.reshape(-1, 1))[:, 0]
+        found = scaled(x, rows, own[rows], share, read, np.zeros(len(read)), rest)
+        written.narrow(column, rows, widened(found, above(np.abs(output[rows]), local)))
+    live = np.where(mean.magnitude > 0.0, output, 0.0)
+    rows = np.flatnonzero((live != 0.0).sum(axis=1) == 1)
+    for mixing in mixings if rows.size else ():
+        _maxima(written, column, mixing, rows, live, x, off, local)
+
+
+def _own_and_others(mixings: list[Mixing]) -> tuple[Interval, Interval]:
+    """Each head's weight on the asking token, and what it takes from the other tokens."""
+    shares, others = [], []
+    for m in mixings:
+        value, own = m.asked.values.value, m.seen == m.t
+        weights = m.answer.weights.reshape(-1, 1, len(m.seen)) + np.zeros(value.shape)
+        parts = weights * value
+        elsewhere = Interval(np.where(own, 0.0, parts.lo), np.where(own, 0.0, parts.hi))
+        others.append(total_of(elsewhere, 2).reshape(-1))
+        shares.append(weights[:, :, int(np.flatnonzero(own)[0])].reshape(-1))
+    return _joined(shares), _joined(others)
+
+
+def _joined(parts: list[Interval]) -> Interval:
+    return Interval(np.concatenate([p.lo for p in parts]), np.concatenate([p.hi for p in parts]))
+
+
+def _maxima(
+    written: Written,
+    column: int,
+    mixing: Mixing,
+    rows: np.ndarray,
+    output: np.ndarray,
+    x: Interval,
+    off: np.ndarray,
+    local: np.ndarray,
+) -> None:
+    """x + w max(v, c) = (x + w c) + w max(v - c, 0), where one head over two tokens writes."""
+    found = mixing.answer
+    head = np.abs(output[rows]).argmax(axis=1) - mixing.columns.start
+    mine = (head >= 0) & (head < mixing.columns.stop - mixing.columns.start)
+    mine[mine] = np.isfinite(found.below.ravel())[head[mine]]
+    if not mine.any():
+        return
+    rows, head = rows[mine], head[mine]
+    weight = output[rows, head + mixing.columns.start]
+    rounded = product(np.abs(weight), local[head + mixing.columns.start])
+    own, elsewhere = int(np.flatnonzero(mixing.seen == mixing.t)[0]), mixing.seen != mixing.t
+    values = mixing.asked.values[head, 0]
+    other = values[:, int(np.flatnonzero(elsewhere)[0])]
+    read = mixing.heads.read_values[head]
+    factor = Interval.point(weight)
+    value = kinked(x, rows, weight, read, -other.value) + other.value * factor
+    short = factor * Interval(-found.below[head, 0], found.beyond[head, 0])
+    written.narrow(column, rows, widened(value + short, rounded))
+    slopes = found.slopes[head, 0, own]
+    moved = kinked_off(off, rows, weight, read, slopes, product(np.abs(weight), other.off))
+    jump = product(np.abs(weight), found.jump[head, 0])
+    written.settle(column, rows, up(moved + jump + rounded))

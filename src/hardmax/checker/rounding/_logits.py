@@ -1,0 +1,253 @@
+"""Queries, keys and values of a group of heads in a format, and the logits they make."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from hardmax.checker.rounding._contest import Contest, find_contest
+from hardmax.checker.rounding._format import (
+    Format,
+    Stored,
+    Sum,
+    is_point,
+    product,
+    summed,
+    total_of,
+    up,
+    widened,
+)
+from hardmax.core import HeadGroup
+from hardmax.numerics import Interval, is_power_of_two
+
+_MOST_PIECES = 256  # of a query's range
+_MOST_NUMBERS = 2**18  # weights looked at for one head
+
+
+@dataclass(frozen=True, eq=False)
+class Read:
+    """What matrices of a group read off tokens: heads x rows x tokens."""
+
+    value: Interval
+    error: np.ndarray  # local
+    off: np.ndarray  # inherited
+
+    @classmethod
+    def of(cls, stored: Stored, where: Interval, off: np.ndarray, heads: int) -> Read:
+        total = stored.times(where)
+        shape = (heads, len(stored.matrix) // heads, where.shape[1])
+        error, moved = total.error(), stored.carry(off)
+        return cls(total.value.reshape(*shape), error.reshape(shape), moved.reshape(shape))
+
+    def __getitem__(self, key: Any) -> Read:
+        return Read(self.value[key], self.error[key], self.off[key])
+
+    @property
+    def computed(self) -> Interval:
+        """Where the computed numbers are."""
+        return widened(self.value, self.error)
+
+    @property
+    def size(self) -> np.ndarray:
+        """The largest |computed number|."""
+        return np.asarray(self.value.magnitude + self.error)
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What the lemmas look at when a token asks, heads (or pieces of heads) first."""
+
+    format: Format
+    hard: np.ndarray  # heads
+    rounds: np.ndarray  # heads: whether the coldness is no power of two
+    query: Read  # heads x key width
+    keys: Read  # heads x key width x seen
+    values: Read  # heads x value width x seen
+    bias: Interval  # heads x seen, in logits
+    bias_moved: np.ndarray
+    contest: Contest
+
+    @property
+    def seen(self) -> int:
+        return self.bias.shape[1]
+
+    def pieces(self, owner: np.ndarray, query: Read) -> Asked:
+        """The same heads with parts of their queries' ranges."""
+        contest = self.contest
+        return Asked(
+            self.format,
+            self.hard[owner],
+            self.rounds[owner],
+            query,
+            self.keys[owner],
+            self.values[owner],
+            self.bias[owner],
+            self.bias_moved[owner],
+            Contest(contest.holds[owner], contest.slope[owner], contest.handicap[owner]),
+        )
+
+    @cached_property
+    def _products(self) -> Sum:
+        """The rounding of sum_k q_k k_j + bias, for the computed q and k.
+
+        Where real terms cancel the computed ones need not, and it is their sum that is rounded.
+        """
+        query, keys, format = self.query[:, :, None], self.keys, self.format
+        products = product(query.size, keys.size)
+        easy = _is_easy(query) | _is_easy(keys)
+        whole = (_is_easy(query) & (query.size >= 1.0)) | (_is_easy(keys) & (keys.size >= 1.0))
+        some = products > 0.0
+        base = format.unit * summed(np.where(easy, 0.0, products), 1)
+        base = up(base + format.smallest * (some & ~whole).sum(axis=1))
+        held = self.bias.magnitude + self.bias_moved
+        partial = up(summed(products, 1) + held)
+        format.check(partial)
+        bias = widened(self.bias, self.bias_moved)
+        value = total_of(query.computed * keys.computed, 1) + bias
+        return Sum(format, value, base, partial, some.sum(axis=1) + (held > 0.0))
+
+    @cached_property
+    def best(self) -> np.ndarray:
+        """A token with a large logit, for each head."""
+        return np.asarray(self._products.value.middle.argmax(axis=1))
+
+    @cached_property
+    def lead(self) -> Interval:
+        """Logits less one constant for each head: sum_k q_k (k_j - k_best) + bias - bias_best."""
+        rows, keys = np.arange(len(self.hard)), self.keys.value
+        ahead = keys - keys.middle[rows, :, self.best][:, :, None]
+        bias = self.bias - Interval.point(self.bias.middle[rows, self.best][:, None])
+        return total_of(self.query.value[:, :, None] * ahead, 1) + bias
+
+    @cached_property
+    def away(self) -> np.ndarray:
+        """How far keys are from their centre c.
+
+        Errors e of the query and f of a key make (q + e)(k + f) - q k = e (k - c) + (q + e) f
+        + e c, of which the last is common to all tokens: no softmax, no comparison sees it.
+        """
+        keys = self.keys.value
+        centre = 0.5 * keys.lo.min(axis=2) + 0.5 * keys.hi.max(axis=2)
+        return np.asarray((keys - centre[:, :, None]).magnitude)
+
+    @cached_property
+    def shift(self) -> np.ndarray:
+        """How far the queries' rounding moves each logit, up to a shift of all: heads x seen."""
+        return up(summed(product(self.query.error[:, :, None], self.away), 1))
+
+    @cached_property
+    def logit_error(self) -> np.ndarray:
+        """How far everything else does."""
+        keys = summed(product(self.query.size[:, :, None], self.keys.error), 1)
+        return up(keys + self._products.error() + self.bias_moved)
+
+    @cached_property
+    def key_off(self) -> np.ndarray:
+        """How far inherited deviations of the keys move each logit."""
+        return up(summed(product(self.query.value.magnitude[:, :, None], self.keys.off), 1))
+
+
+def _is_easy(read: Read) -> np.ndarray:
+    """Constants that are powers of two: a product with them rounds nothing."""
+    return np.asarray(is_point(read.value) & (read.error == 0.0) & is_power_of_two(read.value.lo))
+
+
+class Heads:
+    """A group of heads whose weights are stored in a format, before a given stream.
+
+    The coldness is multiplied into the query weights, and that product is rounded.
+    """
+
+    def __init__(self, group: HeadGroup, format: Format, where: Interval, off: np.ndarray) -> None:
+        self.group, self.format, self.where, self.off = group, format, where, off
+        heads, key_width, width = group.query.shape
+        self.hard = np.isinf(group.coldness)
+        self.cold = np.where(self.hard, 1.0, group.coldness)
+        rows = np.repeat(self.cold, key_width)
+        self.query = Stored.scaled(group.query.reshape(-1, width), rows, format)
+        self.plain = Stored.of(group.query.reshape(-1, width), format)
+        self.key = Stored.of(group.key.reshape(-1, width), format)
+        self.value = Stored.of(group.value.reshape(-1, width), format)
+        self.keys = Read.of(self.key, where, off, heads)
+        self.values = Read.of(self.value, where, off, heads)
+
+    @property
+    def read_values(self) -> np.ndarray:
+        """(Heads and their values) x width."""
+        return self.group.value.reshape(-1, self.group.value.shape[2])
+
+    def seen_by(self, t: int) -> np.ndarray:
+        return np.arange(t + 1 if self.group.causal else self.where.shape[1])
+
+    def asked_by(self, t: int) -> Asked:
+        """Everything that the lemmas look at when token t asks."""
+        heads, seen = len(self.hard), self.seen_by(t)
+        here, off = self.where[:, [t]], self.off[:, [t]]
+        query = Read.of(self.query, here, off, heads)[:, :, 0]
+        keys, values = self.keys[:, :, seen], self.values[:, :, seen]
+        plain = self.plain.times(here).value.reshape(heads, -1)
+        contest = find_contest(
+            self.group, self.cold, self.where, self.off, t, seen, plain, keys.value
+        )
+        rounds = ~is_power_of_two(self.cold)
+        bias, moved = self._bias(t, seen)
+        return Asked(self.format, self.hard, rounds, query, keys, values, bias, moved, contest)
+
+    def _bias(self, t: int, seen: np.ndarray) -> tuple[Interval, np.ndarray]:
+        """The position bias in logits, and by how much the stored one is off."""
+        if self.group.position_bias is None:
+            nothing = np.zeros((len(self.hard), len(seen)))
+            return Interval.point(nothing), nothing
+        given = self.group.position_bias[:, t][:, seen]
+        with np.errstate(over="ignore", under="ignore"):
+            bias = given * self.cold[:, None]
+        self.format.check(np.abs(bias))
+        one = (self.cold == 1.0)[:, None]
+        real = Interval.point(given) * Interval.point(self.cold[:, None])
+        real = Interval(np.where(one, given, real.lo), np.where(one, given, real.hi))
+        rounded = np.where(one, 0.0, self.format.unit * np.abs(bias) + self.format.smallest)
+        return real, up(self.format.moved(bias) + rounded * (1.0 + 2.0**-20))
+
+
+def in_pieces(asked: Asked) -> tuple[Asked, np.ndarray]:
+    """Heads over many tokens, with their queries' ranges cut; and where each head's pieces start.
+
+    A softmax over many tokens is sharp: near every query only few of them count. What holds on
+    each piece of the range holds on all of it. Maxima and hard heads need no cutting.
+    """
+    query = asked.query
+    heads, n = len(asked.hard), asked.seen
+    width = query.value.hi - query.value.lo
+    moving = width > 2.0**-30 * query.value.magnitude  # the others are constants, rounded
+    cuts = (n > 2) & ~asked.hard & ~asked.contest.holds & moving.any(axis=1)
+    room = _MOST_NUMBERS // max(1, n * asked.values.value.shape[1] * int(cuts.sum()))
+    most = min(_MOST_PIECES, room)
+    if not cuts.any() or most < 4:
+        return asked, np.arange(heads)
+    owners, lows, highs = [], [], []
+    for h in range(heads):
+        steps = int(most ** (1.0 / moving[h].sum()) + 1e-9) if cuts[h] else 1
+        lo, hi = _grid(query.value[h], moving[h], steps)
+        owners.append(np.full(len(lo), h))
+        lows.append(lo)
+        highs.append(hi)
+    owner = np.concatenate(owners)
+    value = Interval(np.concatenate(lows), np.concatenate(highs))
+    parts = replace(query[owner], value=value)
+    return asked.pieces(owner, parts), np.flatnonzero(np.diff(owner, prepend=-1))
+
+
+def _grid(query: Interval, moving: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """All combinations of pieces of the moving components: pieces x key width."""
+    ends = [
+        np.clip(np.linspace(a, b, (steps if m else 1) + 1), a, b)
+        for a, b, m in zip(query.lo, query.hi, moving, strict=True)
+    ]
+    for edge, a, b in zip(ends, query.lo, query.hi, strict=True):
+        edge[0], edge[-1] = a, b
+    lo = np.meshgrid(*[edge[:-1] for edge in ends], indexing="ij")
+    hi = np.meshgrid(*[edge[1:] for edge in ends], indexing="ij")
+    return np.stack([c.ravel() for c in lo], axis=1), np.stack([c.ravel() for c in hi], axis=1)

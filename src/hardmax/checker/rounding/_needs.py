@@ -1,0 +1,126 @@
+"""What has to be followed at all: the coordinates on which the answer depends.
+
+Numbers nobody reads may be rounded as they like. But they must not overflow: 0 times infinity is
+no number, and a dense matrix product reads everything.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hardmax.checker.rounding._format import Format, above, relative, up
+from hardmax.core import Attention, FeedForward, HeadGroup, ReadOut, Sublayer
+
+
+def needed(
+    sublayers: tuple[Sublayer, ...], readout: ReadOut, reads: list[int], tokens: int
+) -> list[np.ndarray]:
+    """Which coordinates (width x tokens) matter before each sublayer, and after the last."""
+    need = np.zeros((readout.weights.shape[1], tokens), dtype=bool)
+    need[:, reads] = (readout.weights != 0.0).any(axis=0)[:, None]
+    needs = [need]
+    for sublayer in reversed(sublayers):
+        before = need.copy()
+        match sublayer:
+            case FeedForward():
+                used = _reach(sublayer.outer.T, need)
+                before |= _reach(sublayer.inner.T, used)
+            case Attention():
+                for group in sublayer.groups:
+                    before |= _read_by(group, asks(group, need))
+        needs.append(before)
+        need = before
+    return needs[::-1]
+
+
+def asks(group: HeadGroup, need: np.ndarray) -> np.ndarray:
+    """Which heads (rows) write something that matters to which tokens (columns).
+
+    A token of which everything matters asks all heads: also one that writes nothing may overflow.
+    """
+    return _reach((group.output != 0.0).any(axis=2), need) | need.all(axis=0)
+
+
+def _read_by(group: HeadGroup, asking: np.ndarray) -> np.ndarray:
+    """What the heads look at when these tokens ask them."""
+    if group.causal:  # token j is seen by everyone from j on
+        seen = np.flip(np.logical_or.accumulate(np.flip(asking, axis=1), axis=1), axis=1)
+    else:
+        seen = np.broadcast_to(asking.any(axis=1, keepdims=True), asking.shape)
+    looked_at = (group.key != 0.0).any(axis=1) | (group.value != 0.0).any(axis=1)
+    read = _reach(looked_at.T, seen) | _reach((group.query != 0.0).any(axis=1).T, asking)
+    return np.asarray(read)
+
+
+def _reach(matrix: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    return np.asarray((matrix != 0).astype(float) @ mask.astype(float) > 0.0)
+
+
+def check_sizes(
+    sublayers: tuple[Sublayer, ...],
+    readout: ReadOut,
+    size: np.ndarray,
+    tokens: int,
+    format: Format,
+) -> None:
+    """Raise unless nothing can overflow at any token, by sizes alone.
+
+    `size` bounds every token's stream after the embedding. A mean of values is no larger than the
+    largest value; a sum of k terms is computed as at most 1 + gamma_k times the sum of sizes, and
+    weights of n tokens, divided by their sum, add up to at most 1 + gamma_2n.
+    """
+    size = size[:, None]
+    for sublayer in sublayers:
+        change = np.zeros(size.shape)
+        match sublayer:
+            case FeedForward():
+                hidden = _sized(sublayer.inner, size, format, sublayer.inner_bias)
+                change = _sized(sublayer.outer, hidden, format, sublayer.outer_bias)
+                size = _grown(size + change, 1, format)
+            case Attention():
+                mixing = 1.0 + float(relative(2 * tokens + 2, format))
+                for group in sublayer.groups:
+                    change = change + _written(group, size, mixing, format)
+                size = _grown(size + change, len(sublayer.groups) + 1, format)
+        format.check(size)
+    _sized(readout.weights, size, format, readout.bias)
+
+
+def _sized(
+    matrix: np.ndarray, size: np.ndarray, format: Format, bias: np.ndarray | None = None
+) -> np.ndarray:
+    entries = np.abs(matrix) + format.moved(matrix)
+    total = above(entries, size)
+    if bias is not None:
+        total = total + (np.abs(bias) + format.moved(bias))[:, None]
+    total = _grown(total, int((matrix != 0.0).sum(axis=-1).max(initial=0)) + 2, format)
+    format.check(total)
+    return total
+
+
+def _grown(size: np.ndarray, roundings: int, format: Format) -> np.ndarray:
+    return up(size * (1.0 + relative(roundings, format)) + format.smallest * roundings)
+
+
+def _written(group: HeadGroup, size: np.ndarray, mixing: float, format: Format) -> np.ndarray:
+    """What a group of heads adds to a token; their logits are checked on the way.
+
+    A difference of logits may overflow: its exponential is 0 then, which is counted.
+    """
+    heads, key_width, width = group.query.shape
+    cold = np.where(np.isinf(group.coldness), 1.0, group.coldness)
+    with np.errstate(over="ignore"):
+        folded = group.query * cold[:, None, None]
+    format.check(np.abs(folded))
+    query = _sized(folded.reshape(-1, width), size, format)
+    key = _sized(group.key.reshape(-1, width), size, format)
+    logit = (query * key).reshape(heads, key_width).sum(axis=1)
+    if group.position_bias is not None:
+        with np.errstate(over="ignore"):
+            logit = logit + np.abs(group.position_bias).max(axis=(1, 2)) * cold * 1.01
+    format.check(_grown(logit, key_width + 2, format))
+    value = _sized(group.value.reshape(-1, width), size, format)
+    mean = _grown(mixing * value, 2, format)
+    format.check(mean)
+    joined = group.output.transpose(1, 0, 2).reshape(width, -1)
+    return _sized(joined, mean, format)

@@ -1,0 +1,186 @@
+"""Many words of one length at once: every output enclosed, for the reals and a float format.
+
+Each word is followed on its own, so the balls hold rounding and nothing else. Scores are compared
+only where the balls allow it; a hard head whose winner cannot be told apart returns the hull of
+all candidates, which is where any mean of some of them lies.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hardmax.checker.sequences._layers import feed_forward, read_out, updated
+from hardmax.checker.sequences._scores import EXP_UNITS, Asks, is_hard, score_radius, underflow
+from hardmax.checker.sequences._stream import OWN, OWN_UNIT, Arithmetic, Stream, Table, stored
+from hardmax.core import Attention, FeedForward, Head, SequenceInput, Transformer
+from hardmax.numerics import inflate, is_power_of_two
+from hardmax.numerics import stray as stray_of
+
+
+def enclose_words(transformer: Transformer, ids: np.ndarray, arithmetic: Arithmetic) -> Table:
+    """The outputs for words of one length: words x rows x outputs.
+
+    `ids` holds the symbols' numbers in the Transformer's alphabet, a word per row. The rows are
+    those of all symbols, or the one that the read-out asks for.
+    """
+    stream = _embed(transformer, ids, arithmetic)
+    for sublayer in transformer.sublayers:
+        match sublayer:
+            case FeedForward():
+                stream = feed_forward(stream, sublayer, arithmetic)
+            case Attention():
+                stream = _attend(stream, sublayer, arithmetic)
+    tokens = tokens_read(transformer, ids.shape[1])
+    return read_out(stream.at_tokens(tokens), transformer.readout, arithmetic).blocks[()]
+
+
+def sequence_input(transformer: Transformer) -> SequenceInput:
+    assert isinstance(transformer.input, SequenceInput)
+    return transformer.input
+
+
+def tokens_read(transformer: Transformer, length: int) -> np.ndarray:
+    """Which tokens a word of this length is read from."""
+    first = int(sequence_input(transformer).start is not None)
+    everyone = np.arange(length + first)
+    token = transformer.readout.token
+    return everyone[first:] if token is None else everyone[[token]]
+
+
+def _embed(transformer: Transformer, ids: np.ndarray, arithmetic: Arithmetic) -> Stream:
+    source = sequence_input(transformer)
+    symbols = stored(source.embedding, arithmetic)
+    tables = [symbols.middle[ids], symbols.radius[ids]]
+    if source.start is not None:
+        start = stored(source.start, arithmetic)
+        shape = (len(ids), 1, source.width)
+        tables = [
+            np.concatenate([np.broadcast_to(own, shape), rest], axis=1)
+            for own, rest in zip(start, tables, strict=True)
+        ]
+    tokens = Table(*tables)
+    places = stored(source.positions[: tokens.middle.shape[1]], arithmetic)
+    shape = tokens.middle.shape
+    places = Table(*(np.broadcast_to(part, shape).copy() for part in places))
+    both = np.tile(np.eye(source.width), 2)
+    return Stream.of(tokens, 2).beside(Stream.of(places, 2)).affine(both, None, arithmetic)
+
+
+def _attend(stream: Stream, layer: Attention, arithmetic: Arithmetic) -> Stream:
+    changes = [(_head(stream, head, arithmetic), head.output) for head in layer.heads]
+    return updated(stream, changes, None, arithmetic)
+
+
+def _head(stream: Stream, head: Head, arithmetic: Arithmetic) -> Stream:
+    tokens = stream.leading[-1]
+    scores = _scores(stream, head, arithmetic)
+    values = stream.affine(head.value, None, arithmetic)
+    visible = np.tri(tokens, dtype=bool) if head.causal else np.ones((tokens, tokens), dtype=bool)
+    mix = hard_mean if is_hard(head) else soft_mean
+    mixed = mix(scores, visible, values, arithmetic)
+    return Stream({(): mixed}, values.grid - np.ceil(np.log2(tokens)), stream.lead)
+
+
+def _scores(stream: Stream, head: Head, arithmetic: Arithmetic) -> Table:
+    """Words x asking token x token asked: scores, or logits if the head is soft."""
+    query, key = (stream.affine(m, None, arithmetic) for m in (head.query, head.key))
+    (q, rq), (k, rk) = query.blocks[()], key.blocks[()]
+    middle = q @ k.swapaxes(-1, -2)
+    if head.position_bias is not None:
+        tokens = stream.leading[-1]
+        middle = middle + head.position_bias[:tokens, :tokens]
+    asking, asked = Asks(np.abs(q), rq, query.grid), Asks(np.abs(k), rk, key.grid)
+    radius = score_radius(asking, asked, stream.magnitude, head, arithmetic)
+    return Table(middle * (1.0 if is_hard(head) else head.coldness), radius)
+
+
+def hard_mean(scores: Table, visible: np.ndarray, values: Stream, arithmetic: Arithmetic) -> Table:
+    """The mean of the values of all tokens with the largest score."""
+    floor = np.where(visible, scores.low, -np.inf).max(axis=-1, keepdims=True)
+    winners = visible & (scores.high >= floor)
+    count = winners.sum(axis=-1, keepdims=True)
+    told = (count == 1) | ~(winners & (scores.radius > 0.0)).any(axis=-1, keepdims=True)
+    v, rv = values.blocks[()]
+    weights = winners / count
+    tokens = visible.shape[0]
+    middle, radius = weights @ v, inflate(weights @ rv, tokens + 8)
+    size = np.broadcast_to(np.abs(v).max(axis=-2, keepdims=True), middle.shape)
+    size = size + np.broadcast_to(rv.max(axis=-2, keepdims=True), middle.shape)
+    loose = (winners.astype(float) @ (rv > 0.0)) > 0.0
+    fine = values.grid - np.ceil(np.log2(tokens))
+    even = ~loose & is_power_of_two(count.astype(float))
+    here, there = (stray_of(tokens + 3, size, unit) for unit in (OWN_UNIT, arithmetic.unit))
+    lost = np.where(even & OWN.is_exact(size, fine), 0.0, here)
+    lost = lost + np.where(even & arithmetic.is_exact(size, fine), 0.0, there)
+    arithmetic.check(size + np.where(count == 1, 0.0, lost))
+    mixed = Table(middle, inflate(radius + np.where(count == 1, 0.0, lost)))
+    if not told.all():
+        _put_hulls(mixed, ~told[..., 0], winners, values.blocks[()], here + there)
+    return mixed
+
+
+def _put_hulls(
+    mixed: Table, unclear: np.ndarray, winners: np.ndarray, values: Table, lost: np.ndarray
+) -> None:
+    """Where the winners are unclear: everything between the candidates' values."""
+    words, asking = np.nonzero(unclear)
+    chosen = winners[words, asking][..., None]
+    low = np.where(chosen, values.low[words], np.inf).min(axis=1)
+    high = np.where(chosen, values.high[words], -np.inf).max(axis=1)
+    mixed.middle[words, asking] = 0.5 * low + 0.5 * high
+    size = np.maximum(np.abs(low), np.abs(high))
+    half = 0.5 * high - 0.5 * low + size * 2.0**-50
+    mixed.radius[words, asking] = inflate(half + lost[words, asking])
+
+
+def soft_mean(logits: Table, visible: np.ndarray, values: Stream, arithmetic: Arithmetic) -> Table:
+    """sum_j w_j v_j for softmax weights w.
+
+    A float evaluation subtracts its own largest logit, which is within the largest radius of ours,
+    and cancels in the quotient; the difference d_j is then off by its radius and by a rounding, the
+    exponential by a few units, and may underflow. Weights that add up to 1 can be changed only
+    against each other: sum_j (w'_j - w_j) v_j = sum_j (w'_j - w_j)(v_j - m) for every m.
+    """
+    v, rv = values.blocks[()]
+    tokens = visible.shape[0]
+    weights, change = _softmax(logits, visible, arithmetic)
+    middle = weights @ v
+    radius = (weights + change) @ rv
+    for row in range(v.shape[-1]):
+        away = np.abs(v[..., None, :, row] - middle[..., :, None, row])
+        radius[..., row] += (change * away).sum(axis=-1)
+    size = inflate((weights + change) @ (np.abs(v) + rv), tokens + 8)
+    lost = stray_of(2 * tokens + 8, size, OWN_UNIT)
+    lost = lost + stray_of(2 * tokens + 8, size, arithmetic.unit)
+    alone = (visible.sum(axis=-1) == 1)[:, None]
+    arithmetic.check(size + np.where(alone, 0.0, lost))
+    return Table(middle, inflate(radius + np.where(alone, 0.0, lost), tokens + 8))
+
+
+def _softmax(
+    logits: Table, visible: np.ndarray, arithmetic: Arithmetic
+) -> tuple[np.ndarray, np.ndarray]:
+    """Weights, and how far each can be off."""
+    spread = np.where(visible, logits.radius, 0.0)
+    off = spread.max(axis=-1, keepdims=True)
+    below = logits.middle - np.where(visible, logits.middle, -np.inf).max(axis=-1, keepdims=True)
+    unit = arithmetic.unit + OWN_UNIT
+    spread = inflate(spread + 2 * unit * (np.abs(below) + 2 * off))
+    factor, (tiny, normal) = 2 * EXP_UNITS * unit, underflow(arithmetic)
+    sharp = visible & (off <= 0.5)  # what underflows by 4 ulp grows by e^off: to less than 8
+    with np.errstate(under="ignore", over="ignore"):
+        high = np.exp(np.minimum(below + spread, 2.0)) * (1 + factor) + tiny
+        low = np.maximum(np.exp(below - spread) * (1 - factor) - normal, 0.0)
+        powers = np.where(visible, np.exp(np.minimum(below, 0.0)), 0.0)
+    top = (below == 0.0) & (spread == 0.0)  # exp(0) is 1, in every format
+    high, low = np.where(top, 1.0, high), np.where(top, 1.0, low)
+    high, low = np.where(visible, high, 0.0), np.where(sharp, low, 0.0)
+    weights = powers / powers.sum(axis=-1, keepdims=True)
+    slack = len(visible) * 2.0**-50
+    total_low, total_high = low.sum(axis=-1, keepdims=True), high.sum(axis=-1, keepdims=True)
+    rest_low = np.maximum(total_low * (1 - slack) - low, 0.0)
+    rest_high = total_high * (1 + slack) - high
+    most = np.where(sharp, high / np.maximum(high + rest_low, np.finfo(float).tiny), 1.0)
+    least = np.where(sharp, low / (low + rest_high), 0.0)
+    change = np.maximum(most - weights, weights - least) + 4 * 2.0**-52 * (most + weights)
+    return weights, np.where(visible, np.maximum(change, 0.0), 0.0)

@@ -1,0 +1,126 @@
+"""Claims about words: enumeration where the words can be tried, value sets where they cannot."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from hardmax.checker._budget import Clock, Progress
+from hardmax.checker._certificate import INTERRUPTED, Certificate
+from hardmax.checker._verdict import Verdict
+from hardmax.checker.sequences._enumeration import enumerate_words
+from hardmax.checker.sequences._scores import EXP_ULPS
+from hardmax.checker.sequences._search import Search, cost_of_enumeration, try_words
+from hardmax.checker.sequences._values import bound_words
+from hardmax.core import Construction
+
+_AT_ONCE = 2.0  # seconds: enumeration is exact, so it goes first if it takes no longer
+
+
+@dataclass(frozen=True)
+class SequenceResult:
+    """What was established about a claim on words; `certified` includes float64 rounding."""
+
+    verdict: Verdict
+    certified: float
+    measured: float
+    worst: tuple[Any, ...] | None
+    method: str  # enumeration | value sets
+    boxes: int  # words tried, and cases of slots compared
+    formats: Mapping[str, float] = field(default_factory=dict)
+    assumptions: tuple[str, ...] = ()
+    advice: str = ""
+
+
+def check_sequences(
+    construction: Construction, clock: Clock, progress: Progress | None = None
+) -> SequenceResult:
+    """Establish a claim on words, or break it, or say what is missing.
+
+    First some words are tried, awkward ones among them. If all can be tried in a moment they are.
+    Otherwise the Transformer and the steps of its target are followed on slots, for all words of a
+    length at once; and if that does not decide it, all words are tried after all if the budget
+    allows. An interruption ends the check with what is known so far.
+    """
+    search = Search(construction, clock, progress)
+    try:
+        _check(search)
+    except KeyboardInterrupt:
+        search.advice = f"{INTERRUPTED}; let it run."
+    return _result(search)
+
+
+def certify_sequences(
+    construction: Construction, clock: Clock, progress: Progress | None = None
+) -> Certificate:
+    """The same as a certificate."""
+    result = check_sequences(construction, clock, progress)
+    findings = {part.name: getattr(result, part.name) for part in fields(result)}
+    return Certificate.about(construction, **findings, seconds=clock.seconds)
+
+
+def _check(search: Search) -> None:
+    try_words(search)
+    if search.refuted:
+        return
+    words, seconds = cost_of_enumeration(search)
+    affordable = search.affords(words, seconds)
+    steps = search.steps
+    if steps is not None and not (affordable and seconds <= _AT_ONCE):
+        bound_words(search, steps)
+        if search.decided:
+            return
+    if affordable:
+        enumerate_words(search)
+        return
+    cost = f"Trying all {_count(words)} words would take about {_duration(seconds)} here"
+    if steps is None:
+        search.method = "enumeration"
+        reason = search.advice or "The target does not say its steps()."
+        search.advice = (
+            f"{reason} {cost}. Claim shorter words or fewer symbols, or give a target whose steps "
+            f"can be followed."
+        )
+    else:
+        search.advice = f"{search.advice} {cost}.".strip()
+
+
+def _result(search: Search) -> SequenceResult:
+    certified = search.formats.get("float64", math.inf)
+    if search.refuted:
+        verdict = Verdict.REFUTED
+    elif certified <= search.claimed:
+        verdict = Verdict.PROVED
+    else:
+        verdict = Verdict.UNDECIDED
+    soft = not search.construction.transformer.is_hard
+    exponential = f"exp is good to {EXP_ULPS} ulp in every format, and exp(0) is 1."
+    return SequenceResult(
+        verdict=verdict,
+        certified=certified,
+        measured=search.measured,
+        worst=search.worst,
+        method=search.method,
+        boxes=search.clock.boxes,
+        formats=dict(search.formats),
+        assumptions=(exponential,) if soft else (),
+        advice=search.advice if verdict is Verdict.UNDECIDED else "",
+    )
+
+
+def _count(words: int) -> str:
+    if words < 10**7:
+        return f"{words:,}"
+    power = len(str(words)) - 1
+    return f"{words / 10**power:.1f}e{power}" if power < 300 else f"1e{power}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{max(seconds, 1):.0f} seconds"
+    for unit, size in (("minutes", 60), ("hours", 3600), ("days", 86400)):
+        if seconds < 200 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds / 31557600:.2g} years"

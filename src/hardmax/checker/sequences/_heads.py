@@ -1,0 +1,279 @@
+"""What a head writes, for all words of one length at once: the mean of the winners' values.
+
+One winner: the value of the token *at* a place. A set of winners that does not depend on the word:
+a *sum* over them, divided by a constant. Winners that depend on the word: one sum divided by
+another, their count. A softmax adds what it leaks to others, at most leak times the distance
+between values.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from hardmax.checker.sequences._axes import Axes, aligned, without_idle
+from hardmax.checker.sequences._choices import LARGEST_CHOICE, Choice, check_scores, choose
+from hardmax.checker.sequences._layers import tidied, updated
+from hardmax.checker.sequences._scores import is_hard
+from hardmax.checker.sequences._slots import LARGEST_SLOT, Slots, Total, Whole
+from hardmax.checker.sequences._stream import (
+    LARGEST_TABLE,
+    OWN_UNIT,
+    Arithmetic,
+    Blocks,
+    Stream,
+    Table,
+    TooLarge,
+    lowest_bit,
+)
+from hardmax.core import Attention, Head
+from hardmax.numerics import inflate
+from hardmax.numerics import stray as stray_of
+
+_NOISE = 2.0**-20  # relative: differences below are noise, and become radius
+
+
+def attend(stream: Stream, layer: Attention, slots: Slots, arithmetic: Arithmetic) -> Stream:
+    """All heads of a layer, added to the stream."""
+    changes = [(_head(stream, head, slots, arithmetic), head.output) for head in layer.heads]
+    return tidied(updated(stream, changes, None, arithmetic))
+
+
+def _head(stream: Stream, head: Head, slots: Slots, arithmetic: Arithmetic) -> Stream:
+    values = tidied(stream.affine(head.value, None, arithmetic))
+    seen = np.tri(slots.tokens, dtype=bool)
+    seen = seen if head.causal else np.ones(seen.shape, dtype=bool)
+    low, high = _seen_range(values, seen)
+    hull, most = _hull(low, high), np.maximum(np.abs(low), np.abs(high))
+    try:
+        choice = choose(stream, head, slots, arithmetic)
+        mixer = _Mixer(choice, values, slots)
+        mixed = mixer.mixed()
+    except TooLarge:
+        lost = _lost(slots.tokens, most, arithmetic)
+        arithmetic.check(most + lost)
+        check_scores(stream, head, arithmetic)
+        radius = hull.radius + lost
+        return Stream({(): Table(hull.middle, inflate(radius))}, values.grid, 1)
+    astray = _most(choice.leak + choice.tilt)[:, None]
+    size = mixer.size + np.minimum(astray, 1.0) * most
+    crowded = _most(choice.by_token.sum(axis=-1))[:, None] > 1
+    crowded |= (not is_hard(head)) & (seen.sum(axis=1, keepdims=True) > 1)
+    lost = np.where(crowded, _lost(slots.tokens, inflate(size), arithmetic), 0.0)
+    arithmetic.check(size + lost)
+    blur = inflate(astray * inflate(high - low) + lost)
+    mixed.add((), Table(np.zeros(blur.shape), blur))
+    return tidied(Stream(mixed.tables, values.grid, 1))
+
+
+def _lost(tokens: int, size: np.ndarray, arithmetic: Arithmetic) -> np.ndarray:
+    """The rounding of a weighted mean whose weights and values make up `size`."""
+    steps = 2 * tokens + 8
+    here, there = stray_of(steps, size, OWN_UNIT), stray_of(steps, size, arithmetic.unit)
+    return np.asarray(here + there)
+
+
+def _most(rows: np.ndarray) -> np.ndarray:
+    """The largest over all slots, for each token."""
+    return np.asarray(rows.max(axis=tuple(range(1, rows.ndim))))
+
+
+def _seen_range(values: Stream, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Bounds on the values of the tokens that each token sees: token x value width."""
+    low, high = values.range
+    low = np.where(seen[..., None], low, np.inf).min(axis=1)
+    return low, np.where(seen[..., None], high, -np.inf).max(axis=1)
+
+
+def _hull(low: np.ndarray, high: np.ndarray) -> Table:
+    size = np.maximum(np.abs(low), np.abs(high))
+    radius = np.where(high > low, inflate(0.5 * high - 0.5 * low) + size * 2.0**-50, 0.0)
+    return Table(np.where(high > low, 0.5 * low + 0.5 * high, low), radius)
+
+
+class _Mixer:
+    """The mean of the winners' values, as tables over the asking token's slots and new ones."""
+
+    def __init__(self, choice: Choice, values: Stream, slots: Slots) -> None:
+        self.choice, self.values, self.slots = choice, values, slots
+        self.tokens = slots.tokens
+        self.result = Blocks(self.tokens, values.width)
+        self.asking = choice.asking
+        self.chosen = choice.by_token
+        self.count = self.chosen.sum(axis=-1)
+        self.clear = bool((choice.clear | (self.count <= 1)).all())
+        self.size = np.zeros((self.tokens, values.width))  # bounds the mean of |values|
+
+    def mixed(self) -> Blocks:
+        inner = tuple(range(2 + len(self.asking), self.choice.winners.ndim))
+        always = self.choice.winners.all(axis=inner)
+        if (self.count <= 1).all():
+            self._one_winner()
+        elif self.clear and (always == self.chosen).all():
+            self._fixed_winners()
+        else:
+            for row in range(self.values.width):
+                self._winners_by_word(row)
+        return self.result
+
+    def _one_winner(self) -> None:
+        places = np.where(self.count == 1, self.chosen.argmax(axis=-1), -1)
+        own, places = without_idle(self.asking, places)
+        nobody = places < 0
+        sizes = np.where(nobody[..., None], 0.0, self.values.magnitude[places])
+        self.size = sizes.max(axis=tuple(range(1, nobody.ndim)))
+        for axes, table in self.values.blocks.items():
+            learnt = tuple(self.slots.at(axis, own, places) for axis in axes)
+            empty = nobody.reshape(*nobody.shape, *[1] * (len(axes) + 1))
+            taken = Table(*(np.where(empty, 0.0, part[places]) for part in table))
+            self.result.add((*own, *learnt), taken)
+
+    def _fixed_winners(self) -> None:
+        """Everybody's share is 1/count, whatever the word."""
+        share = self.chosen / np.maximum(self.count, 1)[..., None]
+        size = inflate(share @ self.values.magnitude, self.tokens + 8)
+        self.size = size.max(axis=tuple(range(1, size.ndim - 1)))
+        for axes, table in self.values.blocks.items():
+            if not axes:
+                self._add_mean(share, table)
+                continue
+            for row in range(self.values.width):
+                column = Table(table.middle[..., row], table.radius[..., row])
+                if not column.is_zero:
+                    self._add_sum(share, axes, column, row)
+
+    def _add_mean(self, share: np.ndarray, table: Table) -> None:
+        """The part of the values that depends on the token alone."""
+        size = share @ np.abs(table.middle)
+        radius = share @ table.radius + stray_of(self.tokens + 3, size, OWN_UNIT)
+        self.result.add(self.asking, Table(share @ table.middle, inflate(radius, self.tokens + 8)))
+
+    def _add_sum(self, share: np.ndarray, axes: Axes, column: Table, row: int) -> None:
+        """The part that depends on slots of the winners: base_j + unit * (a whole number)."""
+        base = column.middle.reshape(self.tokens, -1)[:, 0]
+        lattice = _lattice(column.middle - base.reshape(-1, *[1] * len(axes)))
+        spare = np.abs(column.middle).max() * 2.0**-52 + lattice.residue
+        radius = column.radius.max(axis=tuple(range(1, column.radius.ndim))) + spare
+        self._add_mean(share, _in_row(Table(base, radius), row, self.values.width))
+        total = self._total(axes, lattice.numbers)
+        scale = lattice.unit / np.maximum(self.count, 1)
+        self._add_total(total, scale, row)
+
+    def _total(self, axes: Axes, numbers: np.ndarray) -> Total:
+        """The sum over the winners of whole numbers that depend on the slots `axes` of each."""
+        if self.chosen.size * np.prod(numbers.shape[1:], dtype=float) > LARGEST_CHOICE:
+            raise TooLarge("A sum runs over too many cases.")
+        chosen = self.chosen.reshape(*self.chosen.shape, *[1] * len(axes))
+        return self.slots.sum(self.asking, axes, chosen * numbers)
+
+    def _add_total(self, total: Total, scale: np.ndarray, row: int) -> None:
+        """scale * total, for the scale of each asking token and slots."""
+        middle = total.numbers * aligned(scale, self.asking, total.axes)
+        table = Table(middle, np.abs(middle) * 2.0**-51)
+        self.result.add(total.axes, _in_row(table, row, self.values.width))
+
+    def _winners_by_word(self, row: int) -> None:
+        """The sum of the winners' values divided by their count, unless all are the same.
+
+        If it is unclear which of the winners win, then only that the mean lies among their values.
+        """
+        part = tidied(self.values.rows(np.array([row])))
+        every = tuple(dict.fromkeys((*self.choice.asked, *part.axes)))
+        winners = self._winners_over(every)
+        shape = (self.tokens, *self.slots.sizes(every))
+        values, radius = (
+            np.broadcast_to(aligned(table[..., 0], part.axes, every), shape)
+            for table in part.joined()
+        )
+        inner = tuple(range(1 + len(self.asking), winners.ndim))
+        low = np.where(winners, values, np.inf).min(axis=inner)
+        high = np.where(winners, values, -np.inf).max(axis=inner)
+        loose = np.where(winners, radius, 0.0).max(axis=inner)
+        low, high = (np.where(np.isfinite(end), end, 0.0) for end in (low, high))  # nobody: 0
+        alike = high - low <= np.abs(values).max() * _NOISE
+        if self.clear and not alike.all():
+            self._add_quotient(row, every, winners, values, loose)
+            return
+        middle, spread = _hull(low, high)
+        self.size[:, row] = _most(np.maximum(np.abs(low), np.abs(high)) + loose)
+        table = Table(middle, inflate(spread + loose))
+        self.result.add(self.asking, _in_row(table, row, self.values.width))
+
+    def _winners_over(self, every: Axes) -> np.ndarray:
+        """The winners, over more slots of the token asked."""
+        outer = (*self.count.shape, self.tokens)
+        sizes = self.slots.sizes(every)
+        if np.prod(outer, dtype=float) * np.prod(sizes, dtype=float) > LARGEST_CHOICE:
+            raise TooLarge("A head has too many cases of winners and values.")
+        winners = self.choice.winners
+        flat = winners.reshape(-1, *winners.shape[len(outer) :])
+        shown = aligned(flat, self.choice.asked, every)
+        return shown.reshape(*outer, *shown.shape[1:]) & self.slots.feasible(self.asking, every)
+
+    def _add_quotient(
+        self, row: int, every: Axes, winners: np.ndarray, values: np.ndarray, loose: np.ndarray
+    ) -> None:
+        """base + unit * sum / count; a count is at least 1, for somebody wins."""
+        ever = winners.any(axis=tuple(range(1 + len(self.asking))))
+        base = float(values[ever][0])
+        lattice = _lattice(np.where(ever, values - base, 0.0))
+        count = self.slots.sum(self.asking, every, winners.astype(Whole))
+        total = self.slots.sum(self.asking, every, winners * lattice.numbers)
+        axes = tuple(sorted({*count.axes, *total.axes}))
+        if self.tokens * np.prod(self.slots.sizes(axes), dtype=float) > LARGEST_TABLE:
+            raise TooLarge("A mean depends on too many cases of sums and counts.")
+        many = aligned(count.numbers, count.axes, axes)
+        found = aligned(total.numbers, total.axes, axes)
+        middle = base + lattice.unit * (found / np.maximum(many, 1))
+        size = abs(base) + lattice.unit * np.abs(found) + np.abs(values[ever]).max()
+        radius = aligned(loose, self.asking, axes) + lattice.residue + size * 2.0**-50
+        table = Table(*np.broadcast_arrays(middle, inflate(radius)))
+        sizes = np.abs(table.middle) + table.radius
+        if (values[ever] < 0.0).any() and (values[ever] > 0.0).any():
+            sizes = np.maximum(sizes, np.abs(values[ever]).max() + table.radius)
+        self.size[:, row] = _most(np.where(self.slots.possible(axes), sizes, 0.0))
+        self.result.add(axes, _in_row(table, row, self.values.width))
+
+
+def _in_row(table: Table, row: int, width: int) -> Table:
+    """A table of one coordinate, among zeros."""
+    wide = [np.zeros((*table.middle.shape, width)) for _ in table]
+    for part, values in zip(wide, table, strict=True):
+        part[..., row] = values
+    return Table(*wide)
+
+
+class Lattice(NamedTuple):
+    """unit * numbers, up to the residue."""
+
+    unit: float
+    numbers: np.ndarray
+    residue: float
+
+
+def _lattice(values: np.ndarray) -> Lattice:
+    """Numbers as whole multiples of one unit: of their greatest common divisor if that will do.
+
+    Otherwise the smallest of them, divided by 1 to 8, is tried; what is left over is the residue.
+    """
+    size = np.abs(values)
+    found = np.unique(size[size > 0.0])
+    if not found.size:
+        return Lattice(1.0, np.zeros(values.shape, dtype=np.int64), 0.0)
+    lowest = float(lowest_bit(found).min())
+    with np.errstate(over="ignore"):
+        whole = np.ldexp(found, -int(lowest))
+    if whole.max() < 2.0**53:
+        unit = float(np.gcd.reduce(whole.astype(np.int64))) * 2.0**lowest
+        if found.max() / unit <= LARGEST_SLOT:
+            return Lattice(unit, np.rint(values / unit).astype(np.int64), 0.0)
+    smallest = float(found[found > found.max() * _NOISE].min())
+    for part in range(1, 9):
+        unit = smallest / part
+        numbers = np.rint(values / unit)
+        residue = float(np.abs(values - unit * numbers).max())
+        if residue <= unit * _NOISE and np.abs(numbers).max() <= LARGEST_SLOT:
+            residue = inflate(residue) + float(found.max()) * 2.0**-51
+            return Lattice(unit, numbers.astype(np.int64), residue)
+    raise TooLarge("The values of a mean have no common unit.")

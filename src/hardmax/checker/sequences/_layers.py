@@ -1,0 +1,150 @@
+"""What feed-forward layers, residual sums and read-outs do to an enclosed stream."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hardmax.checker.sequences._axes import Axes
+from hardmax.checker.sequences._stream import Arithmetic, Stream, Table, TooLarge, added
+from hardmax.core import FeedForward, ReadOut
+from hardmax.numerics import inflate
+
+
+def feed_forward(stream: Stream, layer: FeedForward, arithmetic: Arithmetic) -> Stream:
+    """x + outer @ relu(inner @ x + inner_bias) + outer_bias, token by token; equal tokens once."""
+    chosen, places = _different_tokens(stream)
+    part = stream.at_tokens(chosen) if len(chosen) < len(places) else stream
+    hidden = rectified(part.affine(layer.inner, layer.inner_bias, arithmetic))
+    part = tidied(updated(part, [(hidden, layer.outer)], layer.outer_bias, arithmetic))
+    return part.at_tokens(places) if len(chosen) < len(places) else part
+
+
+def _different_tokens(stream: Stream) -> tuple[np.ndarray, np.ndarray]:
+    """One token of each kind, and for every token the number of its kind."""
+    tokens = stream.leading[-1]
+    if stream.lead > 1:
+        return np.arange(tokens), np.arange(tokens)
+    kinds: dict[tuple[bytes, ...], int] = {}
+    places, chosen = [], []
+    for t in range(tokens):
+        kind = tuple(part[t].tobytes() for table in stream.blocks.values() for part in table)
+        if kind not in kinds:
+            kinds[kind] = len(kinds)
+            chosen.append(t)
+        places.append(kinds[kind])
+    return np.array(chosen), np.array(places)
+
+
+def updated(
+    stream: Stream,
+    changes: list[tuple[Stream, np.ndarray]],
+    bias: np.ndarray | None,
+    arithmetic: Arithmetic,
+) -> Stream:
+    """x + sum_i matrix_i @ change_i + bias, as one sum whose order is free."""
+    matrix = np.concatenate([np.eye(stream.width), *(m for _, m in changes)], axis=1)
+    return stream.beside(*(change for change, _ in changes)).affine(matrix, bias, arithmetic)
+
+
+def read_out(stream: Stream, readout: ReadOut, arithmetic: Arithmetic) -> Stream:
+    return tidied(stream.affine(readout.weights, readout.bias, arithmetic))
+
+
+def rectified(stream: Stream) -> Stream:
+    """relu, coordinate by coordinate.
+
+    A coordinate whose sign is known for every token passes, or is 0, block by block. Any other
+    needs the joint table of the blocks that it has; where that is too large, only its range stays.
+    |relu(x) - relu(m)| <= |x - m|, so a radius stays valid, and a ball below 0 becomes 0.
+    """
+    low, high = stream.range
+    on, off = low >= 0.0, high <= 0.0
+    lead = tuple(range(stream.lead))
+    known = np.asarray((on | off).all(axis=lead))
+    parts: dict[Axes, Table] = {(): Table.point(np.zeros((*stream.leading, stream.width)))}
+    passed = stream.rows(np.flatnonzero(known))
+    for axes, table in passed.blocks.items():
+        kept = np.where(on, 1.0, 0.0)[..., known]
+        kept = kept.reshape(*passed.leading, *[1] * len(axes), passed.width)
+        _place(parts, axes, Table(table.middle * kept, table.radius * kept), known, stream.width)
+    for axes_used, rows in _by_blocks(stream, ~known).items():
+        chosen = np.zeros(stream.width, dtype=bool)
+        chosen[rows] = True
+        part = stream.rows(np.flatnonzero(chosen))
+        part = Stream({a: part.blocks[a] for a in axes_used}, part.grid, part.lead)
+        axes, table = _rectify_together(part)
+        _place(parts, axes, table, chosen, stream.width)
+    return Stream(parts, stream.grid, stream.lead).trimmed()
+
+
+def _rectify_together(part: Stream) -> tuple[Axes, Table]:
+    try:
+        middle, radius = part.joined()
+    except TooLarge:
+        low, high = (np.maximum(end, 0.0) for end in part.range)
+        return (), Table(0.5 * low + 0.5 * high, inflate(0.5 * high - 0.5 * low) + high * 2.0**-50)
+    below = middle <= -radius
+    return part.axes, Table(
+        np.where(below, 0.0, np.maximum(middle, 0.0)), np.where(below, 0.0, radius)
+    )
+
+
+def _by_blocks(stream: Stream, wanted: np.ndarray) -> dict[tuple[Axes, ...], list[int]]:
+    """The wanted coordinates, sorted by the blocks in which they are not zero."""
+    used = {
+        axes: np.asarray(((t.middle != 0.0) | (t.radius != 0.0)).any(axis=_all_but_last(t.middle)))
+        for axes, t in stream.blocks.items()
+    }
+    groups: dict[tuple[Axes, ...], list[int]] = {}
+    for row in np.flatnonzero(wanted):
+        blocks = tuple(axes for axes in used if not axes or used[axes][row])
+        groups.setdefault(blocks, []).append(int(row))
+    return groups
+
+
+def _all_but_last(array: np.ndarray) -> tuple[int, ...]:
+    return tuple(range(array.ndim - 1))
+
+
+def _place(
+    parts: dict[Axes, Table], axes: Axes, table: Table, rows: np.ndarray, width: int
+) -> None:
+    """Put a table into those coordinates of a block, which is made if it is not there."""
+    shape = (*table.middle.shape[:-1], width)
+    here = Table(np.zeros(shape), np.zeros(shape))
+    here.middle[..., rows], here.radius[..., rows] = table
+    parts[axes] = added(parts[axes], here) if axes in parts else here
+
+
+def tidied(stream: Stream) -> Stream:
+    """Every coordinate in a block with no more axes than it varies along."""
+    parts: dict[Axes, Table] = {(): stream.blocks[()]}
+    for axes, table in stream.blocks.items():
+        if not axes:
+            continue
+        for kept, rows in _by_variation(table, axes, stream.lead).items():
+            index = tuple(slice(None) if axis in kept else 0 for axis in axes)
+            index = (*[slice(None)] * stream.lead, *index)
+            part = Table(table.middle[index], table.radius[index])
+            part = Table(part.middle[..., rows], part.radius[..., rows])
+            if not part.is_zero:
+                chosen = np.zeros(stream.width, dtype=bool)
+                chosen[rows] = True
+                _place(parts, kept, part, chosen, stream.width)
+    return Stream(parts, stream.grid, stream.lead)
+
+
+def _by_variation(table: Table, axes: Axes, lead: int) -> dict[Axes, list[int]]:
+    """The coordinates by the axes along which their balls are not all the same."""
+    varies = []
+    for place in range(lead, lead + len(axes)):
+        differs = np.zeros(table.middle.shape[-1], dtype=bool)
+        for values in table:
+            first = np.take(values, [0], axis=place)
+            differs |= (values != first).any(axis=_all_but_last(values))
+        varies.append(differs)
+    groups: dict[Axes, list[int]] = {}
+    for row in range(table.middle.shape[-1]):
+        kept = tuple(a for a, differs in zip(axes, varies, strict=True) if differs[row])
+        groups.setdefault(kept, []).append(row)
+    return groups

@@ -1,0 +1,156 @@
+"""The state of a check on words: what was seen, what is bounded, what may still be spent."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from fractions import Fraction
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from hardmax._errors import ShapeError
+from hardmax.checker._budget import Clock, Progress, Standing
+from hardmax.checker.sequences._batches import enclose_words, sequence_input
+from hardmax.checker.sequences._exact import error_at, rounded_down
+from hardmax.checker.sequences._stream import OWN, Overflow
+from hardmax.core import Construction, SequenceSteps, Words, evaluate
+from hardmax.numerics import UNIT_ROUNDOFF
+
+FORMATS = tuple(UNIT_ROUNDOFF)  # float64 first: it decides
+_TRIED = 256  # words tried before anything else, fewer if they are long
+_PAIRS = 2**19  # of tokens in all of them
+_FEWEST = 24
+_SECONDS = 2.0  # and no longer than this, if the target is slow
+_PILOT = 32  # words that tell what enumeration costs
+
+Word = tuple[Any, ...]
+
+
+class Search:
+    """What is known so far. Bounds are for the reals together with a format."""
+
+    def __init__(self, construction: Construction, clock: Clock, progress: Progress | None) -> None:
+        self.construction, self.clock, self.progress = construction, clock, progress
+        self.words: Words = construction.claim.domain
+        self.claimed = construction.claim.error
+        self.measured, self.worst = 0.0, None  # type: float, Word | None
+        self.refuted = False
+        self.formats: dict[str, float] = {}
+        self.method = "value sets"
+        self.advice = ""
+        self.seconds_per_target = 0.0
+        self.steps: SequenceSteps | None = construction.claim.target.steps()
+        alphabet = sequence_input(construction.transformer).alphabet
+        self.ids = np.array([alphabet.index(symbol) for symbol in self.words.alphabet])
+        if self.steps is not None and (self.steps.at is None) != self._each_symbol:
+            self.steps = None
+
+    @property
+    def _each_symbol(self) -> bool:
+        return bool(self.construction.claim.target.each_symbol)
+
+    @property
+    def decided(self) -> bool:
+        return self.refuted or self.formats.get("float64", math.inf) <= self.claimed
+
+    def affords(self, words: int, seconds: float) -> bool:
+        budget, clock = self.clock.budget, self.clock
+        return words <= budget.boxes - clock.boxes and seconds <= budget.seconds - clock.seconds
+
+    def wanted(self, word: Word) -> list[list[Any]]:
+        """What the target says, as many rows and numbers as were promised."""
+        began = time.perf_counter()
+        rows = [list(row) for row in self.construction.claim.target(word)]
+        self.seconds_per_target = time.perf_counter() - began
+        expected = len(word) if self._each_symbol else 1
+        outputs = self.construction.claim.target.outputs
+        if len(rows) != expected or any(len(row) != outputs for row in rows):
+            raise ShapeError(
+                f"The target must give {expected} rows of {outputs} numbers for {list(word)}, but "
+                f"it gives {[len(row) for row in rows]}."
+            )
+        return rows
+
+    def look(self, word: Word) -> Fraction:
+        """Take an error into account, exactly; a claim is broken by nothing less."""
+        low, high = error_at(self.construction, word)
+        error = rounded_down(low)
+        if self.worst is None or error > self.measured:
+            self.measured, self.worst = error, word
+        self.refuted = self.refuted or error > self.claimed
+        return high
+
+    def tell(self, phase: str, certified: float = math.inf) -> None:
+        if self.progress is not None:
+            boxes = self.clock.boxes
+            self.progress(Standing(certified, self.measured, self.claimed, boxes, phase))
+
+
+def try_words(search: Search) -> None:
+    """Evaluate some words in floats, and the worst of them exactly.
+
+    Also compares the target with its steps: steps that say something else are not used.
+    """
+    began, worst, error = time.monotonic(), None, -1.0
+    for word in _candidates(search):
+        wanted = search.wanted(word)
+        _compare_steps(search, word, wanted)
+        away = _distance(search, word, wanted)
+        search.clock.boxes += 1
+        if away > error:
+            worst, error = word, away
+        if time.monotonic() - began > _SECONDS or search.clock.is_spent:
+            break
+    if worst is not None:
+        search.look(worst)
+    search.tell("words")
+
+
+def _candidates(search: Search) -> Iterable[Word]:
+    """Awkward words, then the shortest, then random ones; each once."""
+    words = search.words
+    tried = max(_FEWEST, min(_TRIED, _PAIRS // (words.longest + 1) ** 2))
+    chosen = words.sample(tried, np.random.default_rng(0))
+    half = len(chosen) // 2
+    return dict.fromkeys([*chosen[:half], *islice(words, half), *chosen[half:]])
+
+
+def _distance(search: Search, word: Word, wanted: list[list[Any]]) -> float:
+    """How far a float evaluation is from the target; a word without tokens has no outputs."""
+    if not wanted:
+        return 0.0
+    with np.errstate(all="ignore"):
+        given = np.asarray(evaluate(search.construction.transformer, list(word)), dtype=float)
+        away = np.abs(given.reshape(len(wanted), -1) - np.array(wanted, dtype=float)).max()
+    return math.inf if np.isnan(away) else float(away)
+
+
+def _compare_steps(search: Search, word: Word, wanted: list[list[Any]]) -> None:
+    if search.steps is None or not word:
+        return
+    try:
+        said = search.steps.rows([search.words.alphabet.index(symbol) for symbol in word])
+    except IndexError:
+        said = []
+    if said != wanted:
+        search.steps = None
+        search.advice = f"The target and its steps disagree on {list(word)}."
+
+
+def cost_of_enumeration(search: Search) -> tuple[int, float]:
+    """How many words there are, and how long it would take to try them all, in all formats."""
+    words = search.words
+    length = words.longest
+    count = min(_PILOT, words.count_of(length))
+    ids = search.ids[words.numbers(length, 0, count)]
+    began = time.perf_counter()
+    if length:
+        with suppress(Overflow):
+            enclose_words(search.construction.transformer, ids, OWN)
+    each = (time.perf_counter() - began) / count * len(FORMATS) + search.seconds_per_target
+    total = words.count
+    return total, total * each if total < 10**300 else math.inf

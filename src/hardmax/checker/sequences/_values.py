@@ -1,0 +1,230 @@
+"""Transformer and target side by side on the slots of words of one length."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from hardmax.checker.sequences._axes import Axes
+from hardmax.checker.sequences._batches import enclose_words, sequence_input, tokens_read
+from hardmax.checker.sequences._heads import attend
+from hardmax.checker.sequences._layers import feed_forward, read_out
+from hardmax.checker.sequences._program import Coded, Memory, Summed, Value, run_steps
+from hardmax.checker.sequences._search import FORMATS, Search
+from hardmax.checker.sequences._slots import OWN_SYMBOL, Slots
+from hardmax.checker.sequences._stream import (
+    Arithmetic,
+    Blocks,
+    Overflow,
+    Stream,
+    Table,
+    TooLarge,
+    added,
+    stored,
+)
+from hardmax.core import Construction, FeedForward, SequenceSteps, Transformer, Words
+
+
+def bound_words(search: Search, steps: SequenceSteps) -> None:
+    """Bound the error over all words, length by length, and then in the other formats.
+
+    The longest words come first: they are the hardest. The first length at which the claim is not
+    safe in a format ends the matter for that format.
+    """
+    search.method = "value sets"
+    memory: Memory = {}
+    for name in FORMATS:
+        worst, arithmetic = 0.0, Arithmetic.of(name)
+        for length in reversed(search.words.lengths):
+            if search.clock.is_spent:
+                search.advice = f"The budget was spent at words of length {length}. Raise it."
+                return
+            worst = max(worst, _bound(search, steps, length, arithmetic, memory))
+            search.tell(f"words of length {length} in {name}")
+            if not worst <= search.claimed:
+                worst = math.inf
+                break
+        search.formats[name] = worst
+        if search.formats["float64"] > search.claimed:
+            return
+
+
+def _bound(
+    search: Search, steps: SequenceSteps, length: int, arithmetic: Arithmetic, memory: Memory
+) -> float:
+    if length == 0:
+        return bound_of_empty_word(search, arithmetic)
+    try:
+        bound, cases = bound_of_length(search.construction, steps, length, arithmetic, memory)
+    except Overflow:
+        return math.inf
+    except TooLarge as reason:
+        search.advice = f"Words of length {length} have too many cases. {reason}"
+        return math.inf
+    search.clock.boxes += cases
+    if arithmetic.name == "float64" and bound > search.claimed and not search.advice:
+        search.advice = (
+            f"Value sets give {bound:.3g} for words of length {length}: the steps of the target "
+            f"were not recognised in the weights, or a score gap is too small."
+        )
+    return bound
+
+
+def bound_of_empty_word(search: Search, arithmetic: Arithmetic) -> float:
+    """The word without symbols is tried."""
+    wanted = [Fraction(value) for row in search.wanted(()) for value in row]
+    if not wanted:
+        return 0.0
+    try:
+        ids = np.zeros((1, 0), dtype=np.int64)
+        given = enclose_words(search.construction.transformer, ids, arithmetic)
+    except Overflow:
+        return math.inf
+    middle, radius = enclosed(wanted)
+    away = added(Table(*(part.reshape(-1) for part in given)), Table(-middle, radius))
+    return float(away.size.max())
+
+
+def bound_of_length(
+    construction: Construction,
+    steps: SequenceSteps,
+    length: int,
+    arithmetic: Arithmetic,
+    memory: Memory,
+) -> tuple[float, int]:
+    """A bound on the error over all words of one length, for the reals and the format.
+
+    Also the number of cases of tokens and slots in which the two were compared.
+    """
+    transformer, words = construction.transformer, construction.claim.domain
+    slots, streams = follow_words(transformer, words, length, arithmetic)
+    answer = read_out(streams[-1], transformer.readout, arithmetic)
+    slots.loose = True
+    wanted = run_steps(steps, slots, memory)
+    tokens = tokens_read(transformer, length)
+    worst, cases = 0.0, 0
+    for row, value in enumerate(wanted):
+        given = answer.rows(np.array([row]))
+        if steps.at is None:
+            difference = _difference(given, value, slots)
+            errors = _error(difference, slots)[tokens]
+        else:
+            place = steps.at + length if steps.at < 0 else steps.at
+            if not 0 <= place < length:
+                raise TooLarge(f"The target has no row at {steps.at}.")
+            places = int(tokens[0]), slots.first + place
+            difference = _difference_at_one(given, value, slots, *places)
+            errors = _error(difference, None)
+        worst = max(worst, float(errors.max(initial=0.0)))
+        cases += sum(table.middle.size for table in difference.blocks.values())
+    return worst, cases
+
+
+def follow_words(
+    transformer: Transformer, words: Words, length: int, arithmetic: Arithmetic
+) -> tuple[Slots, list[Stream]]:
+    """The stream after the embedding and after every sublayer, for all words of one length."""
+    source = sequence_input(transformer)
+    first = int(source.start is not None)
+    slots = Slots(length + first, first, len(words.alphabet))
+    stream = _embed(transformer, words, slots, arithmetic)
+    streams = [stream]
+    for sublayer in transformer.sublayers:
+        if isinstance(sublayer, FeedForward):
+            stream = feed_forward(stream, sublayer, arithmetic)
+        else:
+            stream = attend(stream, sublayer, slots, arithmetic)
+        streams.append(stream)
+    return slots, streams
+
+
+def _embed(transformer: Transformer, words: Words, slots: Slots, arithmetic: Arithmetic) -> Stream:
+    source = sequence_input(transformer)
+    n, width = slots.tokens, source.width
+    rows = [source.alphabet.index(symbol) for symbol in words.alphabet]
+    symbols = stored(source.embedding[rows], arithmetic)
+    shape = (n, len(rows), width)
+    own = Table(*(np.broadcast_to(part, shape).copy() for part in symbols))
+    fixed = Table.point(np.zeros((n, width)))
+    if source.start is not None:
+        start = stored(source.start, arithmetic)
+        for part, row in zip((*own, *fixed), (0.0, 0.0, *start), strict=True):
+            part[0] = row
+    places = Stream.of(stored(source.positions[:n], arithmetic), 1)
+    grids = [Stream.of(Table.point(part.reshape(-1, width)), 1).grid for part in (own[0], fixed[0])]
+    tokens = Stream({(): fixed, (OWN_SYMBOL,): own}, np.minimum(*grids), 1)
+    return tokens.beside(places).affine(np.tile(np.eye(width), 2), None, arithmetic)
+
+
+def _difference(given: Stream, value: Value, slots: Slots) -> Stream:
+    """The answer's one coordinate minus the target's value; right for the symbols' tokens."""
+    blocks = Blocks(given.leading[0], 1)
+    for own, table in given.blocks.items():
+        axes = tuple(slots.for_symbols(axis) for axis in own)
+        blocks.add(axes, Table(*(_fitted(part, slots.sizes(axes)) for part in table)))
+    for axes, table in _tables(value):
+        blocks.add(axes, Table(-table.middle, table.radius))
+    return Stream(blocks.tables, given.grid, 1)
+
+
+def _fitted(part: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
+    """With so many values of each slot: values that only the start token can have come or go."""
+    for axis, size in enumerate(sizes, start=1):
+        part = np.take(part, np.minimum(np.arange(size), part.shape[axis] - 1), axis=axis)
+    return part
+
+
+def _tables(value: Value) -> list[tuple[Axes, Table]]:
+    match value:
+        case Coded():
+            return [(value.axes, _looked_up(value, Fraction(1)))]
+        case Summed():
+            terms = [(term.axes, _looked_up(term, weight)) for weight, term in value.terms]
+            tokens = value.terms[0][1].codes.shape[0]
+            constant = enclosed([value.constant])
+            return [((), Table(*(np.tile(part, (tokens, 1)) for part in constant))), *terms]
+
+
+def _looked_up(value: Coded, weight: Fraction) -> Table:
+    numbers = enclosed([weight * Fraction(number) for number in value.numbers])
+    return Table(*(part[value.codes][..., None] for part in numbers))
+
+
+def enclosed(numbers: list[Fraction]) -> Table:
+    """Rationals as balls; those that float64 holds have radius 0."""
+    middle = np.array([float(number) for number in numbers])
+    exactly = np.array([Fraction(m) == x for m, x in zip(middle.tolist(), numbers, strict=True)])
+    return Table(middle, np.where(exactly, 0.0, np.abs(middle) * 2.0**-52 + 2.0**-1074))
+
+
+def _error(difference: Stream, slots: Slots | None) -> np.ndarray:
+    """The largest |difference| at each token; block by block where a joint table is too large."""
+    try:
+        table = difference.joined()
+    except TooLarge:
+        low, high = difference.range
+        size = np.maximum(np.abs(low), np.abs(high))[:, 0]
+        return np.where(np.isnan(size), np.inf, size)
+    size = table.size[..., 0]
+    if slots is not None:
+        size = np.where(slots.possible(difference.axes), size, 0.0)
+    return np.asarray(size.max(axis=tuple(range(1, size.ndim))))
+
+
+def _difference_at_one(given: Stream, value: Value, slots: Slots, token: int, place: int) -> Stream:
+    """The same for one row, read at `token`, of a target that holds it at `place`.
+
+    The two tokens' slots are told without the tokens, so that equal ones are one axis.
+    """
+    tales: dict[tuple, int] = {}
+    blocks = Blocks(1, 1)
+    sides = [(token, list(given.blocks.items())), (place, _tables(value))]
+    for (at, tables), sign in zip(sides, (1.0, -1.0), strict=True):
+        for axes, (middle, radius) in tables:
+            told = [slots.seen_from(axis, at) for axis in axes]
+            named = tuple(tales.setdefault(tale, len(tales)) for tale, _ in told)
+            index = np.ix_(np.array([at]), *(numbers for _, numbers in told), np.array([0]))
+            blocks.add(named, Table(sign * middle[index], radius[index]))
+    return Stream(blocks.tables, given.grid, 1)

@@ -1,0 +1,325 @@
+"""Rows of a witness that are maxima: the Transformer's soft one against the target's hard one.
+
+Let F be a softmax mean of forms P_t, with logits k P_t + r_t up to a common term, k > 0 and
+|r_t| <= d, and let c_n = W((n - 1)/e). Then
+
+    max P - (c_n + 2 d)/k - leak  <=  F  <=  max P + 2 d/k + leak.
+
+Proof. Of the tokens, those that stay behind the best by b >= 40/k everywhere (the *beaten*) have
+together a weight of at most sum e^(-k b + 2 d), and leak is that times the spread of the P_t. Among
+the other n put P'_t = P_t + r_t/k: the softmax mean of P' under its own logits is within c_n/k
+below max P' (the gap lemma: sum p_j (max - P'_j) with p = softmax(k P') is at most c_n/k, with
+equality when all losers are (1 + c_n)/k behind), max P' is within d/k of max P, and the means of P
+and P' differ by at most d/k.
+
+If k < 0 everything holds for -F, a minimum. A hard maximum is the limit k -> infinity.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from flint import fmpq
+
+from hardmax.checker.forms import (
+    ONE,
+    Form,
+    Gate,
+    Graph,
+    Maximum,
+    Mean,
+    Relu,
+    Variable,
+    excess,
+    nearest,
+)
+from hardmax.numerics import softmax_gap
+
+BEATEN = 40.0
+_SMALL = 2.0**-30  # of the goals' range: a form that exceeds the others by less never leads
+_MOST_MAXIMA = 256  # inside of one another that are taken apart
+Ends = tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Tokens:
+    """A form as the mean of some others; `coldness` is infinite for a hard maximum."""
+
+    forms: tuple[Form, ...]
+    coldness: float = math.inf  # per unit of the forms; negative for a minimum
+    stray: float = 0.0  # d
+    leak: float = 0.0  # what tokens that were left out may add
+    falls: tuple[float, ...] = ()  # by how much maxima further inside may fall short of each
+    tokens: int = 0  # that the outermost maximum joins, if not one for each form
+
+    @property
+    def is_minimum(self) -> bool:
+        return self.coldness < 0
+
+
+@dataclass(frozen=True, eq=False)
+class Contest:
+    """What is needed to bound F - V for one row."""
+
+    functionals: tuple[Form, ...]  # P_t, whose variables deviate
+    residuals: tuple[Ends, ...]  # P_t - Q_t at the target's own values
+    gap: float  # the maximum may fall short by this much, once
+    stray: float  # and be off by this much to either side
+    is_minimum: bool
+
+
+def split(graph: Graph, form: Form, crumb: float) -> tuple[Form, list[tuple[int, fmpq]], Ends]:
+    """The affine part over variables, the other atoms, and the range of those below `crumb`."""
+    terms: dict[int, fmpq] = {}
+    atoms: list[tuple[int, fmpq]] = []
+    low = high = 0.0
+    for atom, c in form.terms.items():
+        if isinstance(graph.atoms[atom], Variable):
+            terms[atom] = c
+            continue
+        a, b = graph.range(Form({atom: c}))
+        if max(abs(a), abs(b)) <= crumb:
+            low, high = low + a, high + b
+        else:
+            atoms.append((atom, c))
+    widen = 1e-12 * (abs(low) + abs(high))
+    return Form(terms, form.constant), atoms, (low - widen, high + widen)
+
+
+def flattened(
+    graph: Graph, rest: Form, atoms: Sequence[tuple[int, fmpq]], calls: Iterator[int] | None = None
+) -> Tokens | None:
+    """The same with maxima of maxima taken apart, down to forms over variables.
+
+    The last atom made is the outermost; the others belong to the forms that it joins. Each form
+    remembers by how much the maxima inside of the outermost may fall short of it. There may be
+    twice as many forms for each maximum inside of another: beyond a few, None is the answer.
+    """
+    calls = iter(range(_MOST_MAXIMA)) if calls is None else calls
+    if next(calls, None) is None:
+        return None
+    if len(atoms) > 1:
+        last = max(atoms)
+        rest, atoms = rest + Form({a: c for a, c in atoms if a != last[0]}), [last]
+    found = as_tokens(graph, rest, atoms)
+    if found is None or all(_is_plain(graph, form) for form in found.forms):
+        return found
+    forms: dict[Form, float] = {}
+    leak = found.leak
+    for form in found.forms:
+        plain, inner, _ = split(graph, form, 0.0)
+        below = flattened(graph, plain, inner, calls)
+        if below is None or (len(below.forms) > 1 and below.is_minimum != found.is_minimum):
+            return None
+        own, stray = _gap(below, below.tokens or len(below.forms))
+        leak += stray
+        for leaf, fall in zip(below.forms, below.falls or [0.0] * len(below.forms), strict=True):
+            forms[leaf] = max(forms.get(leaf, 0.0), (fall + own) * (1 + 1e-12))
+    return replace(
+        found,
+        forms=tuple(forms),
+        falls=tuple(forms.values()),
+        leak=leak,
+        tokens=found.tokens or len(found.forms),
+    )
+
+
+def _gap(tokens: Tokens, count: int) -> tuple[float, float]:
+    """By how much a soft maximum of so many falls short, and strays to either side."""
+    cold = abs(tokens.coldness)
+    if math.isinf(cold):
+        return 0.0, tokens.leak
+    stray = 2 * tokens.stray / cold * (1 + 1e-12)
+    return softmax_gap(count) / cold * (1 + 1e-12), stray + tokens.leak
+
+
+def as_tokens(graph: Graph, rest: Form, atoms: Sequence[tuple[int, fmpq]]) -> Tokens | None:
+    """rest + c * atom as a maximum or minimum of forms; None if it is none."""
+    if not atoms:
+        return Tokens((rest,))
+    if len(atoms) > 1:
+        return None
+    number, c = atoms[0]
+    match graph.atoms[number]:
+        case Relu(argument=argument):
+            return Tokens((rest, rest + argument.scaled(c)), math.inf if c > 0 else -math.inf)
+        case Maximum(arguments=forms):
+            parts = tuple(rest + form.scaled(c) for form in forms)
+            return Tokens((rest, *parts), math.inf if c > 0 else -math.inf)
+        case Gate(logit=logit, value=value):
+            return _soft(graph, rest, c, (logit,), (value,))
+        case Mean(logits=logits, values=values):
+            return _soft(graph, rest, c, logits, values)
+    return None
+
+
+def _soft(
+    graph: Graph, rest: Form, c: fmpq, logits: Sequence[Form], values: Sequence[Form]
+) -> Tokens | None:
+    """The tokens of a softmax, if its logits are its values times one factor, nearly.
+
+    Tokens that stay behind the reference by 40 are left out, whatever they hold.
+    """
+    tops = [graph.range(logit)[1] for logit in logits]
+    lost = sum(math.exp(top) for top in tops if top <= -BEATEN)
+    ends = [(0.0, 0.0), *(graph.range(value) for value in values)]
+    wide = max(b for _, b in ends) - min(a for a, _ in ends)
+    leak = lost * wide * abs(nearest(c)) * (1 + 1e-9)
+    near = [j for j, top in enumerate(tops) if top > -BEATEN]
+    logits, values = [logits[j] for j in near], [values[j] for j in near]
+    chosen = next(((u, v) for u, v in zip(logits, values, strict=True) if not v.is_constant), None)
+    if chosen is None:
+        return None
+    factor = _factor(*chosen)
+    if factor is None:
+        return None
+    strays = [graph.range(u - v.scaled(factor)) for u, v in zip(logits, values, strict=True)]
+    keep = [max(abs(a), abs(b)) for a, b in strays]
+    cold = nearest(factor / c)
+    parts = tuple(rest + v.scaled(c) for v in values)
+    handicaps = [(j, a, b) for j, (a, b) in enumerate(strays) if keep[j] > 1e-3]
+    if handicaps:
+        found = _handicapped(graph, rest, parts, strays, cold)
+        return None if found is None else replace(found, leak=leak)
+    return Tokens((rest, *parts), cold, max(keep), leak)
+
+
+def _handicapped(
+    graph: Graph,
+    rest: Form,
+    parts: tuple[Form, ...],
+    strays: Sequence[Ends],
+    cold: float,
+) -> Tokens | None:
+    """Tokens whose logits are lower than their values ask for must lose, and merely leak.
+
+    They are taken as the same form less so much that the logits fit again.
+    """
+    middles = [0.0, *(0.5 * (a + b) for a, b in strays)]
+    top = max(middles)
+    shifts = [min(m - top, 0.0) for m in middles]
+    ends = [(0.0, 0.0), *strays]
+    stray = max(
+        max(abs(b - top - s), abs(a - top - s))
+        for (a, b), s, m in zip(ends, shifts, middles, strict=True)
+    )
+    if stray > 1e-3:
+        return None
+    forms = [rest, *parts]
+    spread = [graph.range(form) for form in forms]
+    sign = 1.0 if cold > 0 else -1.0
+    best = max(
+        sign * (a if sign > 0 else b) for (a, b), s in zip(spread, shifts, strict=True) if not s
+    )
+    kept, lost = [], 0.0
+    for form, (a, b), s in zip(forms, spread, shifts, strict=True):
+        if not s:
+            kept.append(form)
+            continue
+        behind = (best - sign * (b if sign > 0 else a)) * abs(cold) - s - 4 * stray
+        if not behind >= BEATEN:
+            return None
+        lost += math.exp(-behind)
+    wide = max(b for _, b in spread) - min(a for a, _ in spread)
+    return Tokens(tuple(kept), cold, stray + 0.5 * abs(cold) * lost * wide * (1 + 1e-9))
+
+
+def _is_plain(graph: Graph, form: Form) -> bool:
+    return all(isinstance(graph.atoms[a], Variable) for a in form.atoms)
+
+
+def _factor(logit: Form, value: Form) -> fmpq | None:
+    """logit = factor * value, judged by the largest coefficient."""
+    if logit.body is value.body:
+        return logit.scale / value.scale
+    atom = max(value.terms, key=lambda a: abs(value.terms[a]))
+    found = logit.terms.get(atom)
+    return None if found is None else found / value.terms[atom]
+
+
+class Truth(Protocol):
+    """What forms are at the target's own values."""
+
+    def form(self, form: Form) -> Form: ...
+
+    def range(self, form: Form) -> Ends: ...
+
+
+def hold_contest(graph: Graph, ours: Tokens, theirs: Tokens, truth: Truth) -> Contest | None:
+    """Pair the Transformer's forms with the target's; None if that cannot be done.
+
+    A form of the target without a partner must never lead, but for a small excess. A form of the
+    Transformer without one must stay below one of the target's, but for a small excess, on the
+    true domain: then the target's maximum is the same with that form, less the excess, put beside
+    the others.
+    A form that stays below another even where values deviate falls short with it, but has no say
+    in how the maximum moves.
+    """
+    if ours.is_minimum != theirs.is_minimum and len(ours.forms) > 1 and len(theirs.forms) > 1:
+        return None
+    minimum = ours.is_minimum if len(ours.forms) > 1 else theirs.is_minimum
+    sign = -ONE if minimum else ONE
+    mine = [form.scaled(sign) for form in ours.forms]
+    goals = [form.scaled(sign) for form in theirs.forms]
+    partners = _partners([truth.form(form) for form in mine], goals)
+    ranges = [graph.range(form) for form in mine]
+    alive, leak = (list(range(len(mine))), 0.0) if ours.tokens else _contenders(ranges, ours)
+    best = max(alive, key=lambda t: ranges[t][0])
+    alive, count = [t for t in alive if t == best or ranges[t][1] > ranges[best][0]], len(alive)
+    covered = {partners[t] for t in alive}
+    over = 0.0
+    if len(covered) < len(goals):
+        kept = [goals[j] for j in covered]
+        beaten = [goal for j, goal in enumerate(goals) if j not in covered]
+        over = max(excess(goal, kept, truth.range) for goal in beaten)
+        if not over <= _SMALL * max(high - low for low, high in map(truth.range, goals)):
+            return None
+    residuals = {t: truth.range(mine[t] - goals[partners[t]]) for t in alive}
+    nearest_one = {
+        j: min((t for t in alive if partners[t] == j), key=lambda t: _size(residuals[t]))
+        for j in covered
+    }
+    for t in alive:
+        if nearest_one[partners[t]] != t:  # stays below one of the goals, but for an excess
+            over = min(truth.range(mine[t] - goal)[1] for goal in goals)
+            residuals[t] = (max(0.0, over),) * 2
+    if ours.falls:
+        residuals = {t: (low - ours.falls[t], high) for t, (low, high) in residuals.items()}
+    gap, stray = _gap(ours, ours.tokens or count)
+    ends = tuple(residuals[t] for t in alive)
+    return Contest(tuple(mine[t] for t in alive), ends, gap, stray + leak + over, minimum)
+
+
+def _size(ends: Ends) -> float:
+    return max(abs(ends[0]), abs(ends[1]))
+
+
+def _contenders(ranges: Sequence[Ends], ours: Tokens) -> tuple[list[int], float]:
+    """Tokens that are not beaten, and what the beaten ones leak."""
+    cold = abs(ours.coldness)
+    if len(ranges) == 1 or math.isinf(cold):
+        return list(range(len(ranges))), 0.0
+    floor = max(low for low, _ in ranges)
+    behind = [(floor - high) * cold - 2 * ours.stray for _, high in ranges]
+    alive = [t for t, b in enumerate(behind) if not b >= BEATEN]
+    wide = max(high for _, high in ranges) - min(low for low, _ in ranges)
+    lost = sum(math.exp(-b) for b in behind if b >= BEATEN)
+    return alive, lost * wide * (1 + 1e-9)
+
+
+def _partners(mine: Sequence[Form], goals: Sequence[Form]) -> list[int]:
+    """For each form the one most like it, judged by values at one point: a guess, checked later."""
+    if len(goals) == 1:
+        return [0] * len(mine)
+    values = np.array([somewhere(form) for form in goals])
+    return [int(np.abs(values - somewhere(form)).argmin()) for form in mine]
+
+
+def somewhere(form: Form) -> float:
+    """The value of a form at one arbitrary point."""
+    atoms, c = form.floats
+    return nearest(form.constant) + float(c @ np.sin(1.0 + 12.9898 * atoms))

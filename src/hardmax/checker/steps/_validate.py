@@ -1,0 +1,534 @@
+"""Translation validation: the witness, row by row, from the weights alone.
+
+A witness says that a coordinate of the stream (or a combination) holds a component of one of the
+target's values, up to an error. Nothing of it is believed. Rows are taken in the order of the
+sublayers. For each, the coordinate F and the component V are written as forms over what has been
+verified before: variables H, each standing for F on the Transformer's side and, up to its
+deviation d = H - V, for V on the target's. Then
+
+    F(H) - V(V) = [F(H) - V(H)] + [V(H) - V(H - d)]:
+
+the first bracket compares two functions of the same few variables (exactly, by the lemma on soft
+maxima, or by branch and bound on their own small box), the second is a slope of V times d. If the
+sum stays within the stated error the row is verified, and H takes the place of F and of V in all
+that follows. Otherwise the witness is rejected.
+"""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import Executor
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from hardmax.checker._budget import Clock
+from hardmax.checker.boxes import (
+    MOST_DIMENSIONS,
+    Problem,
+    SmallBoxes,
+    TooManyDimensions,
+    Unsuitable,
+    Watch,
+    bound_by_cut,
+    needed,
+    pose,
+    run,
+)
+from hardmax.checker.forms import (
+    NOTHING,
+    ONE,
+    Bounds,
+    Form,
+    Graph,
+    Relu,
+    TargetForms,
+    Unrolled,
+    Variable,
+    direction_of,
+    is_defined,
+    nearest,
+    renamed,
+)
+from hardmax.checker.steps._contests import Contest, flattened, hold_contest, split
+from hardmax.checker.steps._deviations import Deviations, of_maximum
+from hardmax.checker.steps._partners import Match, Partners
+from hardmax.checker.steps._rows import Pair, Row, Sides, components, row_of
+from hardmax.core import Construction, Holding
+
+_FEW_INPUTS = 8  # up to which a row may be written out without names
+_LEAK = 2.0**-30  # of a row's error: softmax weights of routing heads are far below
+_PIECES = 64  # parts of a box on which slopes are taken
+_ROUNDED = 2.0**-40  # relative: what a stated error may lose to our own rounding
+
+
+class Rejected(Exception):
+    """The witness could not be verified; says where and why."""
+
+
+class TrueValues:
+    """What the names stand for in the target: ranges, and forms where several stand for one."""
+
+    def __init__(self) -> None:
+        self.bounds = Bounds()
+        self.known: dict[Form, tuple[float, float]] = {}
+        self._forms: dict[int, Form] = {}
+
+    def set(self, name: Form, form: Form) -> None:
+        """The true value behind a name is that of a form of others."""
+        (atom,) = name.atoms
+        self._forms[atom] = self.form(form)
+
+    def form(self, form: Form) -> Form:
+        return renamed(form, self._forms)
+
+    def range(self, form: Form) -> tuple[float, float]:
+        """From the names' ranges, and from what the target's own steps say of this direction."""
+        form = self.form(form)
+        low, high = self.bounds.range(form)
+        if form.is_constant or not low < 0.0 < high or not self.known:
+            return low, high
+        direction, lead = direction_of(form)
+        if direction not in self.known:
+            return low, high
+        scale, shift = nearest(lead), nearest(form.constant)
+        ends = sorted(scale * end for end in self.known[direction])
+        slack = 2.0**-50 * (abs(shift) + max(map(abs, ends)))
+        return max(low, ends[0] + shift - slack), min(high, ends[1] + shift + slack)
+
+
+class Validation:
+    """The state of a validation: graph, verified variables and their deviations."""
+
+    def __init__(
+        self,
+        construction: Construction,
+        clock: Clock,
+        *,
+        executor: Executor | None = None,
+        watch: Watch | None = None,
+    ) -> None:
+        claim = construction.claim
+        steps = claim.target.steps()
+        if steps is None:
+            raise Rejected("The target has no steps that a witness could point at.")
+        self.graph = Graph()
+        self.inputs = [
+            self.graph.variable(float(a), float(b))
+            for a, b in zip(claim.domain.low, claim.domain.high, strict=True)
+        ]
+        self.truth = TrueValues()
+        for i, (low, high) in enumerate(zip(claim.domain.low, claim.domain.high, strict=True)):
+            self.truth.bounds.set(i, float(low), float(high))
+        self.target = TargetForms(steps, self.graph, self.inputs, claim.domain.interval)
+        if not is_defined(self.target.ranges or []):
+            raise Rejected("Some step of the target may be infinite on the domain.")
+        self.truth.known = self.target.known
+        self.small = SmallBoxes(self.graph, clock, executor, watch)
+        self.stream = Unrolled(construction.transformer, self.graph, self.inputs)
+        self.sides = Sides(self.stream, self.target)
+        self._plain: Sides | None = None
+        self.index: dict[int, int] = {}  # variable -> row of the deviations
+        self.deviations = Deviations.none()
+        self.our_names: dict[int, Form] = {}  # atoms of the Transformer
+        self.their_names: dict[int, Form] = {}  # atoms of the target
+        self.rows = 0
+
+    def check(self, holding: Holding) -> None:
+        """Verify a holding and give what is new in its rows names for all that follows."""
+        rows = [
+            row_of(holding, i, self.sides, self._written_out) for i in range(len(holding.errors))
+        ]
+        found = self.deviation(rows)
+        for row, size in zip(rows, found.size, strict=True):
+            if not size <= row.error * (1 + _ROUNDED) + 1e-300:
+                raise Rejected(
+                    f"The witness says that {row.where} within {row.error:.3g}, but only "
+                    f"{size:.3g} could be shown."
+                )
+        for i, row in enumerate(rows):
+            self._name(holding, i, self._renamed(row), found[np.array([i])])
+
+    def deviation(self, rows: list[Row]) -> Deviations:
+        """F - V for each row, as deviations over all noises so far."""
+        self.rows += len(rows)
+        self._name_crumbs(rows)
+        rows = [self._renamed(row) for row in rows]
+        self._name_atoms(rows)
+        rows = [self._renamed(row) for row in rows]
+        parts = [self._bound(row) for row in rows]
+        result: list[Deviations | None] = [None] * len(rows)
+        contests = [(i, p) for i, p in enumerate(parts) if isinstance(p, Contest)]
+        if contests:
+            many = self._of_contests([p for _, p in contests])
+            for place, (i, _) in enumerate(contests):
+                result[i] = many[np.array([place])]
+        for i, part in enumerate(parts):
+            if isinstance(part, Deviations):
+                result[i] = part
+        joined = Deviations.none()
+        for one in result:
+            assert one is not None
+            joined = joined.joined(one)
+        return joined
+
+    def _renamed(self, row: Row) -> Row:
+        """The row with atoms that have a name called by it."""
+        return replace(
+            row,
+            ours=renamed(row.ours, self.our_names),
+            theirs=renamed(row.theirs, self.their_names),
+        )
+
+    def _name_crumbs(self, rows: list[Row]) -> None:
+        """Leaks that are too small to matter: names whose true value is 0."""
+        for row in rows:
+            for atom in self._crumbs_of(row):
+                low, high = self.graph.bounds[atom]
+                middle = 0.5 * (low + high)
+                radius = np.array([max(high - middle, middle - low) * (1 + 1e-15)])
+                noises = self.deviations.noise.shape[1]
+                leak = Deviations.none(1).padded(noises).shifted(np.array([middle]), radius)
+                name = self._variable((0.0, 0.0), leak, settle=False)
+                self.truth.set(name, NOTHING)
+                self._call_ours(atom, name)
+
+    def _crumbs_of(self, row: Row) -> list[int]:
+        if row.ours.is_constant:
+            return []
+        atoms, c = row.ours.floats
+        sizes = np.abs(c) * self.graph.bounds.sizes(atoms)
+        small = atoms[sizes <= _LEAK * row.error].tolist()
+        return [
+            a
+            for a in small
+            if a not in self.our_names and not isinstance(self.graph.atoms[a], Variable)
+        ]
+
+    def _name_atoms(self, rows: list[Row]) -> None:
+        """Rows that add up several maxima: each gets a name, beside its likeness in the target."""
+        rows = [row for row in rows if self._is_a_sum_of_rectifiers(row.theirs)]
+        ours = _atoms_of([row.ours for row in rows], self.graph, several=True)
+        theirs = _atoms_of([row.theirs for row in rows], self.graph, several=False)
+        partners = Partners(self.graph, [a for a in theirs if a not in self.their_names])
+        fresh = [a for a in ours if a not in self.our_names and not self._copy(a)]
+        pairs: list[tuple[int, Match, Contest]] = []
+        for atom, match in partners.matches(fresh, self.truth).items():
+            if all(map(self._is_plain, match.ours.forms)):
+                contest = hold_contest(self.graph, match.ours, match.theirs, self.truth)
+                if contest is not None:
+                    pairs.append((atom, match, contest))
+        if not pairs:
+            return
+        found = self._of_contests([contest for _, _, contest in pairs])
+        for place, (atom, match, _) in enumerate(pairs):
+            deviation = found[np.array([place])]
+            ranges = np.array([self.truth.range(form) for form in match.theirs.forms])
+            ends = ranges.min(axis=0) if match.ours.is_minimum else ranges.max(axis=0)
+            name = self._variable((float(ends[0]), float(ends[1])), deviation)
+            self._call_ours(atom, name)
+            if match.partner is None:
+                self.truth.set(name, match.truth)
+            elif match.partner not in self.their_names:
+                self._call_theirs(match.partner, match.solved(name))
+            else:
+                self.truth.set(name, renamed(match.truth, self.their_names))
+
+    def _is_a_sum_of_rectifiers(self, form: Form) -> bool:
+        kinds = (Variable, Relu)
+        return all(isinstance(self.graph.atoms[a], kinds) for a in form.atoms)
+
+    def _copy(self, atom: int) -> bool:
+        """relu(P) of verified variables, P's true value being never negative, gets a name.
+
+        V >= 0 gives relu(V + d) - V between 0 and d: a feed-forward unit that copies P cuts off
+        what a soft maximum fell short of 0.
+        """
+        kind = self.graph.atoms[atom]
+        if not isinstance(kind, Relu) or not self._is_plain(kind.argument):
+            return False
+        held = [a for a in kind.argument.atoms if a in self.index]
+        true = self.truth.range(kind.argument)
+        if not held or true[0] < -_ROUNDED * max(map(abs, true)):
+            return False
+        row = np.zeros((1, len(self.index)))
+        self._fill(row[0], kind.argument)
+        old = self.deviations.combined(row)
+        over = max(-true[0], 0.0)
+        low, high = np.minimum(old.low, 0.0), np.maximum(old.high, 0.0) + over
+        middle = 0.5 * (low + high)
+        radius = np.maximum(high - middle, middle - low) * (1 + 2.0**-50)
+        noises = self.deviations.noise.shape[1]
+        cut = Deviations.none(1).padded(noises).shifted(middle, radius)
+        name = self._variable((max(true[0], 0.0), true[1]), cut)
+        self.truth.set(name, kind.argument)
+        self._call_ours(atom, name)
+        return True
+
+    def _variable(
+        self, true: tuple[float, float], deviation: Deviations, *, settle: bool = True
+    ) -> Form:
+        """A name for something within a deviation of a value in `true`."""
+        low, high = float(deviation.low[0]), float(deviation.high[0])
+        ends = true[0] + min(low, 0.0), true[1] + max(high, 0.0)
+        pad = 2.0**-50 * (abs(ends[0]) + abs(ends[1]))
+        form = self.graph.variable(ends[0] - pad, ends[1] + pad)
+        (atom,) = form.atoms
+        self.index[atom] = len(self.deviations.mean)
+        noises = self.deviations.noise.shape[1]
+        self.deviations = self.deviations.joined(deviation.settled(noises) if settle else deviation)
+        self.truth.bounds.set(atom, *true)
+        return form
+
+    def _name(self, holding: Holding, i: int, row: Row, deviation: Deviations) -> None:
+        """H = F and H = V + d, solved for the weightiest atom of F and of V."""
+        if self._is_plain(row.ours) and self._is_plain(row.theirs):
+            return
+        chosen = components(holding, i)
+        name = self._variable(self.target.range(holding.value, chosen), deviation)
+        pivot = self._weightiest(row.ours)
+        if pivot is not None:
+            self._call_ours(pivot, _solved(row.ours, pivot, name))
+        pivot = self._weightiest(row.theirs)
+        if pivot is not None:
+            self._call_theirs(pivot, _solved(row.theirs, pivot, name))
+        self.target.cut(holding.value, chosen, name)
+
+    def _weightiest(self, form: Form) -> int | None:
+        """The atom that moves a form most; not one that may be a mere leak."""
+        atoms = [a for a in form.atoms if not isinstance(self.graph.atoms[a], Variable)]
+        ranges = {a: self.graph.range(Form({a: form.terms[a]})) for a in atoms}
+        return max(atoms, key=lambda a: ranges[a][1] - ranges[a][0], default=None)
+
+    def _call_ours(self, atom: int, form: Form) -> None:
+        self.our_names[atom] = form
+        self.stream.name(atom, form)
+
+    def _call_theirs(self, atom: int, form: Form) -> None:
+        self.their_names[atom] = form
+        self.target.name(atom, form)
+
+    def _is_plain(self, form: Form) -> bool:
+        return all(isinstance(self.graph.atoms[a], Variable) for a in form.atoms)
+
+    def _bound(self, row: Row) -> Contest | Deviations:
+        """One row: by the lemma on maxima if it applies and suffices, else on a small box."""
+        crumb = 2.0**-20 * row.error
+        ours, our_atoms, our_crumbs = split(self.graph, row.ours, crumb)
+        theirs, their_atoms, their_crumbs = split(self.graph, row.theirs, crumb)
+        goal = flattened(self.graph, theirs, their_atoms)
+        mine = None if goal is None else flattened(self.graph, ours, our_atoms)
+        if mine is not None and goal is not None and all(map(self._is_plain, mine.forms)):
+            found = hold_contest(self.graph, mine, goal, self.truth)
+            if found is not None:
+                return _with_crumbs(found, our_crumbs, their_crumbs)
+        found = None if goal is None else self._without_names(row)
+        return self._on_a_box(row) if found is None else found
+
+    def _without_names(self, row: Row) -> Contest | None:
+        """A maximum over the inputs themselves, if there are few.
+
+        Names forget how what they stand for hangs together: max(x, y) = x + y - min(x, y).
+        """
+        if len(self.inputs) > _FEW_INPUTS or not self.our_names:
+            return None
+        sides = row.written_out()
+        ours, goal = (flattened(self.graph, *split(self.graph, form, 0.0)[:2]) for form in sides)
+        if ours is None or goal is None or not all(map(self._is_input, (*ours.forms, *goal.forms))):
+            return None
+        return hold_contest(self.graph, ours, goal, self.truth)
+
+    def _written_out(self) -> Sides:
+        """Both sides again, over the inputs alone."""
+        if self._plain is None:
+            stream, target = self.sides.stream, self.sides.target
+            self._plain = Sides(
+                Unrolled(stream.transformer, self.graph, self.inputs),
+                TargetForms(target.steps, self.graph, self.inputs, target.domain),
+            )
+        return self._plain
+
+    def output(self, i: int) -> Pair:
+        """An output without names."""
+        return self._written_out().read_out()[i]
+
+    def _is_input(self, form: Form) -> bool:
+        return all(a < len(self.inputs) for a in form.atoms)
+
+    def _of_contests(self, contests: list[Contest]) -> Deviations:
+        """All contests at once: one matrix product for what the variables deviate."""
+        most = max(len(c.functionals) for c in contests)
+        rows = len(contests)
+        signs = np.array([-1.0 if c.is_minimum else 1.0 for c in contests])
+        active = np.zeros((most, rows), dtype=bool)
+        middle, radius = np.zeros((most, rows)), np.zeros((most, rows))
+        matrices = np.zeros((most, rows, len(self.index)))
+        for r, contest in enumerate(contests):
+            for t, (form, ends) in enumerate(
+                zip(contest.functionals, contest.residuals, strict=True)
+            ):
+                active[t, r] = True
+                middle[t, r] = 0.5 * (ends[0] + ends[1])
+                radius[t, r] = 0.5 * (ends[1] - ends[0]) * (1 + 1e-15)
+                self._fill(matrices[t, r], form)
+        parts = [
+            self.deviations.combined(matrices[t]).shifted(middle[t], radius[t]) for t in range(most)
+        ]
+        carried = of_maximum(parts, active)
+        gap = np.array([c.gap for c in contests])
+        stray = np.array([c.stray for c in contests])
+        fallen = carried.shifted(-0.5 * gap, stray + 0.5 * gap * (1 + 1e-15))
+        return Deviations(fallen.mean * signs, fallen.noise * signs[:, None], fallen.radius)
+
+    def _fill(self, row: np.ndarray, form: Form) -> None:
+        """A form's coefficients at the rows of the deviations that they multiply."""
+        atoms, coefficients = form.floats
+        places = [self.index.get(atom, -1) for atom in atoms.tolist()]
+        held = np.array(places, dtype=np.int64)
+        row[held[held >= 0]] = coefficients[held >= 0]
+
+    def _on_a_box(self, row: Row) -> Deviations:
+        """Branch and bound for [F - V](H), and slopes of V times the deviations."""
+        carried = self._carried(row)
+        room = row.error - float(carried.size[0])
+        if not room > 0.0:
+            raise Rejected(f"{row.where} leaves no room for its own error.")
+        try:
+            found = self._searched(row.ours, row.theirs, room)
+        except Unsuitable as reason:
+            raise Rejected(str(reason)) from reason
+        except TooManyDimensions as many:
+            raise Rejected(
+                f"{row.where} depends on {many.dimension} verified values at once: more than can "
+                f"be searched."
+            ) from many
+        if not found <= room:
+            raise Rejected(
+                f"{row.where} could be shown only within "
+                f"{found + float(carried.size[0]):.3g}, not {row.error:.3g}."
+            )
+        return carried.shifted(np.zeros(1), np.array([found]))
+
+    def _searched(self, ours: Form, theirs: Form, room: float) -> float:
+        """|ours - theirs|: part by part, through a cut, or at once, whichever is good enough."""
+        if ours == theirs:
+            return 0.0
+        found = self.small.by_parts(ours - theirs, room)
+        if not found <= room:
+            found = bound_by_cut(self.small, ours, theirs, room)
+        return found if found <= room else self.small.at_once(ours - theirs, room)
+
+    def _carried(self, row: Row) -> Deviations:
+        """V(H) - V(H - d): slopes of V over the ranges of H and V, times d."""
+        noises = self.deviations.noise.shape[1]
+        form = row.theirs
+        moving = [a for a in self._variables_of(form) if a in self.index]
+        if not moving:
+            return Deviations.none(1).padded(noises)
+        problem = pose(self.graph, form, math.inf)
+        if problem.dimension > MOST_DIMENSIONS + 2:
+            raise Rejected(f"{row.where} depends on too many verified values at once.")
+        middle, radius = _slopes(problem)
+        matrix = np.zeros((problem.dimension, len(self.index)))
+        for column, atom in enumerate(problem.variables):
+            if atom in self.index:
+                matrix[:, self.index[atom]] = problem.rows[:, column]
+        parts = self.deviations.combined(matrix).scaled(middle, radius)
+        return parts.combined_rows()
+
+    def _variables_of(self, form: Form) -> list[int]:
+        return [a for a in needed(self.graph, form) if isinstance(self.graph.atoms[a], Variable)]
+
+
+def _solved(form: Form, atom: int, name: Form) -> Form:
+    """The atom, from form = name."""
+    scale = form.terms[atom]
+    rest = Form({a: c for a, c in form.terms.items() if a != atom}, form.constant)
+    return (name - rest).scaled(ONE / scale)
+
+
+def _atoms_of(forms: list[Form], graph: Graph, *, several: bool) -> list[int]:
+    """Atoms other than variables, in order; only of forms with `several`, if that is asked."""
+    found: dict[int, None] = {}
+    for form in forms:
+        atoms = [a for a in form.atoms if not isinstance(graph.atoms[a], Variable)]
+        if len(atoms) > int(several):
+            found |= dict.fromkeys(atoms)
+    return list(found)
+
+
+def _with_crumbs(
+    contest: Contest, ours: tuple[float, float], theirs: tuple[float, float]
+) -> Contest:
+    sizes = max(map(abs, ours)) + max(map(abs, theirs))
+    if not sizes:
+        return contest
+    return Contest(
+        contest.functionals,
+        contest.residuals,
+        contest.gap,
+        contest.stray + sizes * (1 + 1e-12),
+        contest.is_minimum,
+    )
+
+
+def _slopes(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """Where the slopes of a problem's answer lie, from a few parts of its box."""
+    k = problem.dimension
+    cuts = max(1, int(_PIECES ** (1.0 / k)))
+    edges = [np.linspace(a, b, cuts + 1) for a, b in zip(problem.low, problem.high, strict=True)]
+    for edge, a, b in zip(edges, problem.low, problem.high, strict=True):
+        edge[0], edge[-1] = a, b
+    grid = np.stack([g.ravel() for g in np.meshgrid(*[np.arange(cuts)] * k, indexing="ij")])
+    low = np.stack([edge[g] for edge, g in zip(edges, grid, strict=True)])
+    high = np.stack([edge[g + 1] for edge, g in zip(edges, grid, strict=True)])
+    twin, _ = run(problem.tape, low, high)
+    mid, rad = twin.box.slopes
+    bottom, top = (mid - rad).min(axis=1), (mid + rad).max(axis=1)
+    middle = 0.5 * (bottom + top)
+    radius = np.maximum(top - middle, middle - bottom) * (1 + 1e-12) + 1e-12 * np.abs(middle)
+    if not np.isfinite(radius).all():
+        raise Rejected("The slope of a step is unbounded on its range.")
+    return middle, radius
+
+
+def validate(
+    construction: Construction,
+    clock: Clock,
+    *,
+    executor: Executor | None = None,
+    watch: Watch | None = None,
+) -> tuple[float, int, int]:
+    """A bound on the error from the witness, the boxes it took, and the rows verified."""
+    if construction.witness is None:
+        raise Rejected("There is no witness.")
+    state = Validation(construction, clock, executor=executor, watch=watch)
+    last = len(construction.transformer.sublayers) - 1
+    for holding in construction.witness.holdings:
+        _check_holding(construction, holding, last)
+    for holding in sorted(construction.witness.holdings, key=lambda h: h.sublayer):
+        state.check(holding)
+    rows = [
+        Row(f, v, construction.claim.error, f"Output {i}", partial(state.output, i))
+        for i, (f, v) in enumerate(state.sides.read_out())
+    ]
+    found = state.deviation(rows)
+    return float(found.size.max()), state.small.boxes, state.rows
+
+
+def _check_holding(construction: Construction, holding: Holding, last: int) -> None:
+    """A holding must speak of things that exist."""
+    steps = construction.claim.target.steps()
+    assert steps is not None
+    transformer = construction.transformer
+    exists = (
+        -1 <= holding.sublayer <= last
+        and -transformer.tokens <= holding.token < transformer.tokens
+        and 0 <= holding.value <= len(steps.steps)
+        and bool((holding.coordinates >= 0).all())
+        and bool((holding.coordinates < transformer.width).all())
+        and bool((holding.components < steps.size(holding.value)).all())
+    )
+    if not exists:
+        raise Rejected("The witness speaks of a token, coordinate or value that does not exist.")
