@@ -5,10 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hardmax.checker.forms import ONE, Form, TargetForms, Unrolled, constant, rational, total
-from hardmax.core import Holding
+from hardmax.checker.forms import (
+    ONE,
+    Form,
+    Graph,
+    TargetForms,
+    Unrolled,
+    Variable,
+    constant,
+    rational,
+    total,
+)
+from hardmax.core import Construction, Holding
 
 Pair = tuple[Form, Form]
+
+
+class Rejected(Exception):
+    """The witness could not be verified; says where and why."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,3 +72,37 @@ def row_of(holding: Holding, i: int, sides: Sides, written_out: Callable[[], Sid
     where = f"value {holding.value} is held after sublayer {holding.sublayer}, row {i},"
     error = float(holding.errors[i])
     return Row(ours, theirs, error, where, lambda: written_out().held(holding, i))
+
+
+def solved(form: Form, atom: int, name: Form) -> Form:
+    """The atom, from form = name."""
+    scale = form.terms[atom]
+    rest = Form({a: c for a, c in form.terms.items() if a != atom}, form.constant)
+    return (name - rest).scaled(ONE / scale)
+
+
+def atoms_of(forms: list[Form], graph: Graph, *, several: bool) -> list[int]:
+    """Atoms other than variables, in order; only of forms with `several`, if that is asked."""
+    found: dict[int, None] = {}
+    for form in forms:
+        atoms = [a for a in form.atoms if not isinstance(graph.atoms[a], Variable)]
+        if len(atoms) > int(several):
+            found |= dict.fromkeys(atoms)
+    return list(found)
+
+
+def check_holding(construction: Construction, holding: Holding, last: int) -> None:
+    """A holding must speak of things that exist."""
+    steps = construction.claim.target.steps()
+    assert steps is not None
+    transformer = construction.transformer
+    exists = (
+        -1 <= holding.sublayer <= last
+        and -transformer.tokens <= holding.token < transformer.tokens
+        and 0 <= holding.value <= len(steps.steps)
+        and bool((holding.coordinates >= 0).all())
+        and bool((holding.coordinates < transformer.width).all())
+        and bool((holding.components < steps.size(holding.value)).all())
+    )
+    if not exists:
+        raise Rejected("The witness speaks of a token, coordinate or value that does not exist.")

@@ -26,7 +26,6 @@ import numpy as np
 from hardmax.checker._budget import Clock
 from hardmax.checker.boxes import (
     MOST_DIMENSIONS,
-    Problem,
     SmallBoxes,
     TooManyDimensions,
     Unsuitable,
@@ -34,68 +33,39 @@ from hardmax.checker.boxes import (
     bound_by_cut,
     needed,
     pose,
-    run,
 )
 from hardmax.checker.forms import (
     NOTHING,
-    ONE,
-    Bounds,
     Form,
     Graph,
     Relu,
     TargetForms,
     Unrolled,
     Variable,
-    direction_of,
     is_defined,
-    nearest,
     renamed,
 )
-from hardmax.checker.steps._contests import Contest, flattened, hold_contest, split
+from hardmax.checker.steps._contests import Contest, flattened, hold_contest, split, with_crumbs
 from hardmax.checker.steps._deviations import Deviations, of_maximum
 from hardmax.checker.steps._partners import Match, Partners
-from hardmax.checker.steps._rows import Pair, Row, Sides, components, row_of
+from hardmax.checker.steps._rows import (
+    Pair,
+    Rejected,
+    Row,
+    Sides,
+    atoms_of,
+    check_holding,
+    components,
+    row_of,
+    solved,
+)
+from hardmax.checker.steps._slopes import slopes_of
+from hardmax.checker.steps._truth import TrueValues
 from hardmax.core import Construction, Holding
 
 _FEW_INPUTS = 8  # up to which a row may be written out without names
 _LEAK = 2.0**-30  # of a row's error: softmax weights of routing heads are far below
-_PIECES = 64  # parts of a box on which slopes are taken
 _ROUNDED = 2.0**-40  # relative: what a stated error may lose to our own rounding
-
-
-class Rejected(Exception):
-    """The witness could not be verified; says where and why."""
-
-
-class TrueValues:
-    """What the names stand for in the target: ranges, and forms where several stand for one."""
-
-    def __init__(self) -> None:
-        self.bounds = Bounds()
-        self.known: dict[Form, tuple[float, float]] = {}
-        self._forms: dict[int, Form] = {}
-
-    def set(self, name: Form, form: Form) -> None:
-        """The true value behind a name is that of a form of others."""
-        (atom,) = name.atoms
-        self._forms[atom] = self.form(form)
-
-    def form(self, form: Form) -> Form:
-        return renamed(form, self._forms)
-
-    def range(self, form: Form) -> tuple[float, float]:
-        """From the names' ranges, and from what the target's own steps say of this direction."""
-        form = self.form(form)
-        low, high = self.bounds.range(form)
-        if form.is_constant or not low < 0.0 < high or not self.known:
-            return low, high
-        direction, lead = direction_of(form)
-        if direction not in self.known:
-            return low, high
-        scale, shift = nearest(lead), nearest(form.constant)
-        ends = sorted(scale * end for end in self.known[direction])
-        slack = 2.0**-50 * (abs(shift) + max(map(abs, ends)))
-        return max(low, ends[0] + shift - slack), min(high, ends[1] + shift + slack)
 
 
 class Validation:
@@ -209,8 +179,8 @@ class Validation:
     def _name_atoms(self, rows: list[Row]) -> None:
         """Rows that add up several maxima: each gets a name, beside its likeness in the target."""
         rows = [row for row in rows if self._is_a_sum_of_rectifiers(row.theirs)]
-        ours = _atoms_of([row.ours for row in rows], self.graph, several=True)
-        theirs = _atoms_of([row.theirs for row in rows], self.graph, several=False)
+        ours = atoms_of([row.ours for row in rows], self.graph, several=True)
+        theirs = atoms_of([row.theirs for row in rows], self.graph, several=False)
         partners = Partners(self.graph, [a for a in theirs if a not in self.their_names])
         fresh = [a for a in ours if a not in self.our_names and not self._copy(a)]
         pairs: list[tuple[int, Match, Contest]] = []
@@ -289,10 +259,10 @@ class Validation:
         name = self._variable(self.target.range(holding.value, chosen), deviation)
         pivot = self._weightiest(row.ours)
         if pivot is not None:
-            self._call_ours(pivot, _solved(row.ours, pivot, name))
+            self._call_ours(pivot, solved(row.ours, pivot, name))
         pivot = self._weightiest(row.theirs)
         if pivot is not None:
-            self._call_theirs(pivot, _solved(row.theirs, pivot, name))
+            self._call_theirs(pivot, solved(row.theirs, pivot, name))
         self.target.cut(holding.value, chosen, name)
 
     def _weightiest(self, form: Form) -> int | None:
@@ -322,7 +292,7 @@ class Validation:
         if mine is not None and goal is not None and all(map(self._is_plain, mine.forms)):
             found = hold_contest(self.graph, mine, goal, self.truth)
             if found is not None:
-                return _with_crumbs(found, our_crumbs, their_crumbs)
+                return with_crumbs(found, our_crumbs, their_crumbs)
         found = None if goal is None else self._without_names(row)
         return self._on_a_box(row) if found is None else found
 
@@ -429,7 +399,7 @@ class Validation:
         problem = pose(self.graph, form, math.inf)
         if problem.dimension > MOST_DIMENSIONS + 2:
             raise Rejected(f"{row.where} depends on too many verified values at once.")
-        middle, radius = _slopes(problem)
+        middle, radius = slopes_of(problem)
         matrix = np.zeros((problem.dimension, len(self.index)))
         for column, atom in enumerate(problem.variables):
             if atom in self.index:
@@ -439,58 +409,6 @@ class Validation:
 
     def _variables_of(self, form: Form) -> list[int]:
         return [a for a in needed(self.graph, form) if isinstance(self.graph.atoms[a], Variable)]
-
-
-def _solved(form: Form, atom: int, name: Form) -> Form:
-    """The atom, from form = name."""
-    scale = form.terms[atom]
-    rest = Form({a: c for a, c in form.terms.items() if a != atom}, form.constant)
-    return (name - rest).scaled(ONE / scale)
-
-
-def _atoms_of(forms: list[Form], graph: Graph, *, several: bool) -> list[int]:
-    """Atoms other than variables, in order; only of forms with `several`, if that is asked."""
-    found: dict[int, None] = {}
-    for form in forms:
-        atoms = [a for a in form.atoms if not isinstance(graph.atoms[a], Variable)]
-        if len(atoms) > int(several):
-            found |= dict.fromkeys(atoms)
-    return list(found)
-
-
-def _with_crumbs(
-    contest: Contest, ours: tuple[float, float], theirs: tuple[float, float]
-) -> Contest:
-    sizes = max(map(abs, ours)) + max(map(abs, theirs))
-    if not sizes:
-        return contest
-    return Contest(
-        contest.functionals,
-        contest.residuals,
-        contest.gap,
-        contest.stray + sizes * (1 + 1e-12),
-        contest.is_minimum,
-    )
-
-
-def _slopes(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """Where the slopes of a problem's answer lie, from a few parts of its box."""
-    k = problem.dimension
-    cuts = max(1, int(_PIECES ** (1.0 / k)))
-    edges = [np.linspace(a, b, cuts + 1) for a, b in zip(problem.low, problem.high, strict=True)]
-    for edge, a, b in zip(edges, problem.low, problem.high, strict=True):
-        edge[0], edge[-1] = a, b
-    grid = np.stack([g.ravel() for g in np.meshgrid(*[np.arange(cuts)] * k, indexing="ij")])
-    low = np.stack([edge[g] for edge, g in zip(edges, grid, strict=True)])
-    high = np.stack([edge[g + 1] for edge, g in zip(edges, grid, strict=True)])
-    twin, _ = run(problem.tape, low, high)
-    mid, rad = twin.box.slopes
-    bottom, top = (mid - rad).min(axis=1), (mid + rad).max(axis=1)
-    middle = 0.5 * (bottom + top)
-    radius = np.maximum(top - middle, middle - bottom) * (1 + 1e-12) + 1e-12 * np.abs(middle)
-    if not np.isfinite(radius).all():
-        raise Rejected("The slope of a step is unbounded on its range.")
-    return middle, radius
 
 
 def validate(
@@ -506,7 +424,7 @@ def validate(
     state = Validation(construction, clock, executor=executor, watch=watch)
     last = len(construction.transformer.sublayers) - 1
     for holding in construction.witness.holdings:
-        _check_holding(construction, holding, last)
+        check_holding(construction, holding, last)
     for holding in sorted(construction.witness.holdings, key=lambda h: h.sublayer):
         state.check(holding)
     rows = [
@@ -515,20 +433,3 @@ def validate(
     ]
     found = state.deviation(rows)
     return float(found.size.max()), state.small.boxes, state.rows
-
-
-def _check_holding(construction: Construction, holding: Holding, last: int) -> None:
-    """A holding must speak of things that exist."""
-    steps = construction.claim.target.steps()
-    assert steps is not None
-    transformer = construction.transformer
-    exists = (
-        -1 <= holding.sublayer <= last
-        and -transformer.tokens <= holding.token < transformer.tokens
-        and 0 <= holding.value <= len(steps.steps)
-        and bool((holding.coordinates >= 0).all())
-        and bool((holding.coordinates < transformer.width).all())
-        and bool((holding.components < steps.size(holding.value)).all())
-    )
-    if not exists:
-        raise Rejected("The witness speaks of a token, coordinate or value that does not exist.")

@@ -1,0 +1,36 @@
+"""What names stand for in the target: the ranges of its own values, which names do not widen."""
+
+from __future__ import annotations
+
+from hardmax.checker.forms import Bounds, Form, direction_of, nearest, renamed
+
+
+class TrueValues:
+    """What the names stand for in the target: ranges, and forms where several stand for one."""
+
+    def __init__(self) -> None:
+        self.bounds = Bounds()
+        self.known: dict[Form, tuple[float, float]] = {}
+        self._forms: dict[int, Form] = {}
+
+    def set(self, name: Form, form: Form) -> None:
+        """The true value behind a name is that of a form of others."""
+        (atom,) = name.atoms
+        self._forms[atom] = self.form(form)
+
+    def form(self, form: Form) -> Form:
+        return renamed(form, self._forms)
+
+    def range(self, form: Form) -> tuple[float, float]:
+        """From the names' ranges, and from what the target's own steps say of this direction."""
+        form = self.form(form)
+        low, high = self.bounds.range(form)
+        if form.is_constant or not low < 0.0 < high or not self.known:
+            return low, high
+        direction, lead = direction_of(form)
+        if direction not in self.known:
+            return low, high
+        scale, shift = nearest(lead), nearest(form.constant)
+        ends = sorted(scale * end for end in self.known[direction])
+        slack = 2.0**-50 * (abs(shift) + max(map(abs, ends)))
+        return max(low, ends[0] + shift - slack), min(high, ends[1] + shift + slack)
