@@ -11,15 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hardmax as hm
-from hardmax.checker import (
-    Budget,
-    Verdict,
-    _sequence_choices,
-    _sequence_heads,
-    _sequence_search,
-    _sequence_stream,
-)
+from hardmax.checker import Budget, Verdict
 from hardmax.checker._budget import Clock
+from hardmax.checker.sequences import _choices, _heads, _search, _stream
 from hardmax.checker.sequences._batches import enclose_words, soft_mean, tokens_read
 from hardmax.checker.sequences._certify import certify_sequences, check_sequences
 from hardmax.checker.sequences._exact import error_at, rounded_down
@@ -428,7 +422,7 @@ LONG = [
 @pytest.mark.parametrize("cold", [None, 64.0])
 @pytest.mark.parametrize(("program", "lengths"), LONG)
 def test_alphabet_ten_length_a_hundred(program, lengths, cold, monkeypatch):
-    monkeypatch.setattr(_sequence_search, "_SECONDS", 0.2)  # a proof needs no words tried
+    monkeypatch.setattr(_search, "_SECONDS", 0.2)  # a proof needs no words tried
     construction = program(10, 100, cold, 0.2, **lengths)
     result = check(construction)
     assert (result.verdict, result.method) == (Verdict.PROVED, "value sets")
@@ -663,9 +657,9 @@ def random_model(seed, *, longest=4, coarse=0.8):
 def small_tables():
     """Tables of 2^17 numbers at most: a random model fills larger ones, and takes seconds."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (_sequence_choices, _sequence_heads):
+        for module in (_choices, _heads):
             patch.setattr(module, "LARGEST_CHOICE", 2**18)
-        for module in (_sequence_heads, _sequence_stream):
+        for module in (_heads, _stream):
             patch.setattr(module, "LARGEST_TABLE", 2**17)
         yield
 
@@ -1286,7 +1280,7 @@ def test_what_overflows_on_the_way_is_not_proved_in_that_format(kind):
 
 def test_scores_too_many_to_compare_must_not_overflow_either(monkeypatch):
     """2^17 is infinite in float16, and no weights come of that, wherever the values lie."""
-    monkeypatch.setattr(_sequence_choices, "LARGEST_CHOICE", 1)
+    monkeypatch.setattr(_choices, "LARGEST_CHOICE", 1)
     head = hm.Head([[256.0]], [[512.0]], [[1.0]], [[1.0]], weighting(1.0))
     source = hm.SequenceInput("ab", np.ones((2, 1)), np.zeros((2, 1)))
     model = hm.Transformer(source, [hm.Attention([head])], hm.ReadOut([[1.0]], [0.0], None))

@@ -27,20 +27,14 @@ from hardmax.checker.boxes._tape import run
 from hardmax.checker.forms import (
     ONE,
     ZERO,
-    Apply,
     Basis,
     Form,
-    Gate,
     Graph,
-    HardMean,
-    Maximum,
-    Mean,
-    Relu,
-    Times,
     Variable,
     arguments,
     constant,
     rational,
+    rebuilt,
     total,
 )
 
@@ -155,29 +149,9 @@ class _Rebuilt:
 
     def _atom(self, number: int) -> Form:
         if number not in self._made:
-            self._made[number] = self._again(number)
+            again = [self.form(form) for form in arguments(self.graph.atoms[number])]
+            self._made[number] = rebuilt(self.graph, number, again)
         return self._made[number]
-
-    def _again(self, number: int) -> Form:
-        atom, graph, zero = self.graph.atoms[number], self.graph, constant(ZERO)
-        again = [self.form(form) for form in arguments(atom)]
-        half = len(again) // 2
-        match atom:
-            case Gate():
-                return graph.gate(*again)
-            case Mean():
-                return graph.mean([zero, *again[:half]], [zero, *again[half:]])
-            case HardMean():
-                return graph.hard_mean([zero, *again[:half]], [zero, *again[half:]])
-            case Relu():
-                return graph.relu(*again)
-            case Maximum():
-                return graph.maximum([zero, *again])
-            case Times():
-                return graph.times(*again)
-            case Apply(name=name, exponent=exponent):
-                return graph.apply(name, again[0], exponent)
-        raise AssertionError("variables are not rebuilt")
 
 
 _Guess = dict[tuple[int, ...], fmpq]  # coefficients of monomials

@@ -45,6 +45,7 @@ from hardmax.checker.forms import (
     is_defined,
     renamed,
 )
+from hardmax.checker.steps._carried import carried_at_truth
 from hardmax.checker.steps._contests import Contest, flattened, hold_contest, split, with_crumbs
 from hardmax.checker.steps._deviations import Deviations, of_maximum
 from hardmax.checker.steps._partners import Match, Partners
@@ -101,6 +102,7 @@ class Validation:
         self._plain: Sides | None = None
         self.index: dict[int, int] = {}  # variable -> row of the deviations
         self.deviations = Deviations.none()
+        self.stands_for: dict[int, tuple[int, list[int]]] = {}  # variable -> value, components
         self.our_names: dict[int, Form] = {}  # atoms of the Transformer
         self.their_names: dict[int, Form] = {}  # atoms of the target
         self.rows = 0
@@ -257,6 +259,8 @@ class Validation:
             return
         chosen = components(holding, i)
         name = self._variable(self.target.range(holding.value, chosen), deviation)
+        (atom,) = name.atoms
+        self.stands_for[atom] = holding.value, chosen
         pivot = self._weightiest(row.ours)
         if pivot is not None:
             self._call_ours(pivot, solved(row.ours, pivot, name))
@@ -363,6 +367,9 @@ class Validation:
         carried = self._carried(row)
         room = row.error - float(carried.size[0])
         if not room > 0.0:
+            carried = self._carried_at_truth(row)
+            room = row.error - float(carried.size[0])
+        if not room > 0.0:
             raise Rejected(f"{row.where} leaves no room for its own error.")
         try:
             found = self._searched(row.ours, row.theirs, room)
@@ -406,6 +413,18 @@ class Validation:
                 matrix[:, self.index[atom]] = problem.rows[:, column]
         parts = self.deviations.combined(matrix).scaled(middle, radius)
         return parts.combined_rows()
+
+    def _carried_at_truth(self, row: Row) -> Deviations:
+        """The same with slopes at the target's own values, if the domain has few dimensions."""
+        moving = [a for a in self._variables_of(row.theirs) if a in self.index]
+        sizes = {a: float(self.deviations[np.array([self.index[a]])].size[0]) for a in moving}
+        truths: dict[int, Form] = {}
+        if len(self.inputs) <= MOST_DIMENSIONS and all(a in self.stands_for for a in moving):
+            plain = self._written_out().target
+            truths = {a: plain.largest(*self.stands_for[a]) for a in moving}
+        found = carried_at_truth(self.small, row.theirs, sizes, truths, row.error)
+        noises = self.deviations.noise.shape[1]
+        return Deviations.none(1).padded(noises).shifted(np.zeros(1), np.array([found]))
 
     def _variables_of(self, form: Form) -> list[int]:
         return [a for a in needed(self.graph, form) if isinstance(self.graph.atoms[a], Variable)]
