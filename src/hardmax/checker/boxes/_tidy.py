@@ -17,12 +17,14 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from flint import fmpq
 
 from hardmax.checker.boxes._curves import named_curve
 from hardmax.checker.forms import (
     ONE,
     ZERO,
     Apply,
+    Body,
     Form,
     Gate,
     Graph,
@@ -47,25 +49,44 @@ class Tidier:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self._made: dict[int, tuple[Form, float]] = {}
+        self._bodies: dict[int, tuple[Body, Form, float]] = {}  # by identity
 
     def form(self, form: Form) -> tuple[Form, float]:
         """A form like this one, and how far it may be from it."""
-        parts, change = [(ONE, constant(form.constant))], 0.0
+        if form.is_constant:
+            return form, 0.0
+        known = self._bodies.get(id(form.body))
+        if known is None:
+            known = (form.body, *self._tidy(Form.of(form.body, ONE)))
+            self._bodies[id(form.body)] = known
+        _, inner, change = known
+        if not change:
+            return form, 0.0
+        moved = abs(nearest(form.scale)) * change * (1 + 1e-12)
+        return inner.scaled(form.scale) + constant(form.constant), moved
+
+    def _tidy(self, form: Form) -> tuple[Form, float]:
         low, high = self.graph.range(form)
         dust = _DUST * max(high - low, max(abs(low), abs(high)))
-        for atom, c in form.terms.items():
-            a, b = self.graph.range(Form({atom: c}))
-            if isinstance(self.graph.atoms[atom], Variable) and 0.0 < max(abs(a), abs(b)) <= dust:
-                middle = 0.5 * (a + b)
-                parts.append((ONE, constant(rational(middle))))
-                change += max(b - middle, middle - a) * (1 + 1e-12)
-                continue
-            if atom not in self._made:
-                self._made[atom] = self._atom(atom)
-            inner, moved = self._made[atom]
-            parts.append((c, inner))
-            change += abs(nearest(c)) * moved * (1 + 1e-12) if moved else 0.0
-        return total(parts), change
+        atoms, c = form.floats
+        small = np.abs(c) * self.graph.bounds.sizes(atoms) <= 2 * dust  # seen more closely below
+        parts, change = [], 0.0
+        for atom, is_small in zip(atoms.tolist(), small.tolist(), strict=True):
+            inner, moved = self._tidied(atom, form.terms[atom], dust if is_small else 0.0)
+            parts.append((form.terms[atom], inner))
+            change += abs(nearest(form.terms[atom])) * moved * (1 + 1e-12) if moved else 0.0
+        return (total(parts), change) if change else (form, 0.0)
+
+    def _tidied(self, atom: int, c: fmpq, dust: float) -> tuple[Form, float]:
+        """A term's atom; the middle of its range if it is a variable and the term is dust."""
+        if dust and isinstance(self.graph.atoms[atom], Variable):
+            low, high = self.graph.bounds[atom]
+            if 0.0 < max(abs(low), abs(high)) * abs(nearest(c)) <= dust:
+                middle = 0.5 * (low + high)
+                return constant(rational(middle)), max(high - middle, middle - low) * (1 + 1e-12)
+        if atom not in self._made:
+            self._made[atom] = self._atom(atom)
+        return self._made[atom]
 
     def _atom(self, number: int) -> tuple[Form, float]:
         atom, graph = self.graph.atoms[number], self.graph

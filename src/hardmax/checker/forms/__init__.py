@@ -14,6 +14,7 @@ from hardmax.checker.forms._dominance import excess as excess
 from hardmax.checker.forms._forms import NOTHING as NOTHING
 from hardmax.checker.forms._forms import ONE as ONE
 from hardmax.checker.forms._forms import ZERO as ZERO
+from hardmax.checker.forms._forms import Body as Body
 from hardmax.checker.forms._forms import Form as Form
 from hardmax.checker.forms._forms import constant as constant
 from hardmax.checker.forms._forms import direction_of as direction_of
