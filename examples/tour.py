@@ -39,18 +39,19 @@ def network() -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "bump.safetensors"
-        hm.save(model, place)
+        hm.save(model, place, hm.certify(model))
         again = hm.load(place)
         print(f"{place.name} has {place.stat().st_size:,} bytes and says {again.claim}")
 
 
 def tell(model: hm.Construction) -> None:
-    """The bill, the ledger, and the error seen."""
+    """The bill, the ledger, the error seen, and what the checker proves."""
     print(model.bill)
     for share in model.claim.ledger:
         print(f"  {share.cause:<13} {share.where:<20} {share.amount:.6g}")
     print(f"  claimed {model.claim.error:.6g} on {model.claim.domain}")
     print(hm.measure(model))
+    print(hm.certify(model))
 
 
 if __name__ == "__main__":
