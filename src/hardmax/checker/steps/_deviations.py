@@ -51,14 +51,14 @@ class Deviations:
     def __getitem__(self, rows: np.ndarray) -> Deviations:
         return Deviations(self.mean[rows], self.noise[rows], self.radius[rows])
 
-    def joined(self, other: Deviations) -> Deviations:
+    def joined(self, *others: Deviations) -> Deviations:
         """More rows."""
-        noises = max(self.noise.shape[1], other.noise.shape[1])
-        a, b = self.padded(noises), other.padded(noises)
+        noises = max(d.noise.shape[1] for d in (self, *others))
+        every = [d.padded(noises) for d in (self, *others)]
         return Deviations(
-            np.concatenate([a.mean, b.mean]),
-            np.concatenate([a.noise, b.noise]),
-            np.concatenate([a.radius, b.radius]),
+            np.concatenate([d.mean for d in every]),
+            np.concatenate([d.noise for d in every]),
+            np.concatenate([d.radius for d in every]),
         )
 
     def combined(self, matrix: np.ndarray) -> Deviations:

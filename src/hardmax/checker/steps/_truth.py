@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hardmax.checker.forms import Bounds, Form, direction_of, nearest, renamed
+from hardmax.checker.forms import ONE, Body, Bounds, Form, direction_of, nearest, renamed
 
 
 class TrueValues:
@@ -12,14 +12,22 @@ class TrueValues:
         self.bounds = Bounds()
         self.known: dict[Form, tuple[float, float]] = {}
         self._forms: dict[int, Form] = {}
+        self._spelled: dict[int, tuple[Body, Form]] = {}  # bodies by identity, as spelled out
 
     def set(self, name: Form, form: Form) -> None:
         """The true value behind a name is that of a form of others."""
         (atom,) = name.atoms
         self._forms[atom] = self.form(form)
+        self._spelled.clear()
 
     def form(self, form: Form) -> Form:
-        return renamed(form, self._forms)
+        """A form over names that stand for themselves."""
+        known = self._spelled.get(id(form.body))
+        if known is None:
+            plain = Form.of(form.body, ONE)
+            known = self._spelled[id(form.body)] = form.body, renamed(plain, self._forms)
+        spelled = known[1].scaled(form.scale)
+        return Form.of(spelled.body, spelled.scale, spelled.constant + form.constant)
 
     def range(self, form: Form) -> tuple[float, float]:
         """From the names' ranges, and from what the target's own steps say of this direction."""

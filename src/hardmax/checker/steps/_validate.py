@@ -139,11 +139,7 @@ class Validation:
         for i, part in enumerate(parts):
             if isinstance(part, Deviations):
                 result[i] = part
-        joined = Deviations.none()
-        for one in result:
-            assert one is not None
-            joined = joined.joined(one)
-        return joined
+        return Deviations.none().joined(*(one for one in result if one is not None))
 
     def _renamed(self, row: Row) -> Row:
         """The row with atoms that have a name called by it."""
