@@ -121,7 +121,9 @@ def _add(matrix: np.ndarray, x: Sequence[Number], result: list[Number]) -> None:
     rows, columns = np.nonzero(matrix)
     entries = matrix[rows, columns].tolist()
     for i, j, entry in zip(rows.tolist(), columns.tolist(), entries, strict=True):
-        result[i] = result[i] + rational(entry) * x[j]
+        value = x[j]
+        term = value * arb(entry) if isinstance(value, arb) else rational(entry) * value
+        result[i] = result[i] + term
 
 
 def _affine(matrix: np.ndarray, bias: np.ndarray, x: Sequence[Number]) -> list[Number]:
