@@ -35,7 +35,8 @@ class Certificate:
     an error that is attained, over the reals, at the point `worst`. `formats` gives the same
     bound for each float format (weights and inputs in it, any order of summation); the claim
     holds in those where it is at most `claimed`. A refuted claim has `worst` as counterexample,
-    confirmed in exact or ball arithmetic.
+    confirmed in exact or ball arithmetic (against values that are taken as exact, if the target
+    has no steps).
     """
 
     verdict: Verdict

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hardmax.checker._budget import Budget, Clock, Standing
+from hardmax.checker._defined import undefined_near
 from hardmax.checker._measure import confirmed, worst_seen
 from hardmax.checker.boxes import (
     HARD,
@@ -105,8 +106,14 @@ def bound_error(state: RealBound) -> None:
     state.look(worst_seen(state.construction))
     if state.measured > state.construction.claim.error:
         return
-    if state.construction.claim.target.steps() is None:
+    steps = state.construction.claim.target.steps()
+    if steps is None:
         _against_enclosures(state)
+        return
+    hole = undefined_near(steps, state.construction.claim.domain, state.clock)
+    if hole is not None:
+        where = ", ".join(f"{v:.6g}" for v in hole[:4]) + ", ..." * (len(hole) > 4)
+        state.reasons.append(f"The target may be undefined near ({where}): shrink the domain.")
         return
     problems = _whole(state) if state.construction.claim.domain.dimension <= _FEW_INPUTS else None
     if problems is not None and not problems:

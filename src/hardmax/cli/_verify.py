@@ -125,7 +125,8 @@ def _contradictions(stored: Certificate, found: Certificate) -> tuple[str, ...]:
     """What two certificates about one model cannot both say.
 
     A measured error is attained and a certified one is never exceeded, whoever says so, so that
-    the one's measured is at most the other's certified. Verdicts differ only by undecided.
+    the one's measured is at most the other's certified. Verdicts differ only by undecided. A float
+    format counts only if it is confirmed.
     """
     against = []
     if {stored.verdict, found.verdict} == {Verdict.PROVED, Verdict.REFUTED}:
@@ -138,6 +139,8 @@ def _contradictions(stored: Certificate, found: Certificate) -> tuple[str, ...]:
         against.append(
             f"it measured {stored.measured:.6g}, but no error exceeds {found.certified:.6g}"
         )
+    if found.verdict is Verdict.PROVED and (more := set(stored.holds_in) - set(found.holds_in)):
+        against.append(f"it says that the claim holds in {', '.join(sorted(more))}: not confirmed")
     return tuple(against)
 
 

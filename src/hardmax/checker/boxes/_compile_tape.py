@@ -308,7 +308,8 @@ def _facets(
         normal = axes[-1]
         along = normal @ rows
         size = np.abs(along) @ np.maximum(np.abs(low), np.abs(high))
-        pad = 1e-12 * (size + 1e-300)
+        spread = np.abs(normal) @ np.abs(rows) @ np.maximum(np.abs(low), np.abs(high))
+        pad = 1e-12 * (size + 1e-300) + 2.0**-46 * spread  # normal @ rows is rounded, too
         bottom = np.minimum(along * low, along * high).sum() - pad
         facets.append((normal, bottom, np.maximum(along * low, along * high).sum() + pad))
     return tuple(facets)

@@ -221,7 +221,9 @@ class Search:
         keep = np.ones(low.shape[1], dtype=bool)
         for normal, bottom, top in self.problem.facets:
             ends = np.stack([normal[:, None] * low, normal[:, None] * high])
-            keep &= (ends.max(axis=0).sum(axis=0) >= bottom) & (ends.min(axis=0).sum(axis=0) <= top)
+            pad = 2.0**-46 * np.abs(ends).max(axis=0).sum(axis=0)
+            keep &= ends.max(axis=0).sum(axis=0) + pad >= bottom
+            keep &= ends.min(axis=0).sum(axis=0) - pad <= top
         return low[:, keep], high[:, keep]
 
     def _report(self, frontier: _Frontier) -> None:

@@ -25,18 +25,26 @@ def weights(low: np.ndarray, high: np.ndarray) -> Pair:
 
     A weight is largest where its own logit is high and all others are low. Sums leave one term
     out, so they are made of partial sums from both sides: no cancellation. All terms are
-    positive, each is within n + 16 ulp; 1e-300 covers underflow of the exponentials.
+    positive, each is within n + 16 ulp.
+
+    Underflow: the largest weights are taken relative to the largest lower end (`floor`). Either
+    some other token has the term 1, or the token's own is 1 at least, so that the denominator is
+    at least 1 and what vanishes is below 1e-300; beyond e^700 a weight is 1. The least weights are
+    taken relative to the largest upper end (`top`). If floor > top - 50 the denominator is above
+    e^-50, and again 1e-300 covers what vanishes; otherwise 0 is the answer.
     """
-    top = high.max(axis=0)
-    from_low, from_high = np.exp(low - top), np.exp(high - top)
+    top, floor = high.max(axis=0), low.max(axis=0)
     slack = 1.0 + (len(low) + 16) * 2.0**-52
-    shift = 2.0**-51 * (np.abs(low) + np.abs(high) + np.abs(top))  # rounding of low - top
+    shift = 2.0**-51 * (np.abs(low) + np.abs(high) + np.abs(top) + np.abs(floor))
+    wide = 4.0 * shift.max(axis=0)  # rounding of the differences
+    from_low, from_high = np.exp(low - floor), np.exp(np.minimum(high - floor, 700.0))
     most = from_high / (from_high + _others(from_low))
-    least = from_low / (from_low + _others(from_high))
-    wide = 4.0 * shift.max(axis=0)
     most = np.minimum(most * (slack * (1.0 + 2 * wide)) + 1e-300, 1.0)
+    from_low, from_high = np.exp(low - top), np.exp(high - top)
+    least = from_low / (from_low + _others(from_high))
     least = np.maximum(least * ((2.0 - slack) * (1.0 - np.minimum(2 * wide, 1.0))) - 1e-300, 0.0)
-    return from_ends(np.where(wide < 0.1, least, 0.0), np.where(wide < 0.1, most, 1.0))
+    near = (wide < 0.1) & (floor - top > -50.0)
+    return from_ends(np.where(near, least, 0.0), np.where(wide < 0.1, most, 1.0))
 
 
 def _others(terms: np.ndarray) -> np.ndarray:

@@ -190,7 +190,8 @@ class Graph:
         if form.is_constant and form.constant != ZERO:
             if name == "reciprocal":
                 return constant(ONE / form.constant)
-            if name == "power" and float(exponent).is_integer() and -1000 < exponent < 1000:
+            whole = Fraction(exponent).denominator == 1
+            if name == "power" and whole and -1000 < exponent < 1000:
                 return constant(form.constant ** int(exponent))
         exponent = exponent if name == "power" else 1.0
         known = univariate_range(name, self.range(form), exponent)

@@ -40,6 +40,7 @@ from hardmax.checker.forms import (
 from hardmax.numerics import softmax_gap
 
 BEATEN = 40.0
+_VANISHED = 1e-300  # more than what is left of an exponential that underflows
 _SMALL = 2.0**-30  # of the goals' range: a form that exceeds the others by less never leads
 _MOST_MAXIMA = 256  # inside of one another that are taken apart
 Ends = tuple[float, float]
@@ -70,6 +71,10 @@ class Contest:
     gap: float  # the maximum may fall short by this much, once
     stray: float  # and be off by this much to either side
     is_minimum: bool
+
+    def __post_init__(self) -> None:
+        assert self.gap >= 0.0
+        assert self.stray >= 0.0
 
 
 def split(graph: Graph, form: Form, crumb: float) -> tuple[Form, list[tuple[int, fmpq]], Ends]:
@@ -165,7 +170,7 @@ def _soft(
     Tokens that stay behind the reference by 40 are left out, whatever they hold.
     """
     tops = [graph.range(logit)[1] for logit in logits]
-    lost = sum(math.exp(top) for top in tops if top <= -BEATEN)
+    lost = sum(math.exp(top) + _VANISHED for top in tops if top <= -BEATEN)
     ends = [(0.0, 0.0), *(graph.range(value) for value in values)]
     wide = max(b for _, b in ends) - min(a for a, _ in ends)
     leak = lost * wide * abs(nearest(c)) * (1 + 1e-9)
@@ -223,7 +228,7 @@ def _handicapped(
         behind = (best - sign * (b if sign > 0 else a)) * abs(cold) - s - 4 * stray
         if not behind >= BEATEN:
             return None
-        lost += math.exp(-behind)
+        lost += math.exp(-behind) + _VANISHED
     wide = max(b for _, b in spread) - min(a for a, _ in spread)
     return Tokens(tuple(kept), cold, stray + 0.5 * abs(cold) * lost * wide * (1 + 1e-9))
 
@@ -261,6 +266,8 @@ def hold_contest(graph: Graph, ours: Tokens, theirs: Tokens, truth: Truth) -> Co
     """
     if ours.is_minimum != theirs.is_minimum and len(ours.forms) > 1 and len(theirs.forms) > 1:
         return None
+    if not math.isinf(theirs.coldness):  # the lemma is about a hard maximum on the target's side
+        return None
     minimum = ours.is_minimum if len(ours.forms) > 1 else theirs.is_minimum
     sign = -ONE if minimum else ONE
     mine = [form.scaled(sign) for form in ours.forms]
@@ -285,8 +292,8 @@ def hold_contest(graph: Graph, ours: Tokens, theirs: Tokens, truth: Truth) -> Co
     }
     for t in alive:
         if nearest_one[partners[t]] != t:  # stays below one of the goals, but for an excess
-            over = min(truth.range(mine[t] - goal)[1] for goal in goals)
-            residuals[t] = (max(0.0, over),) * 2
+            beyond = min(truth.range(mine[t] - goal)[1] for goal in goals)
+            residuals[t] = (max(0.0, beyond),) * 2
     if ours.falls:
         residuals = {t: (low - ours.falls[t], high) for t, (low, high) in residuals.items()}
     gap, stray = _gap(ours, ours.tokens or count)
@@ -307,7 +314,7 @@ def _contenders(ranges: Sequence[Ends], ours: Tokens) -> tuple[list[int], float]
     behind = [(floor - high) * cold - 2 * ours.stray for _, high in ranges]
     alive = [t for t, b in enumerate(behind) if not b >= BEATEN]
     wide = max(high for _, high in ranges) - min(low for low, _ in ranges)
-    lost = sum(math.exp(-b) for b in behind if b >= BEATEN)
+    lost = sum(math.exp(-b) + _VANISHED for b in behind if b >= BEATEN)
     return alive, lost * wide * (1 + 1e-9)
 
 
