@@ -81,10 +81,16 @@ class RealBound:
             self.certified, self.method = certified, method
 
     def watch(self, certified: float, measured: float, boxes: int) -> None:
+        self._tell(min(self.certified, certified), max(self.measured, measured), boxes, "boxes")
+
+    def watch_steps(self, _certified: float, _measured: float, boxes: int) -> None:
+        """Rows have bounds of their own, which say nothing yet about the claim."""
+        self._tell(self.certified, self.measured, boxes, "boxes (steps)")
+
+    def _tell(self, certified: float, measured: float, boxes: int, phase: str) -> None:
         if self.report is not None:
-            best = min(self.certified, certified)
-            seen = max(self.measured, measured)
-            self.report(Standing(best, seen, self.construction.claim.error, self.boxes + boxes))
+            error = self.construction.claim.error
+            self.report(Standing(certified, measured, error, self.boxes + boxes, phase))
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,9 +274,10 @@ def _part(clock: Clock, share: float) -> Clock:
 
 def _by_steps(state: RealBound, share: float) -> None:
     clock = _part(state.clock, share)
+    state.watch_steps(math.inf, 0.0, 0)
     try:
         certified, boxes, _ = validate(
-            state.construction, clock, executor=state.executor, watch=None
+            state.construction, clock, executor=state.executor, watch=state.watch_steps
         )
     except Rejected as reason:
         state.reasons.append(str(reason))
