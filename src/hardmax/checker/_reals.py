@@ -14,6 +14,7 @@ from hardmax.checker._defined import undefined_near
 from hardmax.checker._measure import confirmed, worst_seen
 from hardmax.checker.boxes import (
     HARD,
+    MOST_DIMENSIONS,
     Problem,
     Search,
     SmallBoxes,
@@ -28,7 +29,6 @@ from hardmax.checker.forms import Form, Graph, TargetForms, Unrolled
 from hardmax.checker.steps import Rejected, validate
 from hardmax.core import Construction
 
-MOST_DIMENSIONS = 4
 _FEW_INPUTS = 8  # beyond, a model is never written out as a whole
 _SHARE = 0.5  # of what is left, for the first of two methods
 
@@ -151,9 +151,7 @@ def _whole(state: RealBound) -> list[Whole] | None:
     steps = construction.claim.target.steps()
     assert steps is not None
     domain, graph = construction.claim.domain, Graph()
-    inputs = [
-        graph.variable(float(a), float(b)) for a, b in zip(domain.low, domain.high, strict=True)
-    ]
+    inputs = graph.inputs(domain)
     goals = TargetForms(steps, graph, inputs).outputs()
     outputs = Unrolled(construction.transformer, graph, inputs).outputs()
     try:
@@ -174,10 +172,7 @@ def _against_enclosures(state: RealBound) -> None:
         state.reasons.append("The target has no steps, and the domain has too many dimensions.")
         return
     graph = Graph()
-    inputs = [
-        graph.variable(float(a), float(b))
-        for a, b in zip(claim.domain.low, claim.domain.high, strict=True)
-    ]
+    inputs = graph.inputs(claim.domain)
     worst = 0.0
     for index, form in enumerate(Unrolled(state.construction.transformer, graph, inputs).outputs()):
         problem = pose_against(graph, form, claim.target, index, claim.domain)

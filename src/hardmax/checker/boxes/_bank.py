@@ -70,12 +70,9 @@ class Bank:
 
     def twin(self, variables: list[tuple[Jet, Jet]]) -> tuple[Jet, Jet]:
         """At the middles of the boxes, which are neighbours, and over the boxes."""
-        _centres, boxes = zip(*variables, strict=True)
-        middle = np.stack([jet.mid[0] for jet in boxes])
-        reach = np.stack([jet.rad[0] for jet in boxes])
+        middle, reach = sides(variables)
         everyone = np.arange(len(self.logits.offsets))
-        hull = _hull(middle, reach)
-        shut, switching = self._states(everyone, *hull)
+        shut, switching = self._states(everyone, *hull(middle, reach))
         nearby = everyone[switching[:, 0]]
         certain = everyone[~(shut | switching)[:, 0]]
         shut, switching = self._states(nearby, middle, reach)
@@ -172,7 +169,13 @@ class Bank:
         return leak
 
 
-def _hull(middle: np.ndarray, reach: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def sides(variables: list[tuple[Jet, Jet]]) -> tuple[np.ndarray, np.ndarray]:
+    """Middles and reaches of the boxes (variables x boxes), from the variables' own jets."""
+    boxes = [box for _, box in variables]
+    return np.stack([jet.mid[0] for jet in boxes]), np.stack([jet.rad[0] for jet in boxes])
+
+
+def hull(middle: np.ndarray, reach: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """One box around all of them."""
     low = (middle - reach).min(axis=1, keepdims=True)
     high = (middle + reach).max(axis=1, keepdims=True)

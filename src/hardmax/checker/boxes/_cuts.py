@@ -96,7 +96,7 @@ def find_cut(boxes: SmallBoxes, form: Form, room: float, fewest: int) -> Cut | N
     if not 1 <= basis.rank <= 2:
         return None
     functionals = tuple(_spelled(row, first) for row in basis.rows)
-    if all(_is_plain(graph, functional) for functional in functionals):
+    if all(graph.is_plain(functional) for functional in functionals):
         return None
     names = tuple(_named(boxes, functional) for functional in functionals)
     return Cut(functionals, names, _Rebuilt(graph, columns, basis, names).form(form), dust)
@@ -104,11 +104,7 @@ def find_cut(boxes: SmallBoxes, form: Form, room: float, fewest: int) -> Cut | N
 
 def _is_first(graph: Graph, atom: int) -> bool:
     """A variable, or an atom of variables alone."""
-    return all(_is_plain(graph, form) for form in arguments(graph.atoms[atom]))
-
-
-def _is_plain(graph: Graph, form: Form) -> bool:
-    return all(isinstance(graph.atoms[a], Variable) for a in form.atoms)
+    return all(graph.is_plain(form) for form in arguments(graph.atoms[atom]))
 
 
 def _spelled(row: _Row, atoms: list[int]) -> Form:
@@ -123,7 +119,7 @@ def _named(boxes: SmallBoxes, functional: Form) -> Form:
     """A variable whose range encloses the functional's, found by a search."""
     graph = boxes.graph
     low, high = graph.range(functional)
-    if not _is_plain(graph, functional):
+    if not graph.is_plain(functional):
         about = middle_of(pose(graph, functional, math.inf))
         shifted = functional - constant(rational(about))
         radius = boxes.bound(shifted, max(high - about, about - low), close=_SURE)

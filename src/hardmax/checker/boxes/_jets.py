@@ -132,10 +132,11 @@ class Jet:
 def compose(derivatives: tuple[Pair, Pair, Pair], u: Jet) -> Jet:
     """f(u), given enclosures of f, f', f'' on u's range: f'' u_i u_j + f' u_ij."""
     value, first, second = derivatives
-    slopes = multiply(first, u.slopes)
+    inner = u.slopes
+    slopes = multiply(first, inner)
     if u.shape.order == 1:
         return Jet.of(value, slopes, None, u.shape)
-    bent = multiply(second, u.shape.outer(u.slopes, u.slopes))
+    bent = multiply(second, u.shape.outer(inner, inner))
     return Jet.of(value, slopes, add(bent, multiply(first, u.curvatures)), u.shape)
 
 

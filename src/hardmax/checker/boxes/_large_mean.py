@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hardmax.checker.boxes._bank import gathered
-from hardmax.checker.boxes._jets import TINY, ULP, UP, Jet, Pair, Shape, ends, from_ends
+from hardmax.checker.boxes._bank import gathered, hull, sides
+from hardmax.checker.boxes._jets import TINY, ULP, Jet, Pair, Shape, ends, from_ends
 from hardmax.checker.boxes._softmean import mean_of, weights
 
 _FAR = 80.0  # a token whose logit is so far behind everywhere in a box has weight < e^-80
@@ -46,9 +46,7 @@ class LargeMean:
 
     def twin(self, variables: list[tuple[Jet, Jet]]) -> tuple[Jet, Jet]:
         """At the middles of the boxes, which are neighbours, and over the boxes."""
-        _centres, boxes = zip(*variables, strict=True)
-        middle = np.stack([jet.mid[0] for jet in boxes])
-        reach = np.stack([jet.rad[0] for jet in boxes])
+        middle, reach = sides(variables)
         close, winner, small = self._close(middle, reach)
         if small.all():
             return self._both(close, winner, middle, reach)
@@ -96,10 +94,7 @@ class LargeMean:
         A token that is far behind the winner at the hull's middle everywhere in the hull is far
         behind any winner.
         """
-        low = (middle - reach).min(axis=1, keepdims=True)
-        high = (middle + reach).max(axis=1, keepdims=True)
-        centre = 0.5 * (low + high)
-        around = np.maximum(high - centre, centre - low) * UP
+        centre, around = hull(middle, reach)
         everyone = np.arange(len(self.offsets))
         winner = self._at(everyone, centre).argmax(axis=0)
         top = ends(self._logits(everyone[:, None], winner, centre, around))[1]

@@ -35,6 +35,7 @@ from hardmax.checker.forms._ranges import (
     mean_range,
     univariate_range,
 )
+from hardmax.core import Box
 from hardmax.numerics import Interval
 
 _MOST_TERMS = 16  # forms with more are not written out a second time
@@ -57,6 +58,15 @@ class Graph:
         atom = Variable(self._variables)
         self._variables += 1
         return self._atom(("variable", atom.number), atom, (low, high))
+
+    def inputs(self, domain: Box) -> list[Form]:
+        """One variable for each side of a box."""
+        sides = zip(domain.low.tolist(), domain.high.tolist(), strict=True)
+        return [self.variable(float(low), float(high)) for low, high in sides]
+
+    def is_plain(self, form: Form) -> bool:
+        """Whether a form is one of variables alone."""
+        return all(isinstance(self.atoms[a], Variable) for a in form.atoms)
 
     def range(self, form: Form) -> tuple[float, float]:
         """An enclosure of a form's values on the domain."""

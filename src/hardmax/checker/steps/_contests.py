@@ -111,7 +111,7 @@ def flattened(
         last = max(atoms)
         rest, atoms = rest + Form({a: c for a, c in atoms if a != last[0]}), [last]
     found = as_tokens(graph, rest, atoms)
-    if found is None or all(_is_plain(graph, form) for form in found.forms):
+    if found is None or all(graph.is_plain(form) for form in found.forms):
         return found
     forms: dict[Form, float] = {}
     leak = found.leak
@@ -231,10 +231,6 @@ def _handicapped(
         lost += math.exp(-behind) + _VANISHED
     wide = max(b for _, b in spread) - min(a for a, _ in spread)
     return Tokens(tuple(kept), cold, stray + 0.5 * abs(cold) * lost * wide * (1 + 1e-9))
-
-
-def _is_plain(graph: Graph, form: Form) -> bool:
-    return all(isinstance(graph.atoms[a], Variable) for a in form.atoms)
 
 
 def _factor(logit: Form, value: Form) -> fmpq | None:

@@ -85,10 +85,7 @@ class Validation:
         if steps is None:
             raise Rejected("The target has no steps that a witness could point at.")
         self.graph = Graph()
-        self.inputs = [
-            self.graph.variable(float(a), float(b))
-            for a, b in zip(claim.domain.low, claim.domain.high, strict=True)
-        ]
+        self.inputs = self.graph.inputs(claim.domain)
         self.truth = TrueValues()
         for i, (low, high) in enumerate(zip(claim.domain.low, claim.domain.high, strict=True)):
             self.truth.bounds.set(i, float(low), float(high))
@@ -183,7 +180,7 @@ class Validation:
         fresh = [a for a in ours if a not in self.our_names and not self._copy(a)]
         pairs: list[tuple[int, Match, Contest]] = []
         for atom, match in partners.matches(fresh, self.truth).items():
-            if all(map(self._is_plain, match.ours.forms)):
+            if all(map(self.graph.is_plain, match.ours.forms)):
                 contest = hold_contest(self.graph, match.ours, match.theirs, self.truth)
                 if contest is not None:
                     pairs.append((atom, match, contest))
@@ -214,7 +211,7 @@ class Validation:
         what a soft maximum fell short of 0.
         """
         kind = self.graph.atoms[atom]
-        if not isinstance(kind, Relu) or not self._is_plain(kind.argument):
+        if not isinstance(kind, Relu) or not self.graph.is_plain(kind.argument):
             return False
         held = [a for a in kind.argument.atoms if a in self.index]
         true = self.truth.range(kind.argument)
@@ -251,7 +248,7 @@ class Validation:
 
     def _name(self, holding: Holding, i: int, row: Row, deviation: Deviations) -> None:
         """H = F and H = V + d, solved for the weightiest atom of F and of V."""
-        if self._is_plain(row.ours) and self._is_plain(row.theirs):
+        if self.graph.is_plain(row.ours) and self.graph.is_plain(row.theirs):
             return
         chosen = components(holding, i)
         name = self._variable(self.target.range(holding.value, chosen), deviation)
@@ -279,9 +276,6 @@ class Validation:
         self.their_names[atom] = form
         self.target.name(atom, form)
 
-    def _is_plain(self, form: Form) -> bool:
-        return all(isinstance(self.graph.atoms[a], Variable) for a in form.atoms)
-
     def _bound(self, row: Row) -> Contest | Deviations:
         """One row: by the lemma on maxima if it applies and suffices, else on a small box."""
         crumb = 2.0**-20 * row.error
@@ -289,7 +283,7 @@ class Validation:
         theirs, their_atoms, their_crumbs = split(self.graph, row.theirs, crumb)
         goal = flattened(self.graph, theirs, their_atoms)
         mine = None if goal is None else flattened(self.graph, ours, our_atoms)
-        if mine is not None and goal is not None and all(map(self._is_plain, mine.forms)):
+        if mine is not None and goal is not None and all(map(self.graph.is_plain, mine.forms)):
             found = hold_contest(self.graph, mine, goal, self.truth)
             if found is not None:
                 return with_crumbs(found, our_crumbs, their_crumbs)
