@@ -181,22 +181,27 @@ def test_an_exponent_that_is_nearly_whole_is_not_whole():
     assert graph.apply("power", constant(rational(3.0)), Fraction(2)) == constant(rational(9.0))
 
 
-@pytest.mark.parametrize("bits", [10, 30, 45])
+@pytest.mark.parametrize("bits", [20, 30, 45])
 def test_no_part_of_the_domain_is_cut_away(bits):
-    """x + y and x + (1 + 2^-bits) y are nearly parallel: the domain's image is a thin strip."""
+    """x + y and x + (1 + 2^-bits) y are nearly parallel: the domain's image is a thin strip.
+
+    Smallest boxes around the images of points, on the rim or not, must all be kept.
+    """
     graph = Graph()
     x, y = graph.variable(2.0, 3.0), graph.variable(-1.0, 1.0)
-    factor = 1.0 + 2.0**-bits
-    form = graph.apply("exp", x + y) + graph.apply("exp", x + y.scaled(rational(factor)))
-    problem = pose(graph, form, 1.0)
-    search = Search(problem, Clock(Budget.of("5s")), enough=math.inf)
+    near = y.scaled(rational(1.0 + 2.0**-bits))
+    problem = pose(graph, graph.apply("sin", x + near) - graph.apply("sin", x + y), math.inf)
+    assert len(problem.facets) > 0
+    search = Search(problem, Clock(Budget.of("5s")), enough=1.0)
     rng = np.random.default_rng(0)
-    share = rng.integers(0, 3, size=(2, 500)) / 2
-    points = np.array([[2.0], [-1.0]]) + np.array([[1.0], [2.0]]) * share
-    exact = [[Fraction(float(v)) for v in row] for row in (*problem.rows, *points.T)]
-    rows, places = exact[: len(problem.rows)], exact[len(problem.rows) :]
-    images = np.array([[float(r[0] * p[0] + r[1] * p[1]) for p in places] for r in rows])
-    low, high = np.nextafter(images, -np.inf), np.nextafter(images, np.inf)
+    share = np.clip(rng.uniform(-0.5, 1.5, size=(2000, 2)), 0.0, 1.0)
+    points = np.array([2.0, -1.0]) + np.array([1.0, 2.0]) * share
+    rows = [[Fraction(float(v)) for v in row] for row in problem.rows]
+    exact = [[r[0] * Fraction(a) + r[1] * Fraction(b) for a, b in points.tolist()] for r in rows]
+    images = np.array([[float(u) for u in row] for row in exact])
+    over = np.array([[Fraction(float(u)) > u for u in row] for row in exact])
+    low = np.where(over, np.nextafter(images, -np.inf), images)
+    high = np.where(over, images, np.nextafter(images, np.inf))
     assert search._inside(low, high)[0].shape == low.shape
 
 
