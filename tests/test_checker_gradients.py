@@ -1,4 +1,4 @@
-"""Derivatives and substitution of forms, and deviations carried at the target's own values."""
+"""Derivatives of forms, how far deviations move a step, and the dust of rounded weights."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from flint import fmpq
 
+import hardmax as hm
 from hardmax.checker._budget import Budget, Clock
 from hardmax.checker.boxes import SmallBoxes
 from hardmax.checker.boxes._compile_tape import pose
+from hardmax.checker.boxes._cuts import _factored, _written
 from hardmax.checker.boxes._tape import run
 from hardmax.checker.boxes._tidy import tidied
 from hardmax.checker.forms import (
@@ -19,11 +21,12 @@ from hardmax.checker.forms import (
     Gradient,
     Graph,
     NoGradient,
-    Substituted,
     constant,
     rational,
+    total,
 )
-from hardmax.checker.steps._carried import carried_at_truth
+from hardmax.checker.steps._moved import moved
+from hardmax.checker.steps._validate import Validation
 
 
 def value(graph: Graph, form: Form, **at: float) -> float:
@@ -60,42 +63,71 @@ def test_what_bends_has_no_gradient():
         Gradient(graph, 0).form(graph.relu(x))
 
 
-def test_substitution_reaches_into_atoms():
-    graph = Graph()
-    x, h = graph.variable(0.0, 1.0), graph.variable(1.0, 3.0)
-    form = graph.times(h, graph.apply("reciprocal", h + constant(ONE)))
-    ex = graph.apply("exp", x)
-    expected = graph.times(ex, graph.apply("reciprocal", ex + constant(ONE)))
-    assert Substituted(graph, {1: ex}).form(form) == expected
-
-
 def small(graph: Graph) -> SmallBoxes:
     return SmallBoxes(graph, Clock(Budget.of("20s")))
 
 
-def test_values_that_hang_together_move_a_quotient_less():
-    """h/(h + k) at h = e^x, k = e^y: slopes are at most 1/(4 h), not those of a free h and k."""
+def test_a_square_is_moved_by_exactly_what_is_said():
+    """h^2 - (h - d)^2 at d = -D is -(2 h D + D^2): both terms of the bound, added."""
     graph = Graph()
-    x, y = graph.variable(-2.0, 2.0), graph.variable(-2.0, 2.0)
-    low, high = math.exp(-2) - 1e-5, math.exp(2) + 1e-5
+    h = graph.variable(0.0, 1.0)
+    (share,), second = moved(graph, graph.times(h, h), {0: 0.125})
+    assert share == h.scaled(rational(0.25))
+    assert 0.125**2 <= second <= 0.125**2 * (1 + 1e-8)
+
+
+def test_variables_with_one_slope_move_together():
+    graph = Graph()
+    h, k = graph.variable(0.0, 1.0), graph.variable(0.0, 1.0)
+    shares, second = moved(graph, graph.apply("exp", h + k), {0: 0.25, 1: 0.5})
+    assert shares == [graph.apply("exp", h + k).scaled(rational(0.75))]
+    assert second >= 0.5 * math.exp(2.0) * 0.75**2
+
+
+def test_a_quotient_is_moved_as_much_as_its_slopes_say_at_one_point():
+    """h/(h + k): |V_h| + |V_k| = 1/(h + k), largest in the lower corner."""
+    graph = Graph()
+    low, high = math.exp(-2), math.exp(2)
     h, k = graph.variable(low, high), graph.variable(low, high)
     quotient = graph.times(h, graph.apply("reciprocal", h + k))
-    truths = {2: graph.apply("exp", x), 3: graph.apply("exp", y)}
-    off = {2: 1e-5, 3: 1e-5}
-    found = carried_at_truth(small(graph), quotient, off, truths, 1e-4)
-    # at x = y = -2: |V_h| = |V_k| = 1/(4 e^-2), the supremum of (h + k)/(h + k)^2
-    exact = 2 * 1e-5 / (4 * math.exp(-2))
-    assert exact <= found <= 1.02 * exact
+    shares, second = moved(graph, quotient, {0: 1e-5, 1: 1e-5})
+    found = small(graph).bound_sum(shares, 1e-4)
+    exact = 1e-5 / (2 * low)
+    assert exact <= found <= 1.11 * exact  # sums are bounded roughly
+    assert second <= 1e-2 * exact
 
 
-def test_without_truths_or_room_nothing_is_carried():
+def test_too_many_slopes_are_not_followed():
     graph = Graph()
-    x = graph.variable(0.0, 1.0)
-    h = graph.variable(0.0, 1.0)
-    square = graph.times(h, h)
-    assert carried_at_truth(small(graph), square, {1: 0.1}, {}, 1.0) == math.inf
-    assert carried_at_truth(small(graph), square, {1: 0.1}, {1: x}, 0.1) == math.inf
-    assert 0.2 <= carried_at_truth(small(graph), square, {1: 0.1}, {1: x}, 1.0) <= 0.22
+    names = [graph.variable(1.0, 2.0) for _ in range(5)]
+    form = total([(ONE, graph.times(name, name)) for name in names])
+    assert moved(graph, form, dict.fromkeys(range(5), 0.1)) == ([], math.inf)
+
+
+def test_absolute_values_are_added_before_they_are_searched():
+    """|x| + |1 - x| on [0, 2] is 3 at most; apart, 2 + 1; |x| + |2 - x| is 2, apart 4."""
+    graph = Graph()
+    x = graph.variable(0.0, 2.0)
+    one, two = (constant(rational(v)) - x for v in (1.0, 2.0))
+    boxes = small(graph)
+    assert boxes.bound_sum([x, one], 5.0) == pytest.approx(3.0)
+    assert boxes.bound_sum([x, two], 5.0) == pytest.approx(2.0)
+    assert boxes.bound_sum([x, two], 1.9) == math.inf
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_factors_are_the_quadratic(mixed):
+    """a u^2 + b v^2 + ... and a u v + ..., as products: the same numbers."""
+    graph = Graph()
+    u, v = graph.variable(-1.0, 2.0), graph.variable(0.5, 3.0)
+    guess = {(): 0.7, (0,): -42.0, (1,): 47.0} | (
+        {(0, 1): -3.25} if mixed else {(0, 0): 24.5, (1, 1): -30.55}
+    )
+    exact = {m: rational(c) for m, c in guess.items()}
+    factored, written = (make(graph, exact, (u, v)) for make in (_factored, _written))
+    for at in np.random.default_rng(0).uniform((-1.0, 0.5), (2.0, 3.0), size=(20, 2)):
+        here = {"v0": at[0], "v1": at[1]}
+        assert value(graph, factored, **here) == pytest.approx(value(graph, written, **here))
 
 
 def test_dust_is_swept_where_it_cannot_matter():
@@ -107,3 +139,26 @@ def test_dust_is_swept_where_it_cannot_matter():
     assert clean == graph.gate(x, constant(ONE))
     assert 0.25e-15 * (1 - 1e-9) <= change <= 0.26e-15
     assert tidied(graph, form, 1e-13)[0] == form
+
+
+def test_crumbs_of_a_coordinate_become_one_variable():
+    """x + 2^-50 (three sines) is x + a leak, and the leak's range is theirs."""
+    construction = hm.compile("x*y", on={"x": (-1, 1), "y": (-1, 1)}, error=1e-2, route="recipe")
+    state = Validation(construction, Clock(Budget.of("20s")))
+    x, y = state.inputs
+    sines = [state.graph.apply("sin", y.scaled(fmpq(k))) for k in (1, 2, 3)]
+    crumb = fmpq(1, 2**50)
+    swept = state._swept(x + total([(crumb, sine) for sine in sines]))
+    (name,) = set(swept.atoms) - set(x.atoms)
+    low, high = state.graph.bounds[name]
+    width = 2.0**-50 * (math.sin(1.0) + 1.0 + 1.0)
+    assert high >= width
+    assert low <= -width
+    assert high - low <= 6.01 * 2.0**-50
+    deviation = state.deviations[np.array([state.index[name]])]
+    assert deviation.high[0] >= width
+    assert deviation.low[0] <= -width
+    two = x + total([(crumb, sine) for sine in sines[:2]])
+    assert state._swept(two) == two
+    large = x + total([(fmpq(1, 2**20), sine) for sine in sines])
+    assert state._swept(large) == large

@@ -66,6 +66,15 @@ class Problem:
     def dimension(self) -> int:
         return len(self.low)
 
+    def holds(self, points: np.ndarray) -> np.ndarray:
+        """Whether points of the search variables come from points of the domain."""
+        inside = np.ones(points.shape[1], dtype=bool)
+        for normal, bottom, top in self.facets:
+            along = normal @ points
+            pad = 4e-12 * (abs(bottom) + abs(top))
+            inside &= (along >= bottom + pad) & (along <= top - pad)
+        return inside
+
 
 def pose(graph: Graph, answer: Form, scale: float) -> Problem:
     """The search problem for |answer|, an error of about `scale` being of interest."""
@@ -82,7 +91,7 @@ def pose(graph: Graph, answer: Form, scale: float) -> Problem:
     rest = basis.residual(own)
     beyond = _reach(rest, graph, variables)
     if beyond > (_CRUMB * scale if math.isfinite(scale) else 0.0):
-        basis.admit(own)
+        basis.admit(rest)
         beyond = 0.0
     return over_basis(graph, answer, basis, variables, slack + beyond)
 

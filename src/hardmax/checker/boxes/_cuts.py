@@ -15,13 +15,13 @@ points (a linear program): a guess with exact coefficients, and nothing depends 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from flint import fmpq
 
 from hardmax.checker.boxes._compile_tape import Problem, needed, pose
-from hardmax.checker.boxes._parts import middle_of
 from hardmax.checker.boxes._small_box import SmallBoxes
 from hardmax.checker.boxes._tape import run
 from hardmax.checker.forms import (
@@ -33,6 +33,7 @@ from hardmax.checker.forms import (
     Variable,
     arguments,
     constant,
+    nearest,
     rational,
     rebuilt,
     total,
@@ -41,7 +42,6 @@ from hardmax.checker.forms import (
 DEEP = 6  # atoms beyond the cut, for it to be tried first
 _MOST_LATER = 256
 _POINTS = 3072
-_SURE = 1e-4  # ranges of u are found to this tolerance
 _DUST = 2.0**-12  # of the room
 
 _Row = dict[int, fmpq]
@@ -58,21 +58,30 @@ class Cut:
 
 
 def bound_by_cut(
-    boxes: SmallBoxes, ours: Form, theirs: Form, room: float, fewest: int = DEEP
+    boxes: SmallBoxes,
+    ours: Form,
+    theirs: Form,
+    room: float,
+    fewest: int = DEEP,
+    also: Sequence[Form] = (),
 ) -> float:
-    """A bound on |ours - theirs| from a cut with that many atoms behind it, else infinity."""
+    """A bound on |ours - theirs| from a cut with that many atoms behind it, else infinity.
+
+    The absolute values of what is there `also` are added to it at every point.
+    """
     graph = boxes.graph
     cut = find_cut(boxes, ours, room, fewest)
     if cut is None:
         return math.inf
-    guess = _fitted(graph, cut, theirs, room)
+    guess = _fitted(graph, cut, theirs, room, also)
     if guess is None:
         return math.inf
     beyond = boxes.bound(cut.inner - _written(graph, guess, cut.names), room)
     left = room - beyond - cut.dust
     if not left > 0.0:
         return math.inf
-    before = boxes.bound(_factored(graph, guess, cut.functionals) - theirs, left)
+    own = _factored(graph, guess, cut.functionals) - theirs
+    before = boxes.bound_sum([own, *also], left)
     return (beyond + before + cut.dust) * (1 + 2.0**-48)
 
 
@@ -98,7 +107,7 @@ def find_cut(boxes: SmallBoxes, form: Form, room: float, fewest: int) -> Cut | N
     functionals = tuple(_spelled(row, first) for row in basis.rows)
     if all(graph.is_plain(functional) for functional in functionals):
         return None
-    names = tuple(_named(boxes, functional) for functional in functionals)
+    names = tuple(graph.variable(*boxes.reach(functional)) for functional in functionals)
     return Cut(functionals, names, _Rebuilt(graph, columns, basis, names).form(form), dust)
 
 
@@ -113,19 +122,6 @@ def _spelled(row: _Row, atoms: list[int]) -> Form:
 
 def _restricted(form: Form, columns: dict[int, int]) -> _Row:
     return {columns[a]: c for a, c in form.terms.items() if a in columns}
-
-
-def _named(boxes: SmallBoxes, functional: Form) -> Form:
-    """A variable whose range encloses the functional's, found by a search."""
-    graph = boxes.graph
-    low, high = graph.range(functional)
-    if not graph.is_plain(functional):
-        about = middle_of(pose(graph, functional, math.inf))
-        shifted = functional - constant(rational(about))
-        radius = boxes.bound(shifted, max(high - about, about - low), close=_SURE)
-        pad = 2.0**-50 * (abs(about) + radius)
-        low, high = max(low, about - radius - pad), min(high, about + radius + pad)
-    return graph.variable(low, high)
 
 
 class _Rebuilt:
@@ -179,35 +175,47 @@ def _written(graph: Graph, guess: _Guess, forms: tuple[Form, ...]) -> Form:
 def _factored(graph: Graph, guess: _Guess, forms: tuple[Form, ...]) -> Form:
     """The same with one product of factors: what they share need not cancel any more.
 
-    a u^2 + b v^2 = a (u - v)(u + v) + (a + b) v^2, if a and b nearly cancel: where u and v stand
-    for x + r and x - r the factors are 2 r and 2 x. And a u v + b u + c v = a (u + c/a)(v + b/a)
-    less a constant.
+    a u^2 + b v^2 with a b < 0 is a (u - k v)(u + k v) with k^2 = -b/a, and what a rounded k leaves
+    of v^2: where u and v stand for x + r and x - r, the factors are multiples of r and of x. And
+    a u v + b u + c v = a (u + c/a)(v + b/a) less a constant. Linear terms go into the squares.
     """
     a, b, c = (guess.get(m, ZERO) for m in ((0, 0), (1, 1), (0, 1)))
-    if a * b < 0:
-        u, v = forms
-        rest = {m: k for m, k in guess.items() if m not in ((0, 0), (1, 1))} | {(1, 1): a + b}
-        return _written(graph, rest, forms) + graph.unwritten(u - v, u + v).scaled(a)
-    if c != ZERO and a == ZERO and b == ZERO:
-        shifts = [guess.get(m, ZERO) / c for m in ((1,), (0,))]
+    if a * b < 0 and c == ZERO:
+        shifts = guess.get((0,), ZERO) / (2 * a), guess.get((1,), ZERO) / (2 * b)
         u, v = (form + constant(shift) for form, shift in zip(forms, shifts, strict=True))
-        rest = {(): guess.get((), ZERO) - c * shifts[0] * shifts[1]}
-        return _written(graph, rest, forms) + graph.unwritten(u, v).scaled(c)
+        k = rational(math.sqrt(nearest(-b / a)))
+        rest = guess.get((), ZERO) - a * shifts[0] ** 2 - b * shifts[1] ** 2
+        parts = [
+            (ONE, constant(rest)),
+            (a, graph.unwritten(u - v.scaled(k), u + v.scaled(k))),
+            (a * k * k + b, graph.times(v, v)),
+        ]
+        return total(parts)
+    if c != ZERO and a == ZERO and b == ZERO:
+        shifts = guess.get((1,), ZERO) / c, guess.get((0,), ZERO) / c
+        u, v = (form + constant(shift) for form, shift in zip(forms, shifts, strict=True))
+        rest = guess.get((), ZERO) - c * shifts[0] * shifts[1]
+        return constant(rest) + graph.unwritten(u, v).scaled(c)
     return _written(graph, guess, forms)
 
 
-def _fitted(graph: Graph, cut: Cut, theirs: Form, room: float) -> _Guess | None:
+def _fitted(
+    graph: Graph, cut: Cut, theirs: Form, room: float, also: Sequence[Form]
+) -> _Guess | None:
     """The quadratic for which the two bounds add up to the least at some points.
 
     Without a product of different functionals it falls apart: that is tried first. None if even
     at these points no quadratic is good enough.
     """
-    before = _sample(graph, (*cut.functionals, theirs))
+    seen = _sample(graph, (*cut.functionals, theirs, *also))
+    before, added = np.split(seen, [len(seen) - len(also)])
     beyond = _sample(graph, (*cut.names, cut.inner))
     if not (np.isfinite(before).all() and np.isfinite(beyond).all()):
         return None
+    sizes = np.abs(added).sum(axis=0), np.zeros(_POINTS)
     for monomials in _MONOMIALS[len(cut.names)]:
-        size, found = _least_sum(_powers(before, monomials), _powers(beyond, monomials))
+        tables = _powers(before, monomials), _powers(beyond, monomials)
+        size, found = _least_sum(tables, sizes)
         if size < room:
             return {m: rational(c) for m, c in zip(monomials, found.tolist(), strict=True)}
     return None
@@ -230,20 +238,22 @@ def _powers(sample: np.ndarray, monomials: tuple[tuple[int, ...], ...]) -> np.nd
     return np.stack([*rows, sample[-1]])
 
 
-def _least_sum(before: np.ndarray, beyond: np.ndarray) -> tuple[float, np.ndarray]:
-    """The least max |q @ rows - last| of one table plus that of the other, and the q."""
+def _least_sum(
+    tables: tuple[np.ndarray, np.ndarray], added: tuple[np.ndarray, np.ndarray]
+) -> tuple[float, np.ndarray]:
+    """The least max (|q @ rows - last| + added) of one table plus that of the other, and the q."""
     from scipy.optimize import linprog
 
-    count = len(before) - 1
-    scale = np.maximum(np.abs(before[:-1]).max(axis=1), np.abs(beyond[:-1]).max(axis=1))
+    count = len(tables[0]) - 1
+    scale = np.max([np.abs(table[:-1]).max(axis=1) for table in tables], axis=0)
     scale = np.where(scale > 0, scale, 1.0)
     sides, limits = [], []
-    for place, table in enumerate((before, beyond)):
+    for place, (table, more) in enumerate(zip(tables, added, strict=True)):
         for sign in (1.0, -1.0):
             slack = np.zeros((table.shape[1], 2))
             slack[:, place] = -1.0
             sides.append(np.hstack([sign * (table[:-1] / scale[:, None]).T, slack]))
-            limits.append(sign * table[-1])
+            limits.append(sign * table[-1] - more)
     free = [(None, None)] * count + [(0, None)] * 2
     cost = np.r_[np.zeros(count), 1.0, 1.0]
     found = linprog(cost, np.vstack(sides), np.concatenate(limits), bounds=free)

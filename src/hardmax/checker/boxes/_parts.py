@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from concurrent.futures import Executor
 from dataclasses import replace
 
@@ -20,7 +21,7 @@ from hardmax.checker.boxes._compile_tape import Problem, functionals, needed, po
 from hardmax.checker.boxes._search import Search
 from hardmax.checker.boxes._tape import run
 from hardmax.checker.boxes._tidy import tidied
-from hardmax.checker.forms import ONE, ZERO, Basis, Form, Graph, Times, Variable, total
+from hardmax.checker.forms import ONE, ZERO, Basis, Form, Graph, Times, Variable, arguments, total
 
 _CLOSE = 0.002  # parts are searched to this tolerance
 _LOOKS = 513
@@ -37,7 +38,9 @@ def apart(graph: Graph, answer: Form) -> list[Form]:
         return [answer]
     split = _Split(graph, basis, column)
     squares = _Squares(basis.rank)
-    atoms: list[tuple[int, set[int]]] = []
+    for atom in order:
+        split.support(atom)  # in this order none of them has far to look
+    atoms: list[tuple[int, frozenset[int]]] = []
     for atom, c in answer.terms.items():
         kind = graph.atoms[atom]
         if isinstance(kind, Variable):
@@ -46,7 +49,7 @@ def apart(graph: Graph, answer: Form) -> list[Form]:
             squares.add(c, split.coordinates(kind.first), split.coordinates(kind.second))
         else:
             atoms.append((atom, split.support(atom)))
-    groups = _groups(basis.rank, [s for _, s in atoms] + squares.pairs())
+    groups = _groups(basis.rank, [*(s for _, s in atoms), *squares.pairs()])
     if len(groups) == 1:
         return [answer]
     rows = [
@@ -71,6 +74,7 @@ def apart(graph: Graph, answer: Form) -> list[Form]:
 class _Split:
     def __init__(self, graph: Graph, basis: Basis, column: dict[int, int]) -> None:
         self.graph, self.basis, self.column = graph, basis, column
+        self._supports: dict[int, frozenset[int]] = {}
 
     def is_plain(self, form: Form) -> bool:
         return not form.constant and all(a in self.column for a in form.atoms)
@@ -78,12 +82,19 @@ class _Split:
     def coordinates(self, form: Form) -> list[fmpq]:
         return self.basis.coordinates({self.column[a]: c for a, c in form.terms.items()})
 
-    def support(self, atom: int) -> set[int]:
-        """The basis functionals that an atom depends on."""
-        found: set[int] = set()
-        for row in functionals(self.graph, Form({atom: ONE}), self.column):
-            found |= {i for i, c in enumerate(self.basis.coordinates(row)) if c != ZERO}
-        return found
+    def support(self, atom: int) -> frozenset[int]:
+        """The basis functionals that an atom depends on; those of what it reads come first."""
+        if atom not in self._supports:
+            found: set[int] = set()
+            for form in arguments(self.graph.atoms[atom]):
+                found |= self._read(form)
+            self._supports[atom] = frozenset(found)
+        return self._supports[atom]
+
+    def _read(self, form: Form) -> set[int]:
+        row = {self.column[a]: c for a, c in form.terms.items() if a in self.column}
+        found = {i for i, c in enumerate(self.basis.coordinates(row)) if c != ZERO}
+        return found.union(*(self.support(a) for a in form.atoms if a not in self.column))
 
 
 class _Squares:
@@ -104,7 +115,7 @@ class _Squares:
         return [{i, j} for (i, j), c in self.terms.items() if c != ZERO]
 
 
-def _groups(count: int, joins: Iterable[set[int]]) -> list[set[int]]:
+def _groups(count: int, joins: Iterable[AbstractSet[int]]) -> list[set[int]]:
     groups = [{i} for i in range(count)]
     for join in joins:
         touched = [g for g in groups if g & join]
@@ -125,10 +136,13 @@ def bound_by_parts(
     parts = apart(graph, answer)
     if len(parts) == 1:
         return math.inf, 0
+    problems = [pose(graph, part, scale) for part in parts]
+    ranges = [seen_range(graph, problem) for problem in problems]
+    if sum(high - low for low, high in ranges) > 2.0 * scale:
+        return math.inf, 0  # the bound would not be better than that
     offset, radius, boxes = 0.0, 0.0, 0
-    for part in parts:
-        problem = pose(graph, part, scale)
-        shift = middle_of(problem)
+    for problem, (low, high) in zip(problems, ranges, strict=True):
+        shift = 0.5 * (low + high)
         centred = replace(
             problem,
             tape=replace(
@@ -152,16 +166,18 @@ def bound_by_parts(
     return (abs(offset) + radius + dust) * (1 + 2.0**-48), boxes
 
 
-def middle_of(problem: Problem) -> float:
-    """Near the middle of the range of a problem's answer."""
+def seen_range(graph: Graph, problem: Problem) -> tuple[float, float]:
+    """The least and the largest answer at some points of the domain, roughly."""
+    variables = list(problem.variables)
     rng = np.random.default_rng(0)
-    share = rng.random((problem.dimension, _LOOKS))
-    corners = rng.integers(0, 2, size=(problem.dimension, _LOOKS // 2))
-    share[:, : _LOOKS // 2] = corners
+    share = rng.random((len(variables), _LOOKS))
+    share[:, : _LOOKS // 2] = rng.integers(0, 2, size=(len(variables), _LOOKS // 2))
+    low, high = graph.bounds.low[variables][:, None], graph.bounds.high[variables][:, None]
+    points = problem.rows @ (low * (1 - share) + high * share)
     if problem.dimension == 1:
-        share = np.linspace(0.0, 1.0, _LOOKS)[None]
-    points = problem.low[:, None] * (1 - share) + problem.high[:, None] * share
+        points = np.linspace(problem.low, problem.high, _LOOKS, axis=1)
+    points = np.clip(points, problem.low[:, None], problem.high[:, None])
     twin, _ = run(problem.tape, points, points)
     seen = twin.centre.mid[0]
     seen = seen[np.isfinite(seen)]
-    return float(0.5 * (seen.min() + seen.max())) if len(seen) else 0.0
+    return (float(seen.min()), float(seen.max())) if len(seen) else (0.0, 0.0)

@@ -165,7 +165,7 @@ class Search:
         self.boxes += low.shape[1]
         self.clock.boxes += low.shape[1]
         seen = self._enclosed(low, high)
-        least = np.where(self._holds(seen.point), seen.least, -1.0)
+        least = np.where(self.problem.holds(seen.point), seen.least, -1.0)
         best = int(least.argmax())
         if least[best] > self.measured:
             self.measured, self.point = float(least[best]), seen.point[:, best].copy()
@@ -203,18 +203,9 @@ class Search:
             radius = radius * (1.0 if self.measured > 1.001 * before else 0.5)
 
     def _look(self, points: np.ndarray) -> None:
-        points = points[:, self._holds(points)]
+        points = points[:, self.problem.holds(points)]
         if points.shape[1]:
             self._enclose(points, points)
-
-    def _holds(self, points: np.ndarray) -> np.ndarray:
-        """Whether points of the search variables come from points of the domain."""
-        inside = np.ones(points.shape[1], dtype=bool)
-        for normal, bottom, top in self.problem.facets:
-            along = normal @ points
-            pad = 4e-12 * (abs(bottom) + abs(top))
-            inside &= (along >= bottom + pad) & (along <= top - pad)
-        return inside
 
     def _inside(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Without the boxes that lie outside the domain's image."""

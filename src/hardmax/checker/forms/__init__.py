@@ -26,7 +26,6 @@ from hardmax.checker.forms._gradient import Gradient as Gradient
 from hardmax.checker.forms._gradient import NoGradient as NoGradient
 from hardmax.checker.forms._graph import Graph as Graph
 from hardmax.checker.forms._ranges import Bounds as Bounds
-from hardmax.checker.forms._rebuild import Substituted as Substituted
 from hardmax.checker.forms._rebuild import rebuilt as rebuilt
 from hardmax.checker.forms._targets import TargetForms as TargetForms
 from hardmax.checker.forms._targets import is_defined as is_defined

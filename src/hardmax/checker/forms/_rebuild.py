@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from hardmax.checker.forms._atoms import (
     Apply,
@@ -13,9 +13,8 @@ from hardmax.checker.forms._atoms import (
     Relu,
     Times,
     Variable,
-    arguments,
 )
-from hardmax.checker.forms._forms import ONE, ZERO, Form, constant, total
+from hardmax.checker.forms._forms import ONE, ZERO, Form, constant
 from hardmax.checker.forms._graph import Graph
 
 
@@ -39,21 +38,3 @@ def rebuilt(graph: Graph, number: int, again: Sequence[Form]) -> Form:
             return graph.apply(name, again[0], exponent)
         case Variable():
             return Form({number: ONE})
-
-
-class Substituted:
-    """Forms with some variables replaced by forms, in the arguments of atoms, too."""
-
-    def __init__(self, graph: Graph, images: Mapping[int, Form]) -> None:
-        self.graph = graph
-        self._made = dict(images)
-
-    def form(self, form: Form) -> Form:
-        parts = [(c, self._atom(atom)) for atom, c in form.terms.items()]
-        return total([(ONE, constant(form.constant)), *parts])
-
-    def _atom(self, number: int) -> Form:
-        if number not in self._made:
-            again = [self.form(form) for form in arguments(self.graph.atoms[number])]
-            self._made[number] = rebuilt(self.graph, number, again)
-        return self._made[number]

@@ -6,6 +6,7 @@ holding of the witness, depends on is ever looked at.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -43,6 +44,7 @@ class Unrolled:
         self._stream: dict[tuple[int, int, int], Form] = {}
         self._names: dict[int, Form] = {}
         self._fresh: set[int] = set()
+        self.swept: Callable[[Form], Form] = lambda form: form  # what becomes of new coordinates
 
     def name(self, atom: int, form: Form) -> None:
         """From here on, an atom is called by another name, in every coordinate.
@@ -83,7 +85,8 @@ class Unrolled:
                 changes = self._changes(sublayer, token, index)
                 before = self.coordinate(sublayer - 1, token, index)
                 made = total([(ONE, before), *changes]) if changes else before
-                self._stream[place] = renamed(made, self._names)
+                made = renamed(made, self._names)
+                self._stream[place] = self.swept(made) if changes else made
         return self._stream[place]
 
     def _embedded(self, token: int, index: int) -> Form:

@@ -38,6 +38,7 @@ from hardmax.checker.forms import (
     NOTHING,
     Form,
     Graph,
+    NoGradient,
     Relu,
     TargetForms,
     Unrolled,
@@ -45,9 +46,9 @@ from hardmax.checker.forms import (
     is_defined,
     renamed,
 )
-from hardmax.checker.steps._carried import carried_at_truth
 from hardmax.checker.steps._contests import Contest, flattened, hold_contest, split, with_crumbs
 from hardmax.checker.steps._deviations import Deviations, of_maximum
+from hardmax.checker.steps._moved import moved
 from hardmax.checker.steps._partners import Match, Partners
 from hardmax.checker.steps._rows import (
     Pair,
@@ -65,6 +66,8 @@ from hardmax.checker.steps._truth import TrueValues
 from hardmax.core import Construction, Holding
 
 _FEW_INPUTS = 8  # up to which a row may be written out without names
+_SEVERAL = 3  # crumbs in a coordinate that are worth a name together
+_DUST = 2.0**-44  # of the largest term: what is smaller is a crumb
 _LEAK = 2.0**-30  # of a row's error: softmax weights of routing heads are far below
 _ROUNDED = 2.0**-40  # relative: what a stated error may lose to our own rounding
 
@@ -95,11 +98,12 @@ class Validation:
         self.truth.known = self.target.known
         self.small = SmallBoxes(self.graph, clock, executor, watch)
         self.stream = Unrolled(construction.transformer, self.graph, self.inputs)
+        if len(self.inputs) <= _FEW_INPUTS:
+            self.stream.swept = self._swept
         self.sides = Sides(self.stream, self.target)
         self._plain: Sides | None = None
         self.index: dict[int, int] = {}  # variable -> row of the deviations
         self.deviations = Deviations.none()
-        self.stands_for: dict[int, tuple[int, list[int]]] = {}  # variable -> value, components
         self.our_names: dict[int, Form] = {}  # atoms of the Transformer
         self.their_names: dict[int, Form] = {}  # atoms of the target
         self.rows = 0
@@ -150,14 +154,36 @@ class Validation:
         """Leaks that are too small to matter: names whose true value is 0."""
         for row in rows:
             for atom in self._crumbs_of(row):
-                low, high = self.graph.bounds[atom]
-                middle = 0.5 * (low + high)
-                radius = np.array([max(high - middle, middle - low) * (1 + 1e-15)])
-                noises = self.deviations.noise.shape[1]
-                leak = Deviations.none(1).padded(noises).shifted(np.array([middle]), radius)
-                name = self._variable((0.0, 0.0), leak, settle=False)
-                self.truth.set(name, NOTHING)
+                name = self._leak(*self.graph.bounds[atom])
                 self._call_ours(atom, name)
+
+    def _swept(self, form: Form) -> Form:
+        """A coordinate whose crumbs are joined in one variable, whose true value is 0.
+
+        What has a name elsewhere may be left over here, atom by atom, because weights are rounded.
+        """
+        if len(form.atoms) < _SEVERAL:
+            return form
+        atoms, c = form.floats
+        sizes = np.abs(c) * self.graph.bounds.sizes(atoms)
+        small = set(atoms[sizes <= _DUST * sizes.max()].tolist())
+        if len(small) < _SEVERAL:
+            return form
+        kept = Form({a: k for a, k in form.terms.items() if a not in small}, form.constant)
+        low, high = self.graph.range(form - kept)
+        if not math.isfinite(high - low):
+            return form
+        return kept + self._leak(low, high)
+
+    def _leak(self, low: float, high: float) -> Form:
+        """A name for something between two numbers that the target knows nothing of."""
+        middle = 0.5 * (low + high)
+        radius = np.array([max(high - middle, middle - low) * (1 + 1e-15)])
+        noises = self.deviations.noise.shape[1]
+        leak = Deviations.none(1).padded(noises).shifted(np.array([middle]), radius)
+        name = self._variable((0.0, 0.0), leak, settle=False)
+        self.truth.set(name, NOTHING)
+        return name
 
     def _crumbs_of(self, row: Row) -> list[int]:
         if row.ours.is_constant:
@@ -252,8 +278,6 @@ class Validation:
             return
         chosen = components(holding, i)
         name = self._variable(self.target.range(holding.value, chosen), deviation)
-        (atom,) = name.atoms
-        self.stands_for[atom] = holding.value, chosen
         pivot = self._weightiest(row.ours)
         if pivot is not None:
             self._call_ours(pivot, solved(row.ours, pivot, name))
@@ -354,15 +378,12 @@ class Validation:
 
     def _on_a_box(self, row: Row) -> Deviations:
         """Branch and bound for [F - V](H), and slopes of V times the deviations."""
-        carried = self._carried(row)
-        room = row.error - float(carried.size[0])
-        if not room > 0.0:
-            carried = self._carried_at_truth(row)
-            room = row.error - float(carried.size[0])
-        if not room > 0.0:
-            raise Rejected(f"{row.where} leaves no room for its own error.")
         try:
-            found = self._searched(row.ours, row.theirs, room)
+            carried = self._carried(row)
+            room = row.error - float(carried.size[0])
+            found = self._searched(row.ours, row.theirs, room) if room > 0.0 else math.inf
+            if not found <= room:
+                carried, found = Deviations.none(1), self._jointly(row)
         except Unsuitable as reason:
             raise Rejected(str(reason)) from reason
         except TooManyDimensions as many:
@@ -370,12 +391,14 @@ class Validation:
                 f"{row.where} depends on {many.dimension} verified values at once: more than can "
                 f"be searched."
             ) from many
-        if not found <= room:
+        carried = carried.padded(self.deviations.noise.shape[1])
+        whole = carried.shifted(np.zeros(1), np.array([found]))
+        if not float(whole.size[0]) <= row.error * (1 + _ROUNDED):
             raise Rejected(
-                f"{row.where} could be shown only within "
-                f"{found + float(carried.size[0]):.3g}, not {row.error:.3g}."
+                f"{row.where} could be shown only within {float(whole.size[0]):.3g}, not "
+                f"{row.error:.3g}."
             )
-        return carried.shifted(np.zeros(1), np.array([found]))
+        return whole
 
     def _searched(self, ours: Form, theirs: Form, room: float) -> float:
         """|ours - theirs|: part by part, through a cut, or at once, whichever is good enough."""
@@ -385,6 +408,22 @@ class Validation:
         if not found <= room:
             found = bound_by_cut(self.small, ours, theirs, room)
         return found if found <= room else self.small.at_once(ours - theirs, room)
+
+    def _jointly(self, row: Row) -> float:
+        """|F(H) - V(H - d)|, where both brackets are added up before they are searched."""
+        moving = [a for a in self._variables_of(row.theirs) if a in self.index]
+        sizes = {a: float(self.deviations[np.array([self.index[a]])].size[0]) for a in moving}
+        try:
+            shares, second = moved(self.graph, row.theirs, sizes)
+        except NoGradient:
+            return math.inf
+        room = row.error - second
+        if not shares or not room > 0.0:
+            return math.inf
+        found = bound_by_cut(self.small, row.ours, row.theirs, room, also=shares)
+        if not found <= room:
+            found = self.small.bound_sum([row.ours - row.theirs, *shares], room)
+        return found + second
 
     def _carried(self, row: Row) -> Deviations:
         """V(H) - V(H - d): slopes of V over the ranges of H and V, times d."""
@@ -403,18 +442,6 @@ class Validation:
                 matrix[:, self.index[atom]] = problem.rows[:, column]
         parts = self.deviations.combined(matrix).scaled(middle, radius)
         return parts.combined_rows()
-
-    def _carried_at_truth(self, row: Row) -> Deviations:
-        """The same with slopes at the target's own values, if the domain has few dimensions."""
-        moving = [a for a in self._variables_of(row.theirs) if a in self.index]
-        sizes = {a: float(self.deviations[np.array([self.index[a]])].size[0]) for a in moving}
-        truths: dict[int, Form] = {}
-        if len(self.inputs) <= MOST_DIMENSIONS and all(a in self.stands_for for a in moving):
-            plain = self._written_out().target
-            truths = {a: plain.largest(*self.stands_for[a]) for a in moving}
-        found = carried_at_truth(self.small, row.theirs, sizes, truths, row.error)
-        noises = self.deviations.noise.shape[1]
-        return Deviations.none(1).padded(noises).shifted(np.zeros(1), np.array([found]))
 
     def _variables_of(self, form: Form) -> list[int]:
         return [a for a in needed(self.graph, form) if isinstance(self.graph.atoms[a], Variable)]
