@@ -78,21 +78,29 @@ class Contest:
 
 
 def split(graph: Graph, form: Form, crumb: float) -> tuple[Form, list[tuple[int, fmpq]], Ends]:
-    """The affine part over variables, the other atoms, and the range of those below `crumb`."""
+    """The affine part over variables, the other atoms, and the range of what is below `crumb`."""
     terms: dict[int, fmpq] = {}
     atoms: list[tuple[int, fmpq]] = []
     low = high = 0.0
+    small = _below(graph, form, crumb)
     for atom, c in form.terms.items():
-        if isinstance(graph.atoms[atom], Variable):
-            terms[atom] = c
-            continue
-        a, b = graph.range(Form({atom: c}))
-        if max(abs(a), abs(b)) <= crumb:
+        if atom in small:
+            a, b = graph.range(Form({atom: c}))
             low, high = low + a, high + b
+        elif isinstance(graph.atoms[atom], Variable):
+            terms[atom] = c
         else:
             atoms.append((atom, c))
     widen = 1e-12 * (abs(low) + abs(high))
     return Form(terms, form.constant), atoms, (low - widen, high + widen)
+
+
+def _below(graph: Graph, form: Form, crumb: float) -> set[int]:
+    """The atoms, variables included, whose terms are never larger than `crumb`."""
+    if not crumb or form.is_constant:
+        return set()
+    atoms, c = form.floats
+    return set(atoms[np.abs(c) * graph.bounds.sizes(atoms) <= crumb].tolist())
 
 
 def flattened(

@@ -82,6 +82,7 @@ class Validation:
         *,
         executor: Executor | None = None,
         watch: Watch | None = None,
+        sweeps: bool = False,
     ) -> None:
         claim = construction.claim
         steps = claim.target.steps()
@@ -98,7 +99,7 @@ class Validation:
         self.truth.known = self.target.known
         self.small = SmallBoxes(self.graph, clock, executor, watch)
         self.stream = Unrolled(construction.transformer, self.graph, self.inputs)
-        if len(self.inputs) <= _FEW_INPUTS:
+        if sweeps:
             self.stream.swept = self._swept
         self.sides = Sides(self.stream, self.target)
         self._plain: Sides | None = None
@@ -454,13 +455,31 @@ def validate(
     executor: Executor | None = None,
     watch: Watch | None = None,
 ) -> tuple[float, int, int]:
-    """A bound on the error from the witness, the boxes it took, and the rows verified."""
+    """A bound on the error from the witness, the boxes it took, and the rows verified.
+
+    If it is rejected and there are few inputs, it is tried again with crumbs joined: that spares
+    dimensions, but maxima are no longer recognised where crumbs differ.
+    """
     if construction.witness is None:
         raise Rejected("There is no witness.")
-    state = Validation(construction, clock, executor=executor, watch=watch)
     last = len(construction.transformer.sublayers) - 1
     for holding in construction.witness.holdings:
         check_holding(construction, holding, last)
+    state = Validation(construction, clock, executor=executor, watch=watch)
+    try:
+        return _validated(state, construction)
+    except Rejected as reason:
+        if len(state.inputs) > _FEW_INPUTS or clock.is_spent:
+            raise
+        state = Validation(construction, clock, executor=executor, watch=watch, sweeps=True)
+        try:
+            return _validated(state, construction)
+        except Rejected:
+            raise reason from None
+
+
+def _validated(state: Validation, construction: Construction) -> tuple[float, int, int]:
+    assert construction.witness is not None
     for holding in sorted(construction.witness.holdings, key=lambda h: h.sublayer):
         state.check(holding)
     rows = [
