@@ -26,6 +26,7 @@ from hardmax.testing import (
     belied,
     breaks,
     errors_at,
+    has_a_hole,
     mutate,
     surely_broken,
     true_outputs,
@@ -375,3 +376,34 @@ def test_a_widened_domain_is_part_of_the_claim():
         assert isinstance(mutant.claim.domain, Box)
         assert (mutant.claim.domain.high - mutant.claim.domain.low > 2.0).all()
     assert any(breaks(mutant) is not None for mutant in wide)
+
+
+# ---- holes -------------------------------------------------------------------------------------
+
+
+def test_a_target_with_a_hole_counts_as_broken():
+    """A crumb of sqrt(x - a): no error is large anywhere, and still nothing can be claimed."""
+    construction = zoo()["x*y (direct, 0.01)"].construction
+    assert not has_a_hole(construction)
+    trials = [try_mutant("x*y (direct, 0.01)", "target with a hole", s, yes) for s in range(8)]
+    holes = [t for t in trials if "sqrt" in t.label or "log" in t.label]
+    assert holes
+    assert all(t.broken and t.fault.startswith("PROVED, but") for t in holes)
+
+
+def test_one_more_token_keeps_what_is_read():
+    """Heads that read the last token by its number read the same one."""
+    for name in VARIED:
+        construction = zoo()[name].construction
+        mutant = mutate(construction, "token added", 0)
+        if mutant is not None:
+            old, new = construction.transformer, mutant.construction.transformer
+            assert new.tokens == old.tokens + 1
+            assert new.readout.token % new.tokens == old.readout.token % old.tokens
+
+
+def test_a_rescaled_head_is_the_same_function():
+    construction = zoo()["x*y (direct, 0.01)"].construction
+    mutant = mutate(construction, "head rescaled", 1).construction
+    x = np.random.default_rng(0).uniform(-1, 1, size=(50, 2))
+    assert np.allclose(mutant(x), construction(x), rtol=1e-12, atol=1e-12)

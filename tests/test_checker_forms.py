@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction
 
 import numpy as np
+import pytest
 from flint import fmpq
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hardmax.checker import Verdict, certify
+from hardmax.checker._budget import Clock, Spent
+from hardmax.checker.forms import Graph, TargetForms
 from hardmax.checker.forms._forms import (
     NOTHING,
     ONE,
@@ -22,6 +27,7 @@ from hardmax.checker.forms._forms import (
     renamed,
     total,
 )
+from hardmax.testing import zoo
 
 fractions = st.builds(
     fmpq, st.integers(-9, 9), st.integers(1, 9)
@@ -103,3 +109,28 @@ def test_floats_are_rationals_and_back(value):
     assert nearest(exact) == value
     above = rational(np.nextafter(1.0, 2.0))
     assert nearest((ONE + above) / fmpq(2)) in (1.0, float(np.nextafter(1.0, 2.0)))
+
+
+def test_forms_that_grow_look_at_the_clock():
+    """A budget that ends while a model is written out ends the writing."""
+    looks = itertools.count()
+
+    def look():
+        if next(looks) == 50:
+            raise Spent
+
+    construction = zoo()["ReLU 8-32-32-1 (attention, 0.001)"].construction
+    graph = Graph(look)
+    inputs = graph.inputs(construction.claim.domain)
+    with pytest.raises(Spent):
+        TargetForms(construction.claim.target.steps(), graph, inputs).outputs()
+    assert len(graph.atoms) <= 51
+
+
+def test_a_budget_spent_on_forms_is_said_and_decides_nothing(monkeypatch):
+    """The clock is spent at the second look: nothing is proved, and the advice says why."""
+    construction = zoo()["ReLU 8-32-32-1 (attention, 0.001)"].construction
+    monkeypatch.setattr(Clock, "is_spent", property(lambda clock: True))
+    found = certify(construction)
+    assert found.verdict is Verdict.UNDECIDED
+    assert "budget was spent" in found.advice or "too large" in found.advice

@@ -77,6 +77,10 @@ class Standing:
 Progress = Callable[[Standing], object]
 
 
+class Spent(Exception):
+    """The budget ran out in the middle of something."""
+
+
 class Clock:
     """Counts what was spent of a budget."""
 
@@ -92,3 +96,8 @@ class Clock:
     @property
     def is_spent(self) -> bool:
         return self.seconds >= self.budget.seconds or self.boxes >= self.budget.boxes
+
+    def look(self) -> None:
+        """End whatever is under way if nothing is left."""
+        if self.is_spent:
+            raise Spent

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hardmax.checker._budget import Budget, Clock, Standing
+from hardmax.checker._budget import Budget, Clock, Spent, Standing
 from hardmax.checker._defined import undefined_near
 from hardmax.checker._measure import confirmed, worst_seen
 from hardmax.checker.boxes import (
@@ -31,6 +31,7 @@ from hardmax.core import Construction
 
 _FEW_INPUTS = 8  # beyond, a model is never written out as a whole
 _SHARE = 0.5  # of what is left, for the first of two methods
+_WRITING = 0.25  # for writing a model out as a whole
 
 Report = Callable[[Standing], object]
 
@@ -112,6 +113,14 @@ def bound_error(state: RealBound) -> None:
     state.look(worst_seen(state.construction))
     if state.measured > state.construction.claim.error:
         return
+    try:
+        _bound(state)
+    except Spent:
+        state.reasons.append("The budget was spent before the model was written out.")
+
+
+def _bound(state: RealBound) -> None:
+    """The methods, one after the other."""
     steps = state.construction.claim.target.steps()
     if steps is None:
         _against_enclosures(state)
@@ -150,19 +159,21 @@ def _whole(state: RealBound) -> list[Whole] | None:
     construction = state.construction
     steps = construction.claim.target.steps()
     assert steps is not None
-    domain, graph = construction.claim.domain, Graph()
+    domain, graph = construction.claim.domain, Graph(_part(state.clock, _WRITING).look)
     inputs = graph.inputs(domain)
-    goals = TargetForms(steps, graph, inputs).outputs()
-    outputs = Unrolled(construction.transformer, graph, inputs).outputs()
     try:
-        return [
+        goals = TargetForms(steps, graph, inputs).outputs()
+        outputs = Unrolled(construction.transformer, graph, inputs).outputs()
+        wholes = [
             Whole(graph, ours, theirs, pose(graph, ours - theirs, state.limit))
             for ours, theirs in zip(outputs, goals, strict=True)
             if ours != theirs
         ]
-    except Unsuitable as reason:
-        state.reasons.append(str(reason))
+    except (Unsuitable, Spent) as reason:
+        state.reasons.append(str(reason) or "The model is too large to be written out as a whole.")
         return None
+    graph.look = state.clock.look
+    return wholes
 
 
 def _against_enclosures(state: RealBound) -> None:
@@ -171,7 +182,7 @@ def _against_enclosures(state: RealBound) -> None:
     if claim.domain.dimension > MOST_DIMENSIONS:
         state.reasons.append("The target has no steps, and the domain has too many dimensions.")
         return
-    graph = Graph()
+    graph = Graph(state.clock.look)
     inputs = graph.inputs(claim.domain)
     worst = 0.0
     for index, form in enumerate(Unrolled(state.construction.transformer, graph, inputs).outputs()):
@@ -274,8 +285,8 @@ def _by_steps(state: RealBound, share: float) -> None:
         certified, boxes, _ = validate(
             state.construction, clock, executor=state.executor, watch=state.watch_steps
         )
-    except Rejected as reason:
-        state.reasons.append(str(reason))
+    except (Rejected, Spent) as reason:
+        state.reasons.append(str(reason) or "The budget was spent before the steps were verified.")
         state.boxes += clock.boxes
         state.clock.boxes += clock.boxes
         return

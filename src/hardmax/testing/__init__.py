@@ -9,6 +9,7 @@ from hardmax.testing._search import belied as belied
 from hardmax.testing._search import breaks as breaks
 from hardmax.testing._search import errors_at as errors_at
 from hardmax.testing._search import hard_points as hard_points
+from hardmax.testing._search import has_a_hole as has_a_hole
 from hardmax.testing._search import surely_broken as surely_broken
 from hardmax.testing._search import true_outputs as true_outputs
 from hardmax.testing._search import worst_points as worst_points

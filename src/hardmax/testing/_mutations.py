@@ -17,6 +17,7 @@ from hardmax.core import Construction
 from hardmax.testing import _mutations_claims as claims
 from hardmax.testing import _mutations_weights as weights
 
+HOLE = "target with a hole"
 Mutation = Callable[[Construction, np.random.Generator], tuple[Construction, str] | None]
 
 
@@ -36,17 +37,34 @@ class Mutant:
         return f"Mutant({self.kind}: {self.label})"
 
 
-def _corrupted_and_refitted(
+def _then_refitted(*first: Mutation) -> Mutation:
+    """A corrupted model whose claim follows it, but for a hair."""
+
+    def mutation(
+        construction: Construction, rng: np.random.Generator
+    ) -> tuple[Construction, str] | None:
+        once = first[rng.integers(len(first))](construction, rng)
+        twice = None if once is None else claims.claim_refitted(once[0], rng)
+        if once is None or twice is None:
+            return None
+        return twice[0], f"{once[1]}; {twice[1]}"
+
+    return mutation
+
+
+def _two_at_once(
     construction: Construction, rng: np.random.Generator
 ) -> tuple[Construction, str] | None:
-    """A corrupted model whose claim follows it, but for a hair."""
-    first = [weights.weight_nudged, weights.weight_replaced, weights.sign_flipped]
-    first += [weights.coldness_changed, weights.position_bias_changed, weights.heads_swapped]
-    once = first[rng.integers(len(first))](construction, rng)
-    twice = None if once is None else claims.claim_refitted(once[0], rng)
-    if once is None or twice is None:
-        return None
-    return twice[0], f"{once[1]}; {twice[1]}"
+    """Two corruptions of any kind, one after the other."""
+    kinds = [kind for kind in MUTATIONS if kind not in ("two at once", HOLE)]
+    labels = []
+    for kind in rng.choice(kinds, 2):
+        changed = MUTATIONS[str(kind)](construction, rng)
+        if changed is None:
+            return None
+        construction, label = changed
+        labels.append(label)
+    return construction, "; ".join(labels)
 
 
 MUTATIONS: Mapping[str, Mutation] = {
@@ -63,9 +81,24 @@ MUTATIONS: Mapping[str, Mutation] = {
     "layer dropped": weights.layer_dropped,
     "claim tightened": claims.claim_tightened,
     "claim just below": claims.claim_refitted,
-    "corrupted, claim just below": _corrupted_and_refitted,
+    "corrupted, claim just below": _then_refitted(
+        weights.weight_nudged,
+        weights.weight_replaced,
+        weights.sign_flipped,
+        weights.coldness_changed,
+        weights.position_bias_changed,
+        weights.heads_swapped,
+    ),
     "domain widened": claims.domain_widened,
     "target altered": claims.target_altered,
+    "logits blown up": weights.logits_blown_up,
+    "head rescaled": weights.rescaled,
+    "token added": weights.token_added,
+    "blown up, claim just below": _then_refitted(
+        weights.logits_blown_up, weights.rescaled, weights.token_added
+    ),
+    HOLE: claims.target_with_a_hole,
+    "two at once": _two_at_once,
     "witness: error shrunk": claims.witness_error_shrunk,
     "witness: component exchanged": claims.witness_component_exchanged,
     "witness: coordinate changed": claims.witness_coordinate_changed,

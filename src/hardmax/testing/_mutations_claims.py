@@ -15,6 +15,8 @@ from hardmax.languages import (
     MaxoutNetwork,
     PiecewiseLinear,
     ReluNetwork,
+    log,
+    sqrt,
     variable,
 )
 from hardmax.testing._search import worst_points
@@ -100,6 +102,23 @@ def target_altered(construction: Construction, rng: Rng) -> Changed:
         case _:
             return None
     return _claiming(construction, target=changed), f"target: {how} moved by {size:.4g}"
+
+
+def target_with_a_hole(construction: Construction, rng: Rng) -> Changed:
+    """The same function but for a crumb that is not defined on a part of the domain."""
+    target, box = construction.claim.target, construction.claim.domain
+    if not isinstance(target, Function):
+        return None
+    i = int(rng.integers(target.inputs))
+    share = float(rng.choice([rng.uniform(0.05, 0.95), 10.0 ** rng.uniform(-2.5, -1.0)]))
+    at = float(box.low[i] + share * (box.high[i] - box.low[i]))
+    inner = variable(target.variables[i]) - at
+    crumb = 1e-9 * construction.claim.error
+    hole = [sqrt(inner), log(inner), 1 / inner][int(rng.integers(3))]
+    expressions = list(target.expressions)
+    expressions[0] = expressions[0] + crumb * hole
+    changed = Function(expressions, target.variables)
+    return _claiming(construction, target=changed), f"target: {hole} added"
 
 
 def _nudge(array: np.ndarray, size: float, rng: Rng) -> None:

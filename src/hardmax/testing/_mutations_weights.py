@@ -8,7 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.core import Attention, Construction, Hardmax, Head, Softmax, Sublayer, Transformer
+from hardmax.core import (
+    Attention,
+    Construction,
+    Hardmax,
+    Head,
+    Softmax,
+    Sublayer,
+    Transformer,
+    VectorInput,
+)
 
 Rng = np.random.Generator
 Changed = tuple[Construction, str] | None
@@ -242,3 +251,46 @@ def layer_dropped(construction: Construction, rng: Rng) -> Changed:
     number = int(rng.integers(len(layers)))
     del layers[number]
     return _with_layers(construction, layers), f"sublayer {number} dropped"
+
+
+def logits_blown_up(construction: Construction, rng: Rng) -> Changed:
+    """Keys, and so logits, many times larger: exponents at the ends of what floats can say."""
+    factor = 10.0 ** rng.uniform(2.0, 7.0)
+    return _one_head(
+        construction,
+        rng,
+        lambda head: (replace(head, key=head.key * factor), f"key times {factor:.4g}"),
+    )
+
+
+def rescaled(construction: Construction, rng: Rng) -> Changed:
+    """A head that takes values times a power of two and gives them back: the same function."""
+    factor = 2.0 ** int(rng.integers(-30, 31))
+
+    def change(head: Head) -> tuple[Head, str]:
+        new = replace(head, value=head.value * factor, output=head.output / factor)
+        return new, f"value times {factor:.4g}, output divided by it"
+
+    return _one_head(construction, rng, change)
+
+
+def token_added(construction: Construction, rng: Rng) -> Changed:
+    """One more token at the end, which is another one but for a hair: who wins may change."""
+    old = construction.transformer
+    source = old.input
+    heads = [_head(construction, at) for at in _heads(construction)]
+    if not isinstance(source, VectorInput) or any(h.position_bias is not None for h in heads):
+        return None
+    t, i = int(rng.integers(source.tokens)), int(rng.integers(source.width))
+    by = rng.choice([-1.0, 1.0]) * 10.0 ** rng.uniform(-9.0, 0.0)
+    offset = np.array(source.offsets[t])
+    offset[i] += by
+    longer = VectorInput(
+        np.concatenate([source.maps, source.maps[t : t + 1]]),
+        np.concatenate([source.offsets, offset[None]]),
+    )
+    readout = old.readout
+    if readout.token is not None and readout.token < 0:
+        readout = replace(readout, token=readout.token % source.tokens)
+    changed = replace(construction, transformer=Transformer(longer, old.sublayers, readout))
+    return changed, f"token {t} again, its coordinate {i} moved by {by:.4g}"

@@ -88,6 +88,14 @@ def errors_at(construction: Construction, points: np.ndarray) -> np.ndarray:
     return np.concatenate(found)
 
 
+def has_a_hole(construction: Construction, *, points: int = 2_000, seed: int = 0) -> bool:
+    """Whether the target is undefined somewhere on the domain: nothing can be claimed of it."""
+    claim = construction.claim
+    sample = hard_points(claim.target, claim.domain, points, np.random.default_rng(seed))
+    with np.errstate(all="ignore"):
+        return bool(np.isnan(claim.target(sample)).any())
+
+
 def surely_broken(construction: Construction, point: Any, *, by: float = CLEARLY) -> bool:
     """Whether the claim fails there over the reals: outputs in balls, the target enclosed.
 

@@ -10,7 +10,7 @@ from typing import Any
 from hardmax.checker import Certificate, Verdict
 from hardmax.core import Construction
 from hardmax.testing._mutations import mutate
-from hardmax.testing._search import belied, first_break, surely_broken, worst_points
+from hardmax.testing._search import belied, first_break, has_a_hole, surely_broken, worst_points
 from hardmax.testing._zoo import zoo
 
 Certify = Callable[[Construction], Certificate]
@@ -59,7 +59,7 @@ def _tried(
     name: str, kind: str, label: str, seed: int, construction: Construction, certify: Certify
 ) -> Trial:
     worst = worst_points(construction)
-    broken = first_break(construction, worst) is not None
+    broken = first_break(construction, worst) is not None or has_a_hole(construction)
     false = kind.startswith("witness") and belied(construction) is not None
     began = time.perf_counter()
     try:

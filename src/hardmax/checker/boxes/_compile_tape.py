@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -160,10 +160,12 @@ def needed(graph: Graph, answer: Form) -> list[int]:
     return sorted(seen)
 
 
-def functionals(graph: Graph, answer: Form, column: dict[int, int]) -> list[dict[int, fmpq]]:
+def functionals(graph: Graph, answer: Form, column: dict[int, int]) -> Iterator[dict[int, fmpq]]:
     """The linear functionals through which the atoms behind an answer read the variables."""
-    atoms = [graph.atoms[a] for a in needed(graph, answer)]
-    return [_linear_part(form, column) for atom in atoms for form in arguments(atom)]
+    for atom in needed(graph, answer):
+        graph.look()
+        for form in arguments(graph.atoms[atom]):
+            yield _linear_part(form, column)
 
 
 def _linear_part(form: Form, column: dict[int, int]) -> dict[int, fmpq]:
@@ -224,6 +226,7 @@ class _Compiler:
 
     def linear(self, form: Form) -> Linear:
         """A form over slots; what it has outside the basis was put into the slack."""
+        self.graph.look()
         terms = {
             slot: c
             for slot, c in enumerate(self.basis.coordinates(_linear_part(form, self.column)))

@@ -85,6 +85,7 @@ class _Split:
     def support(self, atom: int) -> frozenset[int]:
         """The basis functionals that an atom depends on; those of what it reads come first."""
         if atom not in self._supports:
+            self.graph.look()
             found: set[int] = set()
             for form in arguments(self.graph.atoms[atom]):
                 found |= self._read(form)

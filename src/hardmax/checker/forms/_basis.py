@@ -8,6 +8,7 @@ occur most often are taken first, as long as they are independent.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 from flint import fmpq, fmpq_mat
 
@@ -30,7 +31,7 @@ class Basis:
         self._back: fmpq_mat | None = None
 
     @classmethod
-    def of(cls, functionals: list[Row], columns: int) -> Basis:
+    def of(cls, functionals: Iterable[Row], columns: int) -> Basis:
         """The most frequent ones first; scale does not count."""
         counts: Counter[tuple] = Counter()
         units: dict[tuple, Row] = {}

@@ -10,7 +10,7 @@ replaced by what it is there. Ranges are outward-rounded, so this is exact, too.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -43,9 +43,13 @@ _MOST_MONOMIALS = 9  # products of forms with more terms than this stay products
 
 
 class Graph:
-    """Atoms in the order in which they were made, each after those that it reads."""
+    """Atoms in the order in which they were made, each after those that it reads.
 
-    def __init__(self) -> None:
+    Forms can grow beyond all measure; `look` is called now and then, and may end that by raising.
+    """
+
+    def __init__(self, look: Callable[[], object] = lambda: None) -> None:
+        self.look = look
         self.atoms: list[Atom] = []
         self.bounds = Bounds()
         self.shared = Shared()
@@ -294,6 +298,7 @@ class Graph:
     def _atom(self, key: Hashable, atom: Atom, known: tuple[float, float]) -> Form:
         number = self._known.get(key)
         if number is None:
+            self.look()
             number = len(self.atoms)
             self._known[key] = number
             self.atoms.append(atom)

@@ -123,6 +123,7 @@ class TargetForms:
         return sparse_rows(step.weights)
 
     def _made(self, value: int, index: int) -> Form:
+        self.graph.look()
         step = self.steps.steps[value - 1]
         match step:
             case Affine():

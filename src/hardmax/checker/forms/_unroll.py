@@ -79,6 +79,7 @@ class Unrolled:
             self._rename()
         place = sublayer, token, index
         if place not in self._stream:
+            self.graph.look()
             if sublayer < 0:
                 self._stream[place] = self._embedded(token, index)
             else:

@@ -88,7 +88,7 @@ class Validation:
         steps = claim.target.steps()
         if steps is None:
             raise Rejected("The target has no steps that a witness could point at.")
-        self.graph = Graph()
+        self.graph = Graph(clock.look)
         self.inputs = self.graph.inputs(claim.domain)
         self.truth = TrueValues()
         for i, (low, high) in enumerate(zip(claim.domain.low, claim.domain.high, strict=True)):
