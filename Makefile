@@ -75,7 +75,7 @@ $(VENV)/core: $(VENV)/ready pyproject.toml constraints.txt
 
 $(VENV)/dev: $(VENV)/core
 	$(BEGIN)
-	$(PIP) install --no-build-isolation -c constraints.txt '.[dev,torch,plots]'
+	$(PIP) install --no-build-isolation -c constraints.txt '.[dev,torch,plots,dask]'
 	$(END)
 
 $(VENV)/plots: $(VENV)/dev

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import itertools
 import math
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from distributed import Client
 from flint import arb, fmpq
 
 import hardmax as hm
 from hardmax.checker import Verdict, certify
 from hardmax.checker._balls import error_at
 from hardmax.checker._budget import Budget, Clock
+from hardmax.checker.boxes import _search
 from hardmax.checker.boxes._compile_tape import pose
 from hardmax.checker.boxes._enclose import enclose
 from hardmax.checker.boxes._search import Search
@@ -267,6 +269,41 @@ def test_an_executor_gives_the_same_bounds():
         shared = certify(construction, tolerance=0.05, executor=pool)
     assert shared.certified == alone.certified
     assert shared.boxes == alone.boxes
+
+
+def test_a_cluster_gives_the_same_bounds():
+    """Dask's executor is one of `concurrent.futures`, and is used as any other."""
+    construction = hm.compile("max(x,y,z)", on={**SQUARE, "z": (-1, 1)}, error=1e-2, route="recipe")
+    alone = certify(construction, tolerance=0.1)
+    with Client(processes=False, n_workers=1, dashboard_address=None) as client:
+        pool = client.get_executor()
+        seen: list = []
+        submit = pool.submit
+        pool.submit = lambda *job: seen.append(job[0]) or submit(*job)
+        shared = certify(construction, tolerance=0.1, executor=pool)
+    assert seen  # the work did go there
+    assert (shared.certified, shared.boxes) == (alone.certified, alone.boxes)
+
+
+def bowl(x):
+    return x**2
+
+
+@pytest.mark.parametrize("travels", [True, False])
+def test_a_callable_is_searched_by_an_executor_if_it_can_be_sent(travels, monkeypatch):
+    monkeypatch.setattr(_search, "CHUNK", 4)  # so that a small search has jobs to send
+    how = bowl if travels else lambda x: x**2
+    target = hm.CallableFunction(how, ("x",), lipschitz=2.0)
+    construction = hm.compile(target, on={"x": (-1, 1)}, error=0.1)
+    alone = certify(construction)
+    with ProcessPoolExecutor(1) as pool:
+        sent: list = []
+        submit = pool.submit
+        pool.submit = lambda *job: sent.append(job) or submit(*job)
+        shared = certify(construction, executor=pool)
+    assert bool(sent) == travels
+    assert shared.verdict is alone.verdict is Verdict.PROVED
+    assert (shared.certified, shared.boxes) == (alone.certified, alone.boxes)
 
 
 def test_progress_comes_down_to_what_is_measured():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,13 +11,16 @@ from flint import fmpq
 
 import hardmax as hm
 from hardmax.checker._budget import Budget, Clock
-from hardmax.checker.boxes import SmallBoxes
+from hardmax.checker.boxes import SmallBoxes, _search
 from hardmax.checker.boxes._compile_tape import pose
+from hardmax.checker.boxes._confirm import Leaf, contradicted
 from hardmax.checker.boxes._cuts import _factored, _written
+from hardmax.checker.boxes._enclose import enclose
 from hardmax.checker.boxes._tape import run
 from hardmax.checker.boxes._tidy import tidied
 from hardmax.checker.forms import (
     ONE,
+    ZERO,
     Form,
     Gradient,
     Graph,
@@ -162,3 +166,63 @@ def test_crumbs_of_a_coordinate_become_one_variable():
     assert state._swept(two) == two
     large = x + total([(fmpq(1, 2**20), sine) for sine in sines])
     assert state._swept(large) == large
+
+
+# ---- leaves confirmed in balls -----------------------------------------------------------------
+
+
+def posed(form: Form, graph: Graph):
+    return pose(graph, form, 1.0)
+
+
+def test_balls_agree_with_the_tape_everywhere():
+    """All kinds of atoms at points: the tape's enclosure holds the ball."""
+    graph = Graph()
+    x, y = graph.variable(0.25, 2.0), graph.variable(-1.0, 1.5)
+    one = constant(ONE)
+    forms = [
+        graph.gate(x - y, x + one),
+        graph.mean([constant(ZERO), x, y.scaled(fmpq(3))], [one, x, y]),
+        graph.relu(x - y),
+        graph.maximum([constant(ZERO), x - y, y]),
+        graph.times(x, graph.apply("reciprocal", x + one)),
+        *(graph.apply(name, x) for name in NAMES),
+    ]
+    rng = np.random.default_rng(0)
+    for form in forms:
+        problem = posed(form, graph)
+        share = rng.random((problem.dimension, 20))
+        points = problem.low[:, None] * (1 - share) + problem.high[:, None] * share
+        seen = enclose(problem.tape, points, points)
+        for i in range(20):
+            ball = problem.exact.at(points[:, i])
+            assert seen.least[i] <= float(abs(ball).upper()) * (1 + 1e-15)
+            assert float(abs(ball).lower()) <= seen.most[i] * (1 + 1e-15)
+
+
+def test_a_leaf_that_says_too_little_is_contradicted():
+    graph = Graph()
+    x = graph.variable(0.0, 1.0)
+    problem = posed(graph.apply("exp", x), graph)
+    low, high = np.array([0.25]), np.array([0.5])
+    assert not contradicted(problem, [Leaf(math.exp(0.5) * (1 + 1e-15), low, high)])
+    assert contradicted(problem, [Leaf(math.exp(0.5) * (1 - 1e-9), low, high)])
+    assert contradicted(problem, [Leaf(math.exp(0.25), low, high)])
+
+
+def test_a_search_whose_arithmetic_went_wrong_has_no_bound(monkeypatch):
+    """Bounds that are a hundredth of what they should be: balls notice."""
+    graph = Graph()
+    x, y = graph.variable(-1.0, 1.0), graph.variable(-1.0, 1.0)
+    form = graph.times(x, graph.apply("exp", y))
+    right = small(graph).at_once(form, 10.0)
+    assert math.e <= right <= 1.01 * math.e
+
+    def wrong(tape, low, high):
+        seen = enclose(tape, low, high)
+        return replace(seen, most=0.01 * seen.most, least=0.0 * seen.least)
+
+    monkeypatch.setattr(_search, "enclose", wrong)
+    assert small(graph).at_once(form, 10.0) == math.inf
+    apart = graph.apply("exp", x) - graph.apply("sin", y)
+    assert small(graph).by_parts(apart, 10.0) == math.inf

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
@@ -192,6 +193,7 @@ def _against_enclosures(state: RealBound) -> None:
             state.clock,
             enough=state.limit,
             tolerance=state.tolerance,
+            executor=state.executor if _travels(problem) else None,
             watch=state.watch,
         )
         found = search.run()
@@ -204,6 +206,15 @@ def _against_enclosures(state: RealBound) -> None:
             "The budget was spent; of a target without steps only enclosures are known, and the "
             "boxes they need grow as 1/error in each dimension."
         )
+
+
+def _travels(problem: Problem) -> bool:
+    """Whether another process could be asked: a lambda, for one, cannot be sent to it."""
+    try:
+        pickle.dumps(problem.tape)
+    except Exception:  # whatever a user's class raises
+        return False
+    return True
 
 
 def _by_boxes(state: RealBound, wholes: list[Whole], share: float) -> None:
@@ -261,7 +272,8 @@ def _bound_of(state: RealBound, whole: Whole, clock: Clock) -> float:
     found = search.run()
     state.boxes += found.boxes
     state.clock.boxes += found.boxes
-    for place in (found.point, *found.leaves):  # what balls find there must not exceed the bound
+    middles = (leaf.middle for leaf in found.leaves)
+    for place in (found.point, *middles):  # what balls find there must not exceed the bound
         point = _back(whole.problem, place, state.construction)
         if point is not None:
             state.look(point)

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from flint import fmpq
 
-from hardmax.checker.boxes._ball_series import Line
 from hardmax.checker.boxes._bank import Affine, Bank
+from hardmax.checker.boxes._exact import Exact
 from hardmax.checker.boxes._large_mean import LargeMean
 from hardmax.checker.boxes._tape import Linear, Step, Tape, Wide
 from hardmax.checker.boxes._tidy import tidied
@@ -60,7 +60,7 @@ class Problem:
     rows: np.ndarray  # search variables x variables of the graph, to find a point again
     variables: tuple[int, ...]  # atoms of the graph, one per column
     facets: tuple[tuple[np.ndarray, float, float], ...] = ()
-    line: Line | None = None  # the same exactly, if there is one search variable
+    exact: Exact | None = None  # the same answer, for ball arithmetic
 
     @property
     def dimension(self) -> int:
@@ -105,10 +105,7 @@ def over_basis(
     compiler = _Compiler(graph, column, basis, inner, answer)
     tape = Tape(basis.rank or 1, compiler.steps(), compiler.linear(answer))
     problem = _problem(graph, tape, basis, variables, slack)
-    if basis.rank > 1:
-        return problem
-    ends = float(problem.low[0]), float(problem.high[0])
-    return replace(problem, line=Line(graph, answer, basis, column, *ends))
+    return replace(problem, exact=Exact(graph, answer, basis, column))
 
 
 def _problem(graph: Graph, tape: Tape, basis: Basis, variables: list[int], slack: float) -> Problem:

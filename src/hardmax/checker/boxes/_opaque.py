@@ -53,4 +53,4 @@ def pose_against(graph: Graph, output: Form, target: Target, index: int, domain:
     problem = over_basis(graph, output, basis, list(range(domain.dimension)), 0.0)
     tape: Any = problem.tape
     against = Against(tape.variables, tape.steps, tape.answer, target, index)
-    return replace(problem, tape=against)
+    return replace(problem, tape=against, exact=None)  # the target knows no balls

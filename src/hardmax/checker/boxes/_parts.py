@@ -21,7 +21,19 @@ from hardmax.checker.boxes._compile_tape import Problem, functionals, needed, po
 from hardmax.checker.boxes._search import Search
 from hardmax.checker.boxes._tape import run
 from hardmax.checker.boxes._tidy import tidied
-from hardmax.checker.forms import ONE, ZERO, Basis, Form, Graph, Times, Variable, arguments, total
+from hardmax.checker.forms import (
+    ONE,
+    ZERO,
+    Basis,
+    Form,
+    Graph,
+    Times,
+    Variable,
+    arguments,
+    constant,
+    rational,
+    total,
+)
 
 _CLOSE = 0.002  # parts are searched to this tolerance
 _LOOKS = 513
@@ -144,15 +156,8 @@ def bound_by_parts(
     offset, radius, boxes = 0.0, 0.0, 0
     for problem, (low, high) in zip(problems, ranges, strict=True):
         shift = 0.5 * (low + high)
-        centred = replace(
-            problem,
-            tape=replace(
-                problem.tape,
-                answer=replace(problem.tape.answer, constant=problem.tape.answer.constant - shift),
-            ),
-        )
         found = Search(
-            centred,
+            _shifted(problem, shift),
             clock,
             enough=math.inf,
             tolerance=_CLOSE,
@@ -165,6 +170,15 @@ def bound_by_parts(
         rounding = 2.0**-52 * (abs(problem.tape.answer.constant) + abs(shift))
         offset, radius = offset + shift, radius + found.certified + rounding
     return (abs(offset) + radius + dust) * (1 + 2.0**-48), boxes
+
+
+def _shifted(problem: Problem, by: float) -> Problem:
+    """The answer less a number, which rounds its constant."""
+    answer = replace(problem.tape.answer, constant=problem.tape.answer.constant - by)
+    exact = problem.exact
+    if exact is not None:
+        exact = replace(exact, answer=exact.answer - constant(rational(by)))
+    return replace(problem, tape=replace(problem.tape, answer=answer), exact=exact)
 
 
 def seen_range(graph: Graph, problem: Problem) -> tuple[float, float]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from hardmax.checker._budget import Clock
 from hardmax.checker.boxes._compile_tape import Problem
+from hardmax.checker.boxes._confirm import Leaf, contradicted
 from hardmax.checker.boxes._enclose import CHUNK, Enclosure, enclose, joined
 
 _AT_ONCE = 4 * CHUNK  # boxes that are halved in one round, at least
@@ -18,7 +19,7 @@ _NARROW = 2.0**-44  # of the domain's width: boxes are not halved further
 _FIRST_POINTS = 2048
 _CLIMBS = 32  # rounds of looking around the best point
 _PLAIN = 32  # the cost of a tape for which that many boxes are taken at once
-_LEAVES = 4  # that are handed over, to be confirmed
+_LEAVES = 4  # that are confirmed in balls
 _NOTHING = 2.0**-20  # of the limit: an error below this need not be resolved
 
 Watch = Callable[[float, float, int], object]  # certified, measured, boxes
@@ -33,7 +34,7 @@ class Found:
     point: np.ndarray
     boxes: int
     is_complete: bool  # certified is at most what was asked for
-    leaves: tuple[np.ndarray, ...] = ()  # middles of boxes with the largest bounds
+    leaves: tuple[Leaf, ...] = ()  # with the largest bounds, confirmed
 
 
 @dataclass
@@ -45,7 +46,7 @@ class _Frontier:
     most: np.ndarray
     split: np.ndarray
     closed: float = 0.0
-    leaves: list[tuple[float, np.ndarray]] = field(default_factory=list)
+    leaves: list[Leaf] = field(default_factory=list)
 
     @property
     def certified(self) -> float:
@@ -69,7 +70,7 @@ class _Frontier:
         if done.any():
             worst = int(np.where(done, seen.most, -1.0).argmax())
             self.closed = max(self.closed, float(seen.most[worst]))
-            self.leaves.append((float(seen.most[worst]), seen.point[:, worst]))
+            self.leaves.append(Leaf(float(seen.most[worst]), low[:, worst], high[:, worst]))
         self.low = np.concatenate([self.low, low[:, ~done]], axis=1)
         self.high = np.concatenate([self.high, high[:, ~done]], axis=1)
         self.most = np.concatenate([self.most, seen.most[~done]])
@@ -127,8 +128,9 @@ class Search:
         self._report(frontier)
         complete = not len(frontier.most)
         certified = frontier.certified + self.problem.slack
-        worst = sorted(frontier.leaves, key=lambda leaf: -leaf[0])[:_LEAVES]
-        leaves = tuple(point for _, point in worst)
+        leaves = tuple(sorted(frontier.leaves, key=lambda leaf: -leaf.most)[:_LEAVES])
+        if contradicted(self.problem, leaves):
+            certified, complete = math.inf, False
         return Found(certified, self.measured, self.point, self.boxes, complete, leaves)
 
     def _at_once(self, there: int) -> int:

@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from hardmax.checker._budget import Clock
-from hardmax.checker.boxes._ball_series import bound_by_series
+from hardmax.checker.boxes._ball_series import Line, bound_by_series
 from hardmax.checker.boxes._compile_tape import Problem, pose
 from hardmax.checker.boxes._parts import bound_by_parts, seen_range
 from hardmax.checker.boxes._search import Search, Watch
@@ -127,7 +127,8 @@ class SmallBoxes:
 
 def in_balls(problem: Problem, room: float, clock: Clock) -> float:
     """A hard case on a line, which floats could not decide, in ball arithmetic."""
-    if problem.line is None or not room > problem.slack:
+    if problem.exact is None or problem.dimension > 1 or not room > problem.slack:
         return math.inf
-    found = bound_by_series(problem.line, room - problem.slack, clock)
+    line = Line(problem.exact, float(problem.low[0]), float(problem.high[0]))
+    found = bound_by_series(line, room - problem.slack, clock)
     return (found + problem.slack) * (1 + 2.0**-50)
