@@ -159,7 +159,8 @@ def test_crumbs_of_a_coordinate_become_one_variable():
     assert high >= width
     assert low <= -width
     assert high - low <= 6.01 * 2.0**-50
-    deviation = state.deviations[np.array([state.index[name]])]
+    known = state.verified
+    deviation = known.deviations[np.array([known.index[name]])]
     assert deviation.high[0] >= width
     assert deviation.low[0] <= -width
     two = x + total([(crumb, sine) for sine in sines[:2]])

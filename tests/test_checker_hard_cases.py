@@ -12,7 +12,7 @@ from flint import fmpq
 import hardmax as hm
 from hardmax.checker import Verdict, _reals, certify
 from hardmax.checker._budget import Budget, Clock
-from hardmax.checker.boxes._ball_series import bound_by_series
+from hardmax.checker.boxes._ball_series import Line, bound_by_series
 from hardmax.checker.boxes._compile_tape import pose
 from hardmax.checker.forms._forms import ONE, Form, constant
 from hardmax.checker.forms._graph import Graph
@@ -26,8 +26,9 @@ def on_a_line(low: float, high: float) -> tuple[Graph, Form]:
 
 
 def in_balls(graph: Graph, form: Form, enough: float) -> float:
-    line = pose(graph, form, math.inf).line
-    assert line is not None
+    problem = pose(graph, form, math.inf)
+    assert problem.dimension == 1
+    line = Line(problem.exact, problem.low[0], problem.high[0])
     return bound_by_series(line, enough, Clock(Budget.of("20s")))
 
 
@@ -136,3 +137,11 @@ def test_a_row_about_a_coordinate_that_was_seen_before_is_verified_all_the_same(
     false = replace(construction.witness, holdings=holdings)
     certificate = certify(replace(construction, witness=false), budget="2s")
     assert certificate.method != "steps"
+
+
+@pytest.mark.parametrize("text", ["x*y", "exp(x)*y", "exp(y)/(exp(x)+exp(y))", "max(x,y)"])
+@pytest.mark.parametrize("y", [(0.5, 1.0), (0.5, 0.5)])
+def test_a_side_of_the_domain_may_be_a_point(text, y):
+    """What is fixed is a number, not a variable: nothing is lost to the rounding of floats."""
+    construction = hm.compile(text, on={"x": (0.3, 0.3), "y": y}, error=1e-3)
+    assert certify(construction).verdict is Verdict.PROVED

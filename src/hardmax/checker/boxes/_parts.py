@@ -41,58 +41,63 @@ _LOOKS = 513
 
 def apart(graph: Graph, answer: Form) -> list[Form]:
     """The answer as a sum of forms that share no search variable; one form if there is no such."""
-    order = needed(graph, answer)
-    column = {a: i for i, a in enumerate(x for x in order if isinstance(graph.atoms[x], Variable))}
-    basis = Basis.of(functionals(graph, answer, column), len(column))
-    own = {column[a]: c for a, c in answer.terms.items() if a in column}
-    basis.admit(basis.residual(own))  # what is merely added is a part of its own
-    if basis.rank < 2:
+    split = _Split(graph, answer)
+    if split.basis.rank < 2:
         return [answer]
-    split = _Split(graph, basis, column)
-    squares = _Squares(basis.rank)
-    for atom in order:
-        split.support(atom)  # in this order none of them has far to look
-    atoms: list[tuple[int, frozenset[int]]] = []
-    for atom, c in answer.terms.items():
-        kind = graph.atoms[atom]
-        if isinstance(kind, Variable):
-            continue
-        if isinstance(kind, Times) and split.is_plain(kind.first) and split.is_plain(kind.second):
-            squares.add(c, split.coordinates(kind.first), split.coordinates(kind.second))
-        else:
-            atoms.append((atom, split.support(atom)))
-    groups = _groups(basis.rank, [*(s for _, s in atoms), *squares.pairs()])
-    if len(groups) == 1:
+    split.sort_terms()
+    groups = split.groups()
+    if len(groups) == 1 or not all(support for _, support in split.atoms):
         return [answer]
-    rows = [
-        Form({a: row.get(i, ZERO) for a, i in column.items() if i in row}) for row in basis.rows
-    ]
-    linear = basis.coordinates(own)
-    parts = []
-    for group in groups:
-        chosen = [(linear[i], rows[i]) for i in group]
-        chosen += [(answer.terms[a], Form({a: ONE})) for a, support in atoms if support & group]
-        chosen += [
-            (c, graph.square_of(rows[i])) if i == j else (c, graph.unwritten(rows[i], rows[j]))
-            for (i, j), c in squares.terms.items()
-            if i in group and c != ZERO
-        ]
-        parts.append(total(chosen))
-    parts[0] = total([(ONE, parts[0]), (ONE, Form({}, answer.constant))])
-    stray = [a for a, support in atoms if not support]
-    return [answer] if stray else parts
+    first, *others = map(split.part, groups)
+    return [first + constant(answer.constant), *others]
 
 
 class _Split:
-    def __init__(self, graph: Graph, basis: Basis, column: dict[int, int]) -> None:
-        self.graph, self.basis, self.column = graph, basis, column
+    """The terms of an answer, and the basis functionals that each of them depends on."""
+
+    def __init__(self, graph: Graph, answer: Form) -> None:
+        self.graph, self.answer = graph, answer
+        self.order = needed(graph, answer)
+        variables = [a for a in self.order if isinstance(graph.atoms[a], Variable)]
+        self.column = {a: i for i, a in enumerate(variables)}
+        self.basis = Basis.of(functionals(graph, answer, self.column), len(variables))
+        own = {self.column[a]: c for a, c in answer.terms.items() if a in self.column}
+        self.basis.admit(self.basis.residual(own))  # what is merely added is a part of its own
+        self.linear = self.basis.coordinates(own)
+        self.rows = [Form({variables[i]: c for i, c in row.items()}) for row in self.basis.rows]
+        self.atoms: list[tuple[int, frozenset[int]]] = []
+        self.squares = _Squares(self.basis.rank)
         self._supports: dict[int, frozenset[int]] = {}
 
-    def is_plain(self, form: Form) -> bool:
-        return not form.constant and all(a in self.column for a in form.atoms)
+    def sort_terms(self) -> None:
+        """Products of functionals into squares, the other atoms by themselves."""
+        for atom in self.order:
+            self.support(atom)  # in this order none of them has far to look
+        for atom, c in self.answer.terms.items():
+            match self.graph.atoms[atom]:
+                case Variable():
+                    continue
+                case Times(first=f, second=g) if self._is_linear(f) and self._is_linear(g):
+                    self.squares.add(c, self._coordinates(f), self._coordinates(g))
+                case _:
+                    self.atoms.append((atom, self.support(atom)))
 
-    def coordinates(self, form: Form) -> list[fmpq]:
-        return self.basis.coordinates({self.column[a]: c for a, c in form.terms.items()})
+    def groups(self) -> list[set[int]]:
+        """Functionals that meet in some term belong together."""
+        joins = [*(support for _, support in self.atoms), *self.squares.pairs()]
+        return _groups(self.basis.rank, joins)
+
+    def part(self, group: set[int]) -> Form:
+        """What the functionals of a group make of the answer."""
+        graph, rows = self.graph, self.rows
+        chosen = [(self.linear[i], rows[i]) for i in group]
+        chosen += [(self.answer.terms[a], Form({a: ONE})) for a, s in self.atoms if s & group]
+        chosen += [
+            (c, graph.square_of(rows[i])) if i == j else (c, graph.unwritten(rows[i], rows[j]))
+            for (i, j), c in self.squares.terms.items()
+            if i in group and c != ZERO
+        ]
+        return total(chosen)
 
     def support(self, atom: int) -> frozenset[int]:
         """The basis functionals that an atom depends on; those of what it reads come first."""
@@ -105,9 +110,15 @@ class _Split:
         return self._supports[atom]
 
     def _read(self, form: Form) -> set[int]:
-        row = {self.column[a]: c for a, c in form.terms.items() if a in self.column}
-        found = {i for i, c in enumerate(self.basis.coordinates(row)) if c != ZERO}
+        found = {i for i, c in enumerate(self._coordinates(form)) if c != ZERO}
         return found.union(*(self.support(a) for a in form.atoms if a not in self.column))
+
+    def _is_linear(self, form: Form) -> bool:
+        return not form.constant and all(a in self.column for a in form.atoms)
+
+    def _coordinates(self, form: Form) -> list[fmpq]:
+        row = {self.column[a]: c for a, c in form.terms.items() if a in self.column}
+        return self.basis.coordinates(row)
 
 
 class _Squares:

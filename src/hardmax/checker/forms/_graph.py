@@ -27,7 +27,16 @@ from hardmax.checker.forms._atoms import (
     Times,
     Variable,
 )
-from hardmax.checker.forms._forms import NOTHING, ONE, ZERO, Form, Shared, constant, total
+from hardmax.checker.forms._forms import (
+    NOTHING,
+    ONE,
+    ZERO,
+    Form,
+    Shared,
+    constant,
+    rational,
+    total,
+)
 from hardmax.checker.forms._ranges import (
     Bounds,
     gate_range,
@@ -64,9 +73,14 @@ class Graph:
         return self._atom(("variable", atom.number), atom, (low, high))
 
     def inputs(self, domain: Box) -> list[Form]:
-        """One variable for each side of a box."""
+        """One variable for each side of a box; where the side is a point, it is not used."""
         sides = zip(domain.low.tolist(), domain.high.tolist(), strict=True)
-        return [self.variable(float(low), float(high)) for low, high in sides]
+        free = [self.variable(low, high) for low, high in sides]
+        fixed = domain.low == domain.high
+        return [
+            constant(rational(low)) if is_fixed else form
+            for form, low, is_fixed in zip(free, domain.low.tolist(), fixed.tolist(), strict=True)
+        ]
 
     def is_plain(self, form: Form) -> bool:
         """Whether a form is one of variables alone."""

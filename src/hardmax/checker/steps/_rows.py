@@ -18,6 +18,7 @@ from hardmax.checker.forms import (
 )
 from hardmax.core import Construction, Holding
 
+ROUNDED = 2.0**-40  # relative: what a stated error may lose to our own rounding
 Pair = tuple[Form, Form]
 
 

@@ -24,21 +24,10 @@ from functools import partial
 import numpy as np
 
 from hardmax.checker._budget import Clock
-from hardmax.checker.boxes import (
-    MOST_DIMENSIONS,
-    SmallBoxes,
-    TooManyDimensions,
-    Unsuitable,
-    Watch,
-    bound_by_cut,
-    needed,
-    pose,
-)
+from hardmax.checker.boxes import SmallBoxes, Watch
 from hardmax.checker.forms import (
-    NOTHING,
     Form,
     Graph,
-    NoGradient,
     Relu,
     TargetForms,
     Unrolled,
@@ -47,10 +36,11 @@ from hardmax.checker.forms import (
     renamed,
 )
 from hardmax.checker.steps._contests import Contest, flattened, hold_contest, split, with_crumbs
-from hardmax.checker.steps._deviations import Deviations, of_maximum
-from hardmax.checker.steps._moved import moved
+from hardmax.checker.steps._deviations import Deviations
 from hardmax.checker.steps._partners import Match, Partners
+from hardmax.checker.steps._row_boxes import RowBoxes
 from hardmax.checker.steps._rows import (
+    ROUNDED,
     Pair,
     Rejected,
     Row,
@@ -61,15 +51,13 @@ from hardmax.checker.steps._rows import (
     row_of,
     solved,
 )
-from hardmax.checker.steps._slopes import slopes_of
-from hardmax.checker.steps._truth import TrueValues
+from hardmax.checker.steps._verified import Verified
 from hardmax.core import Construction, Holding
 
 _FEW_INPUTS = 8  # up to which a row may be written out without names
 _SEVERAL = 3  # crumbs in a coordinate that are worth a name together
 _DUST = 2.0**-44  # of the largest term: what is smaller is a crumb
 _LEAK = 2.0**-30  # of a row's error: softmax weights of routing heads are far below
-_ROUNDED = 2.0**-40  # relative: what a stated error may lose to our own rounding
 
 
 class Validation:
@@ -90,7 +78,8 @@ class Validation:
             raise Rejected("The target has no steps that a witness could point at.")
         self.graph = Graph(clock.look)
         self.inputs = self.graph.inputs(claim.domain)
-        self.truth = TrueValues()
+        self.verified = Verified(self.graph)
+        self.truth = self.verified.truth
         for i, (low, high) in enumerate(zip(claim.domain.low, claim.domain.high, strict=True)):
             self.truth.bounds.set(i, float(low), float(high))
         self.target = TargetForms(steps, self.graph, self.inputs, claim.domain.interval)
@@ -98,13 +87,12 @@ class Validation:
             raise Rejected("Some step of the target may be infinite on the domain.")
         self.truth.known = self.target.known
         self.small = SmallBoxes(self.graph, clock, executor, watch)
+        self.on_boxes = RowBoxes(self.small, self.verified)
         self.stream = Unrolled(construction.transformer, self.graph, self.inputs)
         if sweeps:
             self.stream.swept = self._swept
         self.sides = Sides(self.stream, self.target)
         self._plain: Sides | None = None
-        self.index: dict[int, int] = {}  # variable -> row of the deviations
-        self.deviations = Deviations.none()
         self.our_names: dict[int, Form] = {}  # atoms of the Transformer
         self.their_names: dict[int, Form] = {}  # atoms of the target
         self.rows = 0
@@ -116,7 +104,7 @@ class Validation:
         ]
         found = self.deviation(rows)
         for row, size in zip(rows, found.size, strict=True):
-            if not size <= row.error * (1 + _ROUNDED) + 1e-300:
+            if not size <= row.error * (1 + ROUNDED) + 1e-300:
                 raise Rejected(
                     f"The witness says that {row.where} within {row.error:.3g}, but only "
                     f"{size:.3g} could be shown."
@@ -135,7 +123,7 @@ class Validation:
         result: list[Deviations | None] = [None] * len(rows)
         contests = [(i, p) for i, p in enumerate(parts) if isinstance(p, Contest)]
         if contests:
-            many = self._of_contests([p for _, p in contests])
+            many = self.verified.of_contests([p for _, p in contests])
             for place, (i, _) in enumerate(contests):
                 result[i] = many[np.array([place])]
         for i, part in enumerate(parts):
@@ -155,7 +143,7 @@ class Validation:
         """Leaks that are too small to matter: names whose true value is 0."""
         for row in rows:
             for atom in self._crumbs_of(row):
-                name = self._leak(*self.graph.bounds[atom])
+                name = self.verified.leak(*self.graph.bounds[atom])
                 self._call_ours(atom, name)
 
     def _swept(self, form: Form) -> Form:
@@ -174,17 +162,7 @@ class Validation:
         low, high = self.graph.range(form - kept)
         if not math.isfinite(high - low):
             return form
-        return kept + self._leak(low, high)
-
-    def _leak(self, low: float, high: float) -> Form:
-        """A name for something between two numbers that the target knows nothing of."""
-        middle = 0.5 * (low + high)
-        radius = np.array([max(high - middle, middle - low) * (1 + 1e-15)])
-        noises = self.deviations.noise.shape[1]
-        leak = Deviations.none(1).padded(noises).shifted(np.array([middle]), radius)
-        name = self._variable((0.0, 0.0), leak, settle=False)
-        self.truth.set(name, NOTHING)
-        return name
+        return kept + self.verified.leak(low, high)
 
     def _crumbs_of(self, row: Row) -> list[int]:
         if row.ours.is_constant:
@@ -213,12 +191,12 @@ class Validation:
                     pairs.append((atom, match, contest))
         if not pairs:
             return
-        found = self._of_contests([contest for _, _, contest in pairs])
+        found = self.verified.of_contests([contest for _, _, contest in pairs])
         for place, (atom, match, _) in enumerate(pairs):
             deviation = found[np.array([place])]
             ranges = np.array([self.truth.range(form) for form in match.theirs.forms])
             ends = ranges.min(axis=0) if match.ours.is_minimum else ranges.max(axis=0)
-            name = self._variable((float(ends[0]), float(ends[1])), deviation)
+            name = self.verified.variable((float(ends[0]), float(ends[1])), deviation)
             self._call_ours(atom, name)
             if match.partner is None:
                 self.truth.set(name, match.truth)
@@ -240,45 +218,27 @@ class Validation:
         kind = self.graph.atoms[atom]
         if not isinstance(kind, Relu) or not self.graph.is_plain(kind.argument):
             return False
-        held = [a for a in kind.argument.atoms if a in self.index]
+        held = [a for a in kind.argument.atoms if a in self.verified.index]
         true = self.truth.range(kind.argument)
-        if not held or true[0] < -_ROUNDED * max(map(abs, true)):
+        if not held or true[0] < -ROUNDED * max(map(abs, true)):
             return False
-        row = np.zeros((1, len(self.index)))
-        self._fill(row[0], kind.argument)
-        old = self.deviations.combined(row)
+        old = self.verified.combined(kind.argument)
         over = max(-true[0], 0.0)
         low, high = np.minimum(old.low, 0.0), np.maximum(old.high, 0.0) + over
         middle = 0.5 * (low + high)
         radius = np.maximum(high - middle, middle - low) * (1 + 2.0**-50)
-        noises = self.deviations.noise.shape[1]
-        cut = Deviations.none(1).padded(noises).shifted(middle, radius)
-        name = self._variable((max(true[0], 0.0), true[1]), cut)
+        cut = self.verified.none().shifted(middle, radius)
+        name = self.verified.variable((max(true[0], 0.0), true[1]), cut)
         self.truth.set(name, kind.argument)
         self._call_ours(atom, name)
         return True
-
-    def _variable(
-        self, true: tuple[float, float], deviation: Deviations, *, settle: bool = True
-    ) -> Form:
-        """A name for something within a deviation of a value in `true`."""
-        low, high = float(deviation.low[0]), float(deviation.high[0])
-        ends = true[0] + min(low, 0.0), true[1] + max(high, 0.0)
-        pad = 2.0**-50 * (abs(ends[0]) + abs(ends[1]))
-        form = self.graph.variable(ends[0] - pad, ends[1] + pad)
-        (atom,) = form.atoms
-        self.index[atom] = len(self.deviations.mean)
-        noises = self.deviations.noise.shape[1]
-        self.deviations = self.deviations.joined(deviation.settled(noises) if settle else deviation)
-        self.truth.bounds.set(atom, *true)
-        return form
 
     def _name(self, holding: Holding, i: int, row: Row, deviation: Deviations) -> None:
         """H = F and H = V + d, solved for the weightiest atom of F and of V."""
         if self.graph.is_plain(row.ours) and self.graph.is_plain(row.theirs):
             return
         chosen = components(holding, i)
-        name = self._variable(self.target.range(holding.value, chosen), deviation)
+        name = self.verified.variable(self.target.range(holding.value, chosen), deviation)
         pivot = self._weightiest(row.ours)
         if pivot is not None:
             self._call_ours(pivot, solved(row.ours, pivot, name))
@@ -313,7 +273,7 @@ class Validation:
             if found is not None:
                 return with_crumbs(found, our_crumbs, their_crumbs)
         found = None if goal is None else self._without_names(row)
-        return self._on_a_box(row) if found is None else found
+        return self.on_boxes.deviation(row) if found is None else found
 
     def _without_names(self, row: Row) -> Contest | None:
         """A maximum over the inputs themselves, if there are few.
@@ -344,108 +304,6 @@ class Validation:
 
     def _is_input(self, form: Form) -> bool:
         return all(a < len(self.inputs) for a in form.atoms)
-
-    def _of_contests(self, contests: list[Contest]) -> Deviations:
-        """All contests at once: one matrix product for what the variables deviate."""
-        most = max(len(c.functionals) for c in contests)
-        rows = len(contests)
-        signs = np.array([-1.0 if c.is_minimum else 1.0 for c in contests])
-        active = np.zeros((most, rows), dtype=bool)
-        middle, radius = np.zeros((most, rows)), np.zeros((most, rows))
-        matrices = np.zeros((most, rows, len(self.index)))
-        for r, contest in enumerate(contests):
-            for t, (form, ends) in enumerate(
-                zip(contest.functionals, contest.residuals, strict=True)
-            ):
-                active[t, r] = True
-                middle[t, r] = 0.5 * (ends[0] + ends[1])
-                radius[t, r] = 0.5 * (ends[1] - ends[0]) * (1 + 1e-15)
-                self._fill(matrices[t, r], form)
-        parts = [
-            self.deviations.combined(matrices[t]).shifted(middle[t], radius[t]) for t in range(most)
-        ]
-        carried = of_maximum(parts, active)
-        gap = np.array([c.gap for c in contests])
-        stray = np.array([c.stray for c in contests])
-        fallen = carried.shifted(-0.5 * gap, stray + 0.5 * gap * (1 + 1e-15))
-        return Deviations(fallen.mean * signs, fallen.noise * signs[:, None], fallen.radius)
-
-    def _fill(self, row: np.ndarray, form: Form) -> None:
-        """A form's coefficients at the rows of the deviations that they multiply."""
-        atoms, coefficients = form.floats
-        places = [self.index.get(atom, -1) for atom in atoms.tolist()]
-        held = np.array(places, dtype=np.int64)
-        row[held[held >= 0]] = coefficients[held >= 0]
-
-    def _on_a_box(self, row: Row) -> Deviations:
-        """Branch and bound for [F - V](H), and slopes of V times the deviations."""
-        try:
-            carried = self._carried(row)
-            room = row.error - float(carried.size[0])
-            found = self._searched(row.ours, row.theirs, room) if room > 0.0 else math.inf
-            if not found <= room:
-                carried, found = Deviations.none(1), self._jointly(row)
-        except Unsuitable as reason:
-            raise Rejected(str(reason)) from reason
-        except TooManyDimensions as many:
-            raise Rejected(
-                f"{row.where} depends on {many.dimension} verified values at once: more than can "
-                f"be searched."
-            ) from many
-        carried = carried.padded(self.deviations.noise.shape[1])
-        whole = carried.shifted(np.zeros(1), np.array([found]))
-        if not float(whole.size[0]) <= row.error * (1 + _ROUNDED):
-            raise Rejected(
-                f"{row.where} could be shown only within {float(whole.size[0]):.3g}, not "
-                f"{row.error:.3g}."
-            )
-        return whole
-
-    def _searched(self, ours: Form, theirs: Form, room: float) -> float:
-        """|ours - theirs|: part by part, through a cut, or at once, whichever is good enough."""
-        if ours == theirs:
-            return 0.0
-        found = self.small.by_parts(ours - theirs, room)
-        if not found <= room:
-            found = bound_by_cut(self.small, ours, theirs, room)
-        return found if found <= room else self.small.at_once(ours - theirs, room)
-
-    def _jointly(self, row: Row) -> float:
-        """|F(H) - V(H - d)|, where both brackets are added up before they are searched."""
-        moving = [a for a in self._variables_of(row.theirs) if a in self.index]
-        sizes = {a: float(self.deviations[np.array([self.index[a]])].size[0]) for a in moving}
-        try:
-            shares, second = moved(self.graph, row.theirs, sizes)
-        except NoGradient:
-            return math.inf
-        room = row.error - second
-        if not shares or not room > 0.0:
-            return math.inf
-        found = bound_by_cut(self.small, row.ours, row.theirs, room, also=shares)
-        if not found <= room:
-            found = self.small.bound_sum([row.ours - row.theirs, *shares], room)
-        return found + second
-
-    def _carried(self, row: Row) -> Deviations:
-        """V(H) - V(H - d): slopes of V over the ranges of H and V, times d."""
-        noises = self.deviations.noise.shape[1]
-        form = row.theirs
-        moving = [a for a in self._variables_of(form) if a in self.index]
-        if not moving:
-            return Deviations.none(1).padded(noises)
-        problem = pose(self.graph, form, math.inf)
-        if problem.dimension > MOST_DIMENSIONS + 2:
-            raise Rejected(f"{row.where} depends on too many verified values at once.")
-        middle, radius = slopes_of(problem)
-        matrix = np.zeros((problem.dimension, len(self.index)))
-        for column, atom in enumerate(problem.variables):
-            if atom in self.index:
-                matrix[:, self.index[atom]] = problem.rows[:, column]
-        parts = self.deviations.combined(matrix).scaled(middle, radius)
-        return parts.combined_rows()
-
-    def _variables_of(self, form: Form) -> list[int]:
-        return [a for a in needed(self.graph, form) if isinstance(self.graph.atoms[a], Variable)]
 
 
 def validate(
