@@ -80,7 +80,7 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--mutants", type=int, default=3000, help="how many (3000)")
     parser.add_argument("--seed", type=int, default=0, help="which ones (0)")
     parser.add_argument("--budget", default="5s", help="for each mutant (5s)")
-    parser.add_argument("--zoo-budget", default="60s", help="for each untouched one (60s)")
+    parser.add_argument("--zoo-budget", default="180s", help="for each untouched one (180s)")
     parser.add_argument("--only", action="append", choices=PARTS, help="one part; may be repeated")
     parser.add_argument("--jobs", type=int, default=1, help="processes (1)")
     parser.add_argument("--json", type=Path, default=Path("out/campaign.json"), metavar="FILE")

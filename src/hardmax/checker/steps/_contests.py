@@ -81,26 +81,28 @@ def split(graph: Graph, form: Form, crumb: float) -> tuple[Form, list[tuple[int,
     """The affine part over variables, the other atoms, and the range of what is below `crumb`."""
     terms: dict[int, fmpq] = {}
     atoms: list[tuple[int, fmpq]] = []
-    low = high = 0.0
-    small = _below(graph, form, crumb)
+    small, ends = _below(graph, form, crumb)
     for atom, c in form.terms.items():
         if atom in small:
-            a, b = graph.range(Form({atom: c}))
-            low, high = low + a, high + b
-        elif isinstance(graph.atoms[atom], Variable):
+            continue
+        if isinstance(graph.atoms[atom], Variable):
             terms[atom] = c
         else:
             atoms.append((atom, c))
-    widen = 1e-12 * (abs(low) + abs(high))
-    return Form(terms, form.constant), atoms, (low - widen, high + widen)
+    return Form(terms, form.constant), atoms, ends
 
 
-def _below(graph: Graph, form: Form, crumb: float) -> set[int]:
-    """The atoms, variables included, whose terms are never larger than `crumb`."""
+def _below(graph: Graph, form: Form, crumb: float) -> tuple[set[int], Ends]:
+    """The atoms, variables included, whose terms are never larger than `crumb`, and their sum."""
     if not crumb or form.is_constant:
-        return set()
+        return set(), (0.0, 0.0)
     atoms, c = form.floats
-    return set(atoms[np.abs(c) * graph.bounds.sizes(atoms) <= crumb].tolist())
+    small = np.abs(c) * graph.bounds.sizes(atoms) <= crumb
+    atoms, c = atoms[small], c[small]
+    sides = c * graph.bounds.low[atoms], c * graph.bounds.high[atoms]
+    low, high = float(np.minimum(*sides).sum()), float(np.maximum(*sides).sum())
+    widen = 1e-12 * float(np.abs(sides).sum())
+    return set(atoms.tolist()), (low - widen, high + widen)
 
 
 def flattened(
