@@ -19,6 +19,7 @@ from hardmax.checker.boxes import (
     Problem,
     Search,
     SmallBoxes,
+    TooManyDimensions,
     Unsuitable,
     bound_by_cut,
     bound_by_parts,
@@ -118,6 +119,8 @@ def bound_error(state: RealBound) -> None:
         _bound(state)
     except Spent:
         state.reasons.append("The budget was spent before the model was written out.")
+    except (Unsuitable, TooManyDimensions) as reason:
+        state.reasons.append(str(reason))
 
 
 def _bound(state: RealBound) -> None:

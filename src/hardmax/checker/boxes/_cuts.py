@@ -21,8 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 from flint import fmpq
 
-from hardmax.checker.boxes._compile_tape import Problem, needed, pose
-from hardmax.checker.boxes._small_box import SmallBoxes
+from hardmax.checker.boxes._compile_tape import Problem, Unsuitable, needed, pose
+from hardmax.checker.boxes._small_box import SmallBoxes, TooManyDimensions
 from hardmax.checker.boxes._tape import run
 from hardmax.checker.forms import (
     ONE,
@@ -69,10 +69,15 @@ def bound_by_cut(
 
     The absolute values of what is there `also` are added to it at every point.
     """
-    graph = boxes.graph
-    cut = find_cut(boxes, ours, room, fewest)
-    if cut is None:
+    try:
+        cut = find_cut(boxes, ours, room, fewest)
+        return math.inf if cut is None else _through(boxes, cut, theirs, room, also)
+    except (TooManyDimensions, Unsuitable):  # of a side by itself; their difference may have few
         return math.inf
+
+
+def _through(boxes: SmallBoxes, cut: Cut, theirs: Form, room: float, also: Sequence[Form]) -> float:
+    graph = boxes.graph
     guess = _fitted(graph, cut, theirs, room, also)
     if guess is None:
         return math.inf
@@ -210,11 +215,13 @@ def _fitted(
     seen = _sample(graph, (*cut.functionals, theirs, *also))
     before, added = np.split(seen, [len(seen) - len(also)])
     beyond = _sample(graph, (*cut.names, cut.inner))
-    if not (np.isfinite(before).all() and np.isfinite(beyond).all()):
+    if not all(np.isfinite(table).all() for table in (before, beyond, added)):
         return None
     sizes = np.abs(added).sum(axis=0), np.zeros(_POINTS)
     for monomials in _MONOMIALS[len(cut.names)]:
         tables = _powers(before, monomials), _powers(beyond, monomials)
+        if not all(np.isfinite(table).all() for table in tables):
+            continue
         size, found = _least_sum(tables, sizes)
         if size < room:
             return {m: rational(c) for m, c in zip(monomials, found.tolist(), strict=True)}
@@ -234,7 +241,8 @@ def _sample(graph: Graph, forms: tuple[Form, ...]) -> np.ndarray:
 
 def _powers(sample: np.ndarray, monomials: tuple[tuple[int, ...], ...]) -> np.ndarray:
     """Monomials in all rows but the last one (rows x points), and that one."""
-    rows = [np.prod([sample[i] for i in m], axis=0) + 0.0 * sample[-1] for m in monomials]
+    with np.errstate(over="ignore"):
+        rows = [np.prod([sample[i] for i in m], axis=0) + 0.0 * sample[-1] for m in monomials]
     return np.stack([*rows, sample[-1]])
 
 

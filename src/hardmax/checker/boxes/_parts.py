@@ -178,18 +178,19 @@ def bound_by_parts(
         boxes += found.boxes
         if not found.is_complete:
             return math.inf, boxes
-        rounding = 2.0**-52 * (abs(problem.tape.answer.constant) + abs(shift))
-        offset, radius = offset + shift, radius + found.certified + rounding
+        offset, radius = offset + shift, radius + found.certified
     return (abs(offset) + radius + dust) * (1 + 2.0**-48), boxes
 
 
 def _shifted(problem: Problem, by: float) -> Problem:
     """The answer less a number, which rounds its constant."""
-    answer = replace(problem.tape.answer, constant=problem.tape.answer.constant - by)
+    before = problem.tape.answer.constant
+    answer = replace(problem.tape.answer, constant=before - by)
+    slack = problem.slack + 2.0**-52 * (abs(before) + abs(by))
     exact = problem.exact
     if exact is not None:
         exact = replace(exact, answer=exact.answer - constant(rational(by)))
-    return replace(problem, tape=replace(problem.tape, answer=answer), exact=exact)
+    return replace(problem, tape=replace(problem.tape, answer=answer), exact=exact, slack=slack)
 
 
 def seen_range(graph: Graph, problem: Problem) -> tuple[float, float]:

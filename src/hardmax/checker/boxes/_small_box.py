@@ -111,10 +111,10 @@ class SmallBoxes:
         about = 0.5 * sum(seen_range(self.graph, problem))
         shifted = form - constant(rational(about))
         room = max(high - about, about - low)
-        if problem.facets:  # which parts forget
-            radius = self.at_once(shifted, room, close=_ROUGHLY)
+        if problem.facets:  # which parts forget; all of the room may be attained: a little more
+            radius = self.at_once(shifted, room * (1 + 2 * _ROUGHLY), close=_ROUGHLY)
         else:
-            radius = self.bound(shifted, room, close=_SURE)
+            radius = self.bound(shifted, room * (1 + 2 * _SURE), close=_SURE)
         pad = 2.0**-50 * (abs(about) + radius)
         return max(low, about - radius - pad), min(high, about + radius + pad)
 

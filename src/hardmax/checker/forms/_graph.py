@@ -47,6 +47,7 @@ from hardmax.checker.forms._ranges import (
 from hardmax.core import Box
 from hardmax.numerics import Interval
 
+_TINY = 1e-100  # numbers below are left to the variables' ranges
 _MOST_TERMS = 16  # forms with more are not written out a second time
 _MOST_MONOMIALS = 9  # products of forms with more terms than this stay products
 
@@ -73,10 +74,15 @@ class Graph:
         return self._atom(("variable", atom.number), atom, (low, high))
 
     def inputs(self, domain: Box) -> list[Form]:
-        """One variable for each side of a box; where the side is a point, it is not used."""
+        """One variable for each side of a box; where the side is a point, it is not used.
+
+        Except for numbers so small or large that floats could not follow what they multiply.
+        """
         sides = zip(domain.low.tolist(), domain.high.tolist(), strict=True)
         free = [self.variable(low, high) for low, high in sides]
-        fixed = domain.low == domain.high
+        sizes = np.abs(domain.low)
+        plain = (sizes == 0.0) | ((sizes > _TINY) & (sizes < 1 / _TINY))
+        fixed = (domain.low == domain.high) & plain
         return [
             constant(rational(low)) if is_fixed else form
             for form, low, is_fixed in zip(free, domain.low.tolist(), fixed.tolist(), strict=True)
@@ -181,6 +187,7 @@ class Graph:
 
     def times(self, first: Form, second: Form) -> Form:
         """The product; of short forms it is written out, so that equal monomials meet."""
+        self.look()
         if first.is_constant or second.is_constant:
             factor, form = (first, second) if first.is_constant else (second, first)
             return form.scaled(factor.constant)
