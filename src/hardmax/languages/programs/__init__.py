@@ -1,0 +1,44 @@
+"""Sequence programs: what every position of a word holds, step by step, and their library.
+
+from hardmax import programs as p
+
+reverse = p.program(lambda s: s.tokens.at(s.length - 1 - s.index))
+histogram = p.program(lambda s: (p.there(s.tokens) == s.tokens).count())
+p.sort("hello")
+"""
+
+from hardmax.languages.programs._library import copy as copy
+from hardmax.languages.programs._library import count_of as count_of
+from hardmax.languages.programs._library import counter as counter
+from hardmax.languages.programs._library import detect as detect
+from hardmax.languages.programs._library import duplicates as duplicates
+from hardmax.languages.programs._library import dyck as dyck
+from hardmax.languages.programs._library import fraction_so_far as fraction_so_far
+from hardmax.languages.programs._library import fsm as fsm
+from hardmax.languages.programs._library import histogram as histogram
+from hardmax.languages.programs._library import length as length
+from hardmax.languages.programs._library import most_frequent as most_frequent
+from hardmax.languages.programs._library import prefix_count as prefix_count
+from hardmax.languages.programs._library import prefix_sum as prefix_sum
+from hardmax.languages.programs._library import reverse as reverse
+from hardmax.languages.programs._library import seen_before as seen_before
+from hardmax.languages.programs._library import shift as shift
+from hardmax.languages.programs._library import shuffle_dyck as shuffle_dyck
+from hardmax.languages.programs._library import sort as sort
+from hardmax.languages.programs._library import sort_by as sort_by
+from hardmax.languages.programs._library import sort_by_frequency as sort_by_frequency
+from hardmax.languages.programs._library import sorted_by as sorted_by
+from hardmax.languages.programs._library import table as table
+from hardmax.languages.programs._machines import Machine as Machine
+from hardmax.languages.programs._machines import machine_of_regex as machine_of_regex
+from hardmax.languages.programs._nodes import Selection as Selection
+from hardmax.languages.programs._nodes import Sequence as Sequence
+from hardmax.languages.programs._nodes import Value as Value
+from hardmax.languages.programs._nodes import apply as apply
+from hardmax.languages.programs._nodes import or_else as or_else
+from hardmax.languages.programs._nodes import select as select
+from hardmax.languages.programs._nodes import there as there
+from hardmax.languages.programs._nodes import where as where
+from hardmax.languages.programs._program import Program as Program
+from hardmax.languages.programs._program import program as program
+from hardmax.languages.programs._rasp import from_rasp as from_rasp

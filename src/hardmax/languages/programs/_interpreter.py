@@ -1,0 +1,214 @@
+"""The meaning of a program: what every position of a word holds, step by step."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from typing import Any
+
+from hardmax._errors import SemanticsError
+from hardmax.languages.programs._machines import Machine
+from hardmax.languages.programs._nodes import (
+    Aggregated,
+    Applied,
+    Combined,
+    Constant,
+    Given,
+    Item,
+    Joined,
+    Memorised,
+    Related,
+    Scanned,
+    Selection,
+    Value,
+    item,
+    number,
+    plain,
+)
+from hardmax.languages.programs._printing import written
+
+Row = list[Item]
+
+
+def values_on(outputs: Iterable[Value], word: Iterable[Any]) -> dict[Value, Row]:
+    """What every position holds, for the outputs and for all values behind them."""
+    symbols = list(word)
+    run = _Run(symbols)
+    return {value: run.of(value) for output in outputs for value in values_behind(output)}
+
+
+def values_behind(*outputs: Value) -> Iterator[Value]:
+    """All values that the outputs read, each once, after those that it reads itself."""
+    seen: set[Value] = set()
+    stack: list[tuple[Value, bool]] = [(value, False) for value in reversed(outputs)]
+    while stack:
+        value, is_done = stack.pop()
+        if is_done:
+            yield value
+        elif value not in seen:
+            seen.add(value)
+            stack.append((value, True))
+            stack += [(source, False) for source in reversed(sources_of(value))]
+
+
+def sources_of(value: Value) -> list[Value]:
+    """What a value reads."""
+    match value:
+        case Applied(sources=sources) | Combined(sources=sources):
+            return list(sources)
+        case Scanned(source=source) | Memorised(source=source):
+            return [source]
+        case Aggregated(selection=selection, value=read):
+            return [*compared(selection), *([] if read is None else [read])]
+    return []
+
+
+def compared(selection: Selection) -> list[Value]:
+    """The keys and queries of a selection."""
+    match selection:
+        case Related(keys=keys, queries=queries):
+            return [*keys, *queries]
+        case Joined(parts=parts):
+            return [value for part in parts for value in compared(part)]
+    raise AssertionError(f"unknown selection {selection!r}")
+
+
+class _Run:
+    """One word; every value is worked out once."""
+
+    def __init__(self, symbols: list[Any]) -> None:
+        self.symbols = symbols
+        self._known: dict[int, tuple[Value, Row]] = {}  # by identity; the value is kept alive
+
+    def of(self, value: Value) -> Row:
+        for behind in values_behind(value):
+            if id(behind) not in self._known:
+                self._known[id(behind)] = behind, self._made(behind)
+        return self._known[id(value)][1]
+
+    def _row(self, value: Value) -> Row:
+        return self._known[id(value)][1]
+
+    def _made(self, value: Value) -> Row:
+        places = range(len(self.symbols))
+        match value:
+            case Given(what="tokens"):
+                return list(self.symbols)
+            case Given(what="index"):
+                return list(places)
+            case Given(what="length"):
+                return [len(places)] * len(places)
+            case Constant(item=same):
+                return [same] * len(places)
+            case Applied(sources=sources):
+                rows = [self._row(source) for source in sources]
+                return [applied(value, [row[t] for row in rows]) for t in places]
+            case Combined(sources=sources):
+                rows = [self._row(source) for source in sources]
+                return [combined(value, [row[t] for row in rows]) for t in places]
+            case Scanned(source=source, machine=machine):
+                return scanned(machine, self._row(source))
+            case Memorised(source=source, rows=rows, otherwise=otherwise):
+                return list(rows.get(tuple(self._row(source)), [otherwise] * len(places)))
+            case Aggregated():
+                return [self._aggregate(value, t) for t in places]
+        raise AssertionError(f"unknown value {value!r}")
+
+    def _aggregate(self, value: Aggregated, here: int) -> Item:
+        chosen = [t for t in range(len(self.symbols)) if self._selects(value.selection, t, here)]
+        if value.value is None:
+            return len(chosen)
+        row = self._row(value.value)
+        return aggregated(value, [row[t] for t in chosen])
+
+    def _selects(self, selection: Selection, there: int, here: int) -> bool:
+        match selection:
+            case Related(keys=keys, queries=queries):
+                own = [self._row(key)[there] for key in keys]
+                return related(selection, own, [self._row(query)[here] for query in queries])
+            case Joined(how=how, parts=parts):
+                found = (self._selects(part, there, here) for part in parts)
+                return joined(how, found)
+        raise AssertionError(f"unknown selection {selection!r}")
+
+
+def applied(value: Applied, given: list[Item]) -> Item:
+    """A function's answer for one position."""
+    if not value.takes_nothing and any(one is None for one in given):
+        return None
+    try:
+        return item(value.function(*given))
+    except Exception as reason:
+        held = ", ".join(map(repr, given))
+        raise SemanticsError(
+            f"The step {written(value)} fails on {held}: {type(reason).__name__}: {reason}"
+        ) from reason
+
+
+def combined(value: Combined, given: list[Item]) -> Item:
+    """A combination's number for one position."""
+    if any(one is None for one in given):
+        return None
+    try:
+        terms = [w * number(one) for w, one in zip(value.weights, given, strict=True)]
+    except Exception as reason:
+        held = ", ".join(map(repr, given))
+        raise SemanticsError(
+            f"The step {written(value)} adds numbers, but it was given {held}."
+        ) from reason
+    return plain(sum(terms, value.constant))
+
+
+def related(selection: Related, keys: list[Item], queries: list[Item]) -> bool:
+    """Whether the relation holds; nothing stands in no relation."""
+    given = [*keys, *queries]
+    if any(one is None for one in given):
+        return False
+    try:
+        return bool(selection.relation(*given))
+    except Exception as reason:
+        held = ", ".join(map(repr, given))
+        raise SemanticsError(
+            f"The selection {written(selection)} fails on {held}: {type(reason).__name__}: {reason}"
+        ) from reason
+
+
+def scanned(machine: Machine, row: Row) -> Row:
+    """The states after each symbol; the machine's start comes before the first."""
+    states: Row = []
+    state = 0
+    for symbol in row:
+        state = machine.step(state, symbol)
+        states.append(state)
+    return states
+
+
+def joined(how: str, parts: Iterable[bool]) -> bool:
+    if how == "and":
+        return all(parts)
+    return any(parts) if how == "or" else not any(parts)
+
+
+def aggregated(value: Aggregated, selected: list[Item]) -> Item:
+    """What becomes of the values selected; nothing there counts as not selected."""
+    held = [one for one in selected if one is not None]
+    if value.kind == "sum":
+        return plain(sum(_numbers(value, held), Fraction(0)))
+    if not held:
+        return value.default
+    if all(operator.eq(one, held[0]) for one in held):
+        return held[0]
+    numbers = _numbers(value, held)
+    if value.kind == "mean":
+        return plain(sum(numbers, Fraction(0)) / len(numbers))
+    return plain(min(numbers) if value.kind == "min" else max(numbers))
+
+
+def _numbers(value: Aggregated, held: list[Item]) -> list[Fraction]:
+    if any(isinstance(one, str) for one in held):
+        raise SemanticsError(
+            f"The {value.kind} in {written(value)} is of the symbols {sorted(map(str, held))}: "
+            f"symbols can be told apart, but not be added or ordered. Map them to numbers first."
+        )
+    return [number(one) for one in held]

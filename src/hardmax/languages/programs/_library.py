@@ -1,0 +1,216 @@
+"""Programs that people ask for by name; each reads like the thought behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
+
+from hardmax._errors import RequestError
+from hardmax.languages.programs._machines import Machine, machine_of_regex
+from hardmax.languages.programs._nodes import (
+    Item,
+    Memorised,
+    Scanned,
+    Sequence,
+    Value,
+    apply,
+    as_value,
+    or_else,
+    there,
+    where,
+)
+from hardmax.languages.programs._program import Program
+
+_s = Sequence()
+_same = there(_s.tokens) == _s.tokens
+_before = there(_s.index) < _s.index
+_so_far = there(_s.index) <= _s.index
+
+
+# ---- moving tokens -----------------------------------------------------------------------------
+
+copy = Program(_s.tokens, "copy")
+reverse = Program(_s.tokens.at(_s.length - 1 - _s.index), "reverse")
+
+
+def shift(by: int = 1, default: Item = None) -> Program:
+    """Every token moves `by` positions to the right (to the left if negative)."""
+    return Program(_s.tokens.shifted(by, default), f"shift by {by}")
+
+
+def sorted_by(key: Value, value: Value | None = None) -> Value:
+    """The value (the tokens) in the order of a key; equal keys keep their order."""
+    earlier = (there(key) < key) | ((there(key) == key) & _before)
+    rank = earlier.count()
+    return (there(rank) == _s.index).mean(_s.tokens if value is None else value)
+
+
+sort = Program(sorted_by(_s.tokens), "sort")
+
+
+def sort_by(key: Any, name: str = "sort by key") -> Program:
+    """Tokens in the order of key(token), a function or a table; equal keys keep their order."""
+    return Program(sorted_by(_s.tokens.map(key)), name)
+
+
+# ---- counting ----------------------------------------------------------------------------------
+
+length = Program(_s.length, "length")
+_often = _same.count()
+histogram = Program(_often, "histogram")
+duplicates = Program(_often > 1, "duplicates")
+seen_before = Program((_same & _before).any(), "seen before")
+most_frequent = Program(
+    # among the most frequent tokens, the one that comes first in the word
+    (there(_often) == _s.everywhere.max(_often)).first(_s.tokens),
+    "most frequent",
+)
+sort_by_frequency = Program(sorted_by(-_often), "sort by frequency")
+
+
+def count_of(symbol: Any) -> Program:
+    """How often a symbol occurs in the word, at every position."""
+    return Program((there(_s.tokens) == symbol).count(), f"count of {symbol!r}")
+
+
+def fraction_so_far(symbol: Any) -> Program:
+    """Which share of the tokens up to here is the symbol."""
+    return Program(_so_far.mean(_s.tokens == symbol), f"fraction of {symbol!r} so far")
+
+
+def prefix_count(symbol: Any) -> Program:
+    """How often a symbol occurred up to here."""
+    return Program(_so_far.sum(_s.tokens == symbol), f"count of {symbol!r} so far")
+
+
+prefix_sum = Program(_so_far.sum(_s.tokens), "prefix sum")  # of tokens that are numbers
+
+
+def counter(symbol: Any, modulus: int) -> Program:
+    """The number of occurrences up to here, modulo some number."""
+    if modulus < 1:
+        raise RequestError(f"A counter needs a modulus of at least 1, not {modulus}.")
+    counted = _so_far.sum(_s.tokens == symbol)
+    return Program(counted % modulus, f"count of {symbol!r} so far, modulo {modulus}")
+
+
+def detect(pattern: Iterable[Any]) -> Program:
+    """Whether the pattern ends here."""
+    symbols = list(pattern)
+    found: Value = as_value(True)
+    for back, symbol in enumerate(reversed(symbols)):
+        token = _s.tokens.shifted(back) if back else _s.tokens
+        found = found & or_else(token == symbol, False)
+    return Program(found, f"detect {symbols}")
+
+
+# ---- brackets ----------------------------------------------------------------------------------
+
+
+def _kinds(brackets: str | Iterable[str]) -> list[tuple[str, str]]:
+    pairs = [brackets] if isinstance(brackets, str) and len(brackets) == 2 else list(brackets)
+    if not pairs or not all(len(pair) == 2 for pair in pairs):
+        raise RequestError('Brackets are given as pairs, for example "()" or ["()", "[]"].')
+    symbols = [symbol for pair in pairs for symbol in pair]
+    if len(set(symbols)) != len(symbols):
+        raise RequestError("No symbol may be a bracket twice.")
+    return [(pair[0], pair[1]) for pair in pairs]
+
+
+def _height(opening: Iterable[str], closing: Iterable[str]) -> Value:
+    """Brackets opened less brackets closed, up to here."""
+    rises, falls = frozenset(opening), frozenset(closing)
+    return _so_far.sum(_s.tokens.map(lambda t: (t in rises) - (t in falls)))
+
+
+def _is_balanced(height: Value) -> Value:
+    """Never below 0, and 0 at the end."""
+    ends = there(_s.index) == _s.length - 1
+    return (_s.everywhere.min(height) >= 0) & (ends.mean(height) == 0)
+
+
+def shuffle_dyck(brackets: str | Iterable[str] = "()") -> Program:
+    """Whether every kind of bracket is balanced by itself, whatever the others do."""
+    balanced = [_is_balanced(_height([left], [right])) for left, right in _kinds(brackets)]
+    every = balanced[0]
+    for one in balanced[1:]:
+        every = every & one
+    return Program(every, f"shuffle-Dyck-{len(balanced)}")
+
+
+def dyck(brackets: str | Iterable[str] = "()") -> Program:
+    """Whether the brackets are balanced and nested.
+
+    A bracket that closes is matched with the last one that opened at its height: they must be of
+    one kind.
+    """
+    kinds = _kinds(brackets)
+    lefts, rights = zip(*kinds, strict=True)
+    height = _height(lefts, rights)
+    level = height + _s.tokens.map(lambda t: t in rights)  # of a pair, the same on both sides
+    kind = {**{left: i for i, left in enumerate(lefts)}, **{r: i for i, r in enumerate(rights)}}
+    if len(kinds) == 1:
+        return Program(_is_balanced(height), "Dyck-1")
+    opens = _s.tokens.map(lambda t: t in lefts)
+    where_opened = (there(where(opens, level, None)) == level) & _before
+    partner = where_opened.last(_s.tokens.map(lambda t: kind.get(t, -1)))
+    wrong = apply(
+        lambda t, other: t in rights and other != kind[t],
+        _s.tokens,
+        partner,
+        text="{} does not close {}",
+        nothing=True,
+    )
+    matched = ~_s.everywhere.any(wrong)
+    return Program(_is_balanced(height) & matched, f"Dyck-{len(kinds)}")
+
+
+# ---- machines and tables -----------------------------------------------------------------------
+
+
+def fsm(
+    transitions: Mapping[tuple[Hashable, Any], Hashable] | str,
+    start: Hashable = None,
+    accepting: Iterable[Hashable] | None = None,
+    *,
+    alphabet: Iterable[Any] | None = None,
+    name: str | None = None,
+) -> Program:
+    """A finite-state machine: its state after each symbol, or whether that state is accepting.
+
+    From a complete table {(state, symbol): state} with its start; or from a regular expression and
+    an alphabet, where it says at each position whether the word up to here matches.
+    """
+    if isinstance(transitions, str):
+        if alphabet is None:
+            raise RequestError("A regular expression needs the alphabet that it is about.")
+        machine = machine_of_regex(transitions, alphabet)
+        called = f"matches {transitions}"
+    else:
+        machine = Machine.of(transitions, start, accepting or (), alphabet)
+        called = f"machine of {machine.states} states"
+    state = Scanned(_s.tokens, machine)
+    if isinstance(transitions, str) or accepting is not None:
+        answer = state.map(lambda number: number in machine.accepting)
+    else:
+        answer = state.map(lambda number: machine.labels[number])
+    return Program(answer, called if name is None else name)
+
+
+def table(rows: Mapping[Any, Any], otherwise: Item = None, name: str = "table") -> Program:
+    """A finite table from words to words, memorised; off its rows the stated answer everywhere.
+
+    The answer to a word has as many items as the word has symbols.
+    """
+    if not rows:
+        raise RequestError("A table needs at least one row.")
+    known: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+    for word, answer in rows.items():
+        key, items = tuple(word), tuple(answer)
+        if len(key) != len(items):
+            raise RequestError(
+                f"The table answers {len(items)} items to the {len(key)} symbols of {word!r}: "
+                f"each position needs one."
+            )
+        known[key] = items
+    return Program(Memorised(_s.tokens, known, otherwise), name)

@@ -1,0 +1,258 @@
+"""Finite-state machines: from a transition table, or from a regular expression."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hardmax._errors import RequestError
+
+State = Hashable
+
+
+@dataclass(frozen=True, eq=False)
+class Machine:
+    """States 0, 1, ... with 0 the start; `moves[state][k]` is where symbol k leads.
+
+    `labels` are the states as the user named them.
+    """
+
+    alphabet: tuple[Any, ...]
+    labels: tuple[State, ...]
+    moves: tuple[tuple[int, ...], ...]
+    accepting: frozenset[int]
+
+    @classmethod
+    def of(
+        cls,
+        transitions: Mapping[tuple[State, Any], State],
+        start: State,
+        accepting: Iterable[State] = (),
+        alphabet: Iterable[Any] | None = None,
+    ) -> Machine:
+        """From a table {(state, symbol): state}, which must be complete."""
+        table = dict(transitions)
+        symbols = list(dict.fromkeys(s for _, s in table) if alphabet is None else alphabet)
+        if len(set(symbols)) != len(symbols) or not symbols:
+            raise RequestError("A machine's alphabet needs at least one symbol, and none twice.")
+        states = list(dict.fromkeys([start, *(s for s, _ in table), *table.values()]))
+        missing = [(s, a) for s in states for a in symbols if (s, a) not in table]
+        if missing:
+            shown = ", ".join(map(repr, missing[:3])) + ", ..." * (len(missing) > 3)
+            raise RequestError(
+                f"The transition table is incomplete: {len(missing)} of "
+                f"{len(states) * len(symbols)} entries are missing, among them {shown}."
+            )
+        foreign = [s for s in accepting if s not in states]
+        if foreign:
+            raise RequestError(f"The accepting state {foreign[0]!r} is no state of the machine.")
+        place = {state: i for i, state in enumerate(states)}
+        moves = tuple(tuple(place[table[s, a]] for a in symbols) for s in states)
+        return cls(tuple(symbols), tuple(states), moves, frozenset(place[s] for s in accepting))
+
+    def step(self, state: int, symbol: Any) -> int:
+        return self.moves[state][self.number(symbol)]
+
+    def number(self, symbol: Any) -> int:
+        if symbol not in self.alphabet:
+            raise RequestError(
+                f"The machine reads {list(self.alphabet)}, but the word holds {symbol!r}."
+            )
+        return self.alphabet.index(symbol)
+
+    @property
+    def states(self) -> int:
+        return len(self.moves)
+
+    def __repr__(self) -> str:
+        return f"Machine({self.states} states, {len(self.alphabet)} symbols)"
+
+
+# ---- regular expressions -----------------------------------------------------------------------
+#
+# Brzozowski's derivatives: after reading a, what is left to match of r is another expression, and
+# up to the laws below there are finitely many of them. They are the states of the machine.
+
+Regex = tuple[Any, ...]  # empty, word, symbol chars, then r s, or r s ..., star r
+_NOTHING: Regex = ("empty",)
+_END: Regex = ("word",)
+_MOST_STATES = 10_000
+
+
+def machine_of_regex(pattern: str, alphabet: Iterable[str]) -> Machine:
+    """The machine that accepts exactly the words over the alphabet that match as a whole.
+
+    Written with | * + ? . ( ) [abc] [a-c] [^abc] and a backslash before a character that is meant
+    as itself.
+    """
+    symbols = tuple(alphabet)
+    if not all(isinstance(symbol, str) and len(symbol) == 1 for symbol in symbols):
+        raise RequestError("A regular expression reads symbols of one character each.")
+    start = _Parser(pattern, symbols).parsed()
+    states, moves = {start: 0}, []
+    todo = [start]
+    while todo:
+        state = todo.pop(0)
+        row = []
+        for symbol in symbols:
+            after = _derivative(state, symbol)
+            if after not in states:
+                states[after] = len(states)
+                todo.append(after)
+            row.append(states[after])
+        moves.append(tuple(row))
+        if len(states) > _MOST_STATES:
+            raise RequestError(f"The expression {pattern!r} needs more than {_MOST_STATES} states.")
+    accepting = frozenset(i for r, i in states.items() if _takes_nothing(r))
+    return minimal(Machine(symbols, tuple(range(len(moves))), tuple(moves), accepting))
+
+
+def minimal(machine: Machine) -> Machine:
+    """The same language with the fewest states: those that no word tells apart are one."""
+    blocks = [int(state in machine.accepting) for state in range(machine.states)]
+    while True:
+        seen: dict[tuple[int, ...], int] = {}
+        finer = [
+            seen.setdefault((blocks[s], *(blocks[t] for t in machine.moves[s])), len(seen))
+            for s in range(machine.states)
+        ]
+        if len(seen) == len(set(blocks)):
+            break
+        blocks = finer
+    first = {block: finer.index(block) for block in sorted(set(finer))}
+    moves = tuple(tuple(finer[t] for t in machine.moves[s]) for s in first.values())
+    accepting = frozenset(block for block, s in first.items() if s in machine.accepting)
+    return Machine(machine.alphabet, tuple(range(len(moves))), moves, accepting)
+
+
+def _takes_nothing(r: Regex) -> bool:
+    match r:
+        case ("word",) | ("star", _):
+            return True
+        case ("then", first, second):
+            return _takes_nothing(first) and _takes_nothing(second)
+        case ("or", *parts):
+            return any(map(_takes_nothing, parts))
+    return False
+
+
+def _derivative(r: Regex, symbol: str) -> Regex:
+    match r:
+        case ("symbol", chars):
+            return _END if symbol in chars else _NOTHING
+        case ("then", first, second):
+            rest = _then(_derivative(first, symbol), second)
+            return _or(rest, _derivative(second, symbol)) if _takes_nothing(first) else rest
+        case ("or", *parts):
+            return _or(*(_derivative(part, symbol) for part in parts))
+        case ("star", inner):
+            return _then(_derivative(inner, symbol), r)
+    return _NOTHING
+
+
+def _then(first: Regex, second: Regex) -> Regex:
+    if _NOTHING in (first, second):
+        return _NOTHING
+    if first == _END:
+        return second
+    if second == _END:
+        return first
+    if first[0] == "then":
+        return _then(first[1], _then(first[2], second))
+    return ("then", first, second)
+
+
+def _or(*parts: Regex) -> Regex:
+    flat = {p for part in parts for p in (part[1:] if part[0] == "or" else (part,))} - {_NOTHING}
+    if not flat:
+        return _NOTHING
+    return next(iter(flat)) if len(flat) == 1 else ("or", *sorted(flat, key=repr))
+
+
+def _star(inner: Regex) -> Regex:
+    return _END if inner in (_NOTHING, _END) else inner if inner[0] == "star" else ("star", inner)
+
+
+class _Parser:
+    """The usual grammar: alternatives of sequences of repeated atoms."""
+
+    def __init__(self, pattern: str, alphabet: tuple[str, ...]) -> None:
+        self.pattern, self.alphabet, self.place = pattern, alphabet, 0
+
+    def parsed(self) -> Regex:
+        found = self._alternatives()
+        if self.place < len(self.pattern):
+            raise self._error("an unmatched )")
+        return found
+
+    def _alternatives(self) -> Regex:
+        parts = [self._sequence()]
+        while self._took("|"):
+            parts.append(self._sequence())
+        return _or(*parts)
+
+    def _sequence(self) -> Regex:
+        found = _END
+        while self.place < len(self.pattern) and self.pattern[self.place] not in "|)":
+            found = _then(found, self._repeated())
+        return found
+
+    def _repeated(self) -> Regex:
+        found = self._atom()
+        while self.place < len(self.pattern) and self.pattern[self.place] in "*+?":
+            sign = self._next()
+            if sign == "?":
+                found = _or(found, _END)
+            else:
+                found = _star(found) if sign == "*" else _then(found, _star(found))
+        return found
+
+    def _atom(self) -> Regex:
+        sign = self._next()
+        match sign:
+            case "(":
+                found = self._alternatives()
+                if not self._took(")"):
+                    raise self._error("a ( that is not closed")
+                return found
+            case "[":
+                return self._class()
+            case ".":
+                return ("symbol", frozenset(self.alphabet))
+            case "*" | "+" | "?":
+                raise self._error(f"a {sign} with nothing to repeat")
+            case "\\":
+                return self._symbol(self._next())
+        return self._symbol(sign)
+
+    def _symbol(self, symbol: str) -> Regex:
+        if symbol not in self.alphabet:
+            raise self._error(f"{symbol!r}, which is not in the alphabet {list(self.alphabet)}")
+        return ("symbol", frozenset(symbol))
+
+    def _class(self) -> Regex:
+        negated = self._took("^")
+        chars: set[str] = set()
+        while not self._took("]"):
+            low = self._next()
+            if self._took("-"):
+                high = self._next()
+                chars |= {s for s in self.alphabet if low <= s <= high}
+            else:
+                chars.add(low)
+        return ("symbol", frozenset(set(self.alphabet) - chars if negated else chars))
+
+    def _took(self, sign: str) -> bool:
+        there = self.pattern[self.place : self.place + 1] == sign
+        self.place += there
+        return there
+
+    def _next(self) -> str:
+        if self.place >= len(self.pattern):
+            raise self._error("an end where something has to follow")
+        self.place += 1
+        return self.pattern[self.place - 1]
+
+    def _error(self, what: str) -> RequestError:
+        return RequestError(f"The expression {self.pattern!r} has {what}, at place {self.place}.")

@@ -1,0 +1,428 @@
+"""What a sequence program is made of: values that every position holds, and selections.
+
+A value is a token, a number or nothing (None) at each position of a word. A selection says, for
+each position ("here"), which positions ("there") it looks at. Both are trees of frozen nodes whose
+identity is the object; their meaning is `_interpreter`.
+
+    s = Sequence()
+    same = there(s.tokens) == s.tokens        # positions that hold the token held here
+    same.count()                              # a histogram
+    s.tokens.at(s.length - 1 - s.index)       # reversal
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Any
+
+from hardmax._errors import RequestError
+from hardmax.languages.programs._machines import Machine
+
+Item = Any  # a symbol (a text or a whole number), a number, or None
+KINDS = ("mean", "sum", "count", "min", "max")
+
+
+class Value:
+    """Something that every position of a word holds; arithmetic and comparisons make new ones."""
+
+    __hash__ = object.__hash__
+
+    def __add__(self, other: Any) -> Value:
+        return combination([(1, self), (1, other)])
+
+    def __radd__(self, other: Any) -> Value:
+        return combination([(1, other), (1, self)])
+
+    def __sub__(self, other: Any) -> Value:
+        return combination([(1, self), (-1, other)])
+
+    def __rsub__(self, other: Any) -> Value:
+        return combination([(1, other), (-1, self)])
+
+    def __neg__(self) -> Value:
+        return combination([(-1, self)])
+
+    def __mul__(self, other: Any) -> Value:
+        if isinstance(other, Value):
+            return apply(operator.mul, self, other, text="{} * {}")
+        return combination([(other, self)])
+
+    def __rmul__(self, other: Any) -> Value:
+        return combination([(other, self)])
+
+    def __truediv__(self, other: Any) -> Value:
+        return apply(_quotient, self, other, text="{} / {}")
+
+    def __rtruediv__(self, other: Any) -> Value:
+        return apply(_quotient, other, self, text="{} / {}")
+
+    def __floordiv__(self, other: Any) -> Value:
+        return apply(operator.floordiv, self, other, text="{} // {}")
+
+    def __mod__(self, other: Any) -> Value:
+        return apply(operator.mod, self, other, text="{} % {}")
+
+    def __eq__(self, other: object) -> Value:  # type: ignore[override]
+        return apply(operator.eq, self, other, text="{} == {}")
+
+    def __ne__(self, other: object) -> Value:  # type: ignore[override]
+        return apply(operator.ne, self, other, text="{} != {}")
+
+    def __lt__(self, other: Any) -> Value:
+        return apply(operator.lt, self, other, text="{} < {}")
+
+    def __le__(self, other: Any) -> Value:
+        return apply(operator.le, self, other, text="{} <= {}")
+
+    def __gt__(self, other: Any) -> Value:
+        return apply(operator.gt, self, other, text="{} > {}")
+
+    def __ge__(self, other: Any) -> Value:
+        return apply(operator.ge, self, other, text="{} >= {}")
+
+    def __and__(self, other: Any) -> Value:
+        return apply(_both, self, other, text="{} and {}")
+
+    def __or__(self, other: Any) -> Value:
+        return apply(_either, self, other, text="{} or {}")
+
+    def __invert__(self) -> Value:
+        return apply(operator.not_, self, text="not {}")
+
+    def __bool__(self) -> bool:
+        raise RequestError(
+            "A value differs from position to position and is neither true nor false. Use "
+            "where(condition, a, b) for a choice, and & | ~ for and, or, not."
+        )
+
+    def map(self, function: Callable[[Any], Item] | dict[Any, Item]) -> Value:
+        """A function of what is held here; a table (dict) gives None for what it does not list."""
+        if isinstance(function, dict):
+            return apply(dict(function).get, self, text=f"table of {len(function)} at {{}}")
+        return apply(function, self)
+
+    def at(self, position: Any, default: Item = None) -> Value:
+        """What is held at a computed position (the default where there is no such position)."""
+        return (there(Given("index")) == position).mean(self, default)
+
+    def shifted(self, by: int, default: Item = None) -> Value:
+        """What is held `by` positions to the left."""
+        return self.at(Given("index") - by, default)
+
+
+@dataclass(frozen=True, eq=False)
+class Given(Value):
+    """What a position holds before any step: its token, its index from 0, the word's length."""
+
+    what: str  # tokens | index | length
+
+    def __post_init__(self) -> None:
+        if self.what not in ("tokens", "index", "length"):
+            raise RequestError(f"A word has tokens, index and length, but no {self.what!r}.")
+
+
+@dataclass(frozen=True, eq=False)
+class Constant(Value):
+    """The same everywhere."""
+
+    item: Item
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "item", item(self.item))
+
+
+@dataclass(frozen=True, eq=False)
+class Applied(Value):
+    """A pure function of what this position holds; nothing in, nothing out, unless it says so."""
+
+    function: Callable[..., Item]
+    sources: tuple[Value, ...]
+    text: str  # with one {} for each source
+    takes_nothing: bool = False  # whether it is called with None, too
+
+
+@dataclass(frozen=True, eq=False)
+class Combined(Value):
+    """constant + sum_i weights[i] * sources[i]: numbers alone."""
+
+    sources: tuple[Value, ...]
+    weights: tuple[Fraction, ...]
+    constant: Fraction
+
+
+@dataclass(frozen=True, eq=False)
+class Aggregated(Value):
+    """The mean, sum, count, min or max over the positions selected.
+
+    Nothing there counts as not selected. A mean, min or max of nothing is the default; a sum or a
+    count is 0. A mean of equal symbols is that symbol; of different ones there is none.
+    """
+
+    selection: Selection
+    kind: str
+    value: Value | None  # a count needs none
+    default: Item = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise RequestError(f"There is no aggregate {self.kind!r}; there are {list(KINDS)}.")
+        object.__setattr__(self, "default", item(self.default))
+
+
+@dataclass(frozen=True, eq=False)
+class Scanned(Value):
+    """The number of the state that a machine is in after it has read everything up to here."""
+
+    source: Value
+    machine: Machine
+
+
+@dataclass(frozen=True, eq=False)
+class Memorised(Value):
+    """A table from whole words to what their positions hold; off its rows the same everywhere."""
+
+    source: Value
+    rows: Mapping[tuple[Item, ...], tuple[Item, ...]]
+    otherwise: Item = None
+
+    def __post_init__(self) -> None:
+        kept = {tuple(word): tuple(map(item, held)) for word, held in self.rows.items()}
+        object.__setattr__(self, "rows", MappingProxyType(kept))
+        object.__setattr__(self, "otherwise", item(self.otherwise))
+
+
+class Selection:
+    """For each position, the positions that it looks at; & | ~ join selections."""
+
+    def __and__(self, other: Selection) -> Selection:
+        return Joined("and", (self, other))
+
+    def __or__(self, other: Selection) -> Selection:
+        return Joined("or", (self, other))
+
+    def __invert__(self) -> Selection:
+        return Joined("not", (self,))
+
+    def __bool__(self) -> bool:
+        raise RequestError("A selection is neither true nor false. Join selections by & | ~.")
+
+    def count(self) -> Value:
+        return Aggregated(self, "count", None)
+
+    def mean(self, value: Any, default: Item = None) -> Value:
+        """The mean of what is held there; what one position holds, if it is the only one."""
+        return Aggregated(self, "mean", as_value(value), default)
+
+    def sum(self, value: Any) -> Value:
+        return Aggregated(self, "sum", as_value(value))
+
+    def min(self, value: Any, default: Item = None) -> Value:
+        return Aggregated(self, "min", as_value(value), default)
+
+    def max(self, value: Any, default: Item = None) -> Value:
+        return Aggregated(self, "max", as_value(value), default)
+
+    def any(self, condition: Any = True) -> Value:
+        """Whether the condition holds at some position selected."""
+        held = apply(bool, as_value(condition), text="bool({})")
+        return Aggregated(self, "max", held, False) > 0
+
+    def all(self, condition: Any) -> Value:
+        """Whether it holds at every position selected: also where none is."""
+        held = apply(bool, as_value(condition), text="bool({})")
+        return Aggregated(self, "min", held, True) > 0
+
+    def first(self, value: Any, default: Item = None) -> Value:
+        """What the leftmost position selected holds."""
+        return as_value(value).at(self.min(Given("index")), default)
+
+    def last(self, value: Any, default: Item = None) -> Value:
+        """What the rightmost position selected holds."""
+        return as_value(value).at(self.max(Given("index")), default)
+
+    def causal(self) -> Selection:
+        """Without the positions to the right of here."""
+        return self & (there(Given("index")) <= Given("index"))
+
+
+@dataclass(frozen=True, eq=False)
+class Related(Selection):
+    """The positions whose keys stand in a relation to the queries here: relation(*keys, *queries).
+
+    Nothing stands in no relation.
+    """
+
+    keys: tuple[Value, ...]
+    queries: tuple[Value, ...]
+    relation: Callable[..., bool]
+    text: str  # with one {} for each key and each query
+
+
+@dataclass(frozen=True, eq=False)
+class Joined(Selection):
+    """and, or, not of selections."""
+
+    how: str
+    parts: tuple[Selection, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class There:
+    """A value as it is held elsewhere; compared with a value here it selects positions."""
+
+    value: Value
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> Selection:  # type: ignore[override]
+        return self._related(operator.eq, other, "==")
+
+    def __ne__(self, other: object) -> Selection:  # type: ignore[override]
+        return self._related(operator.ne, other, "!=")
+
+    def __lt__(self, other: Any) -> Selection:
+        return self._related(operator.lt, other, "<")
+
+    def __le__(self, other: Any) -> Selection:
+        return self._related(operator.le, other, "<=")
+
+    def __gt__(self, other: Any) -> Selection:
+        return self._related(operator.gt, other, ">")
+
+    def __ge__(self, other: Any) -> Selection:
+        return self._related(operator.ge, other, ">=")
+
+    def _related(self, relation: Callable[..., bool], here: Any, sign: str) -> Selection:
+        if isinstance(here, There):
+            raise RequestError("A selection compares what is held there with what is held here.")
+        return Related((self.value,), (as_value(here),), relation, f"there {{}} {sign} {{}}")
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """The word that a program reads."""
+
+    @property
+    def tokens(self) -> Value:
+        return _TOKENS
+
+    @property
+    def index(self) -> Value:
+        return _INDEX
+
+    @property
+    def length(self) -> Value:
+        return _LENGTH
+
+    @property
+    def everywhere(self) -> Selection:
+        return select((), (), lambda: True, text="everywhere")
+
+
+_TOKENS, _INDEX, _LENGTH = Given("tokens"), Given("index"), Given("length")
+
+
+def there(value: Any) -> There:
+    """What is held elsewhere, to be compared with what is held here."""
+    return There(as_value(value))
+
+
+def select(
+    keys: Any, queries: Any, relation: Callable[..., bool], *, text: str | None = None
+) -> Selection:
+    """Positions by any relation of finitely many values there and here: relation(*keys, *queries).
+
+    select(s.tokens, s.tokens, lambda key, query: key == query)
+    """
+    own, asked = _values(keys), _values(queries)
+    name = getattr(relation, "__name__", "relation").replace("<lambda>", "relation")
+    holes = ", ".join(["there {}"] * len(own) + ["{}"] * len(asked))
+    return Related(own, asked, relation, f"{name}({holes})" if text is None else text)
+
+
+def apply(
+    function: Callable[..., Item], *sources: Any, text: str | None = None, nothing: bool = False
+) -> Value:
+    """A function of several values held here; `nothing=True` if it is to see None, too."""
+    name = getattr(function, "__name__", "function").replace("<lambda>", "function")
+    holes = ", ".join(["{}"] * len(sources))
+    written = f"{name}({holes})" if text is None else text
+    return Applied(function, tuple(map(as_value, sources)), written, nothing)
+
+
+def where(condition: Any, then: Any, otherwise: Any) -> Value:
+    """`then` at positions at which the condition holds, else `otherwise`."""
+    return apply(_chosen, condition, then, otherwise, text="{1} if {0} else {2}", nothing=True)
+
+
+def or_else(value: Any, default: Item) -> Value:
+    """The value, and the default where there is nothing."""
+    return apply(
+        lambda v: default if v is None else v, value, text=f"{{}} or {default!r}", nothing=True
+    )
+
+
+def combination(terms: Iterable[tuple[Any, Any]]) -> Value:
+    """Multiples of values and numbers, added up."""
+    constant, sources, weights = Fraction(0), [], []
+    for weight, term in terms:
+        if isinstance(term, Value):
+            sources.append(term)
+            weights.append(number(weight))
+        else:
+            constant += number(weight) * number(term)
+    return Combined(tuple(sources), tuple(weights), constant)
+
+
+def as_value(given: Any) -> Value:
+    if isinstance(given, There | Selection):
+        raise RequestError(
+            f"A value is needed here, but this is a {type(given).__name__.lower()}: "
+            f"aggregate it first, for example by .count() or .mean(value)."
+        )
+    return given if isinstance(given, Value) else Constant(given)
+
+
+def item(given: Any) -> Item:
+    """What a position may hold: a symbol, an exact number, or None."""
+    if given is None or isinstance(given, str):
+        return given
+    return plain(number(given))
+
+
+def number(given: Any) -> Fraction:
+    """An exact number; a float is the dyadic rational that it is."""
+    try:
+        return Fraction(given) if not isinstance(given, str) else Fraction("no number")
+    except (TypeError, ValueError, OverflowError):
+        raise RequestError(
+            f"Values are symbols (texts), exact numbers or None, and arithmetic is for numbers, "
+            f"but this is {given!r}."
+        ) from None
+
+
+def plain(exact: Fraction) -> int | Fraction:
+    return exact.numerator if exact.denominator == 1 else exact
+
+
+def _values(given: Any) -> tuple[Value, ...]:
+    return tuple(map(as_value, given if isinstance(given, tuple | list) else (given,)))
+
+
+def _quotient(a: Any, b: Any) -> Item:
+    return None if b == 0 else plain(Fraction(a) / Fraction(b))
+
+
+def _both(a: Any, b: Any) -> bool:
+    return bool(a) and bool(b)
+
+
+def _either(a: Any, b: Any) -> bool:
+    return bool(a) or bool(b)
+
+
+def _chosen(condition: Any, then: Any, otherwise: Any) -> Item:
+    return None if condition is None else then if condition else otherwise

@@ -1,0 +1,76 @@
+"""Programs as text: each step once, in the order in which they are computed."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from hardmax.languages.programs._nodes import (
+    Aggregated,
+    Applied,
+    Combined,
+    Constant,
+    Given,
+    Joined,
+    Memorised,
+    Related,
+    Scanned,
+    Selection,
+    Value,
+)
+
+_DEEPEST = 6  # nested steps that are still written in one line
+
+
+def written(node: Value | Selection, names: dict[int, str] | None = None, depth: int = 0) -> str:
+    """A value or selection in one line; parts with a name are called by it."""
+    names = {} if names is None else names
+    if depth and id(node) in names:
+        return names[id(node)]
+    if depth > _DEEPEST:
+        return "..."
+
+    def inner(part: Value | Selection) -> str:
+        return written(part, names, depth + 1)
+
+    match node:
+        case Given(what=what):
+            return what
+        case Constant(item=held):
+            return repr(held) if isinstance(held, str) else str(held)
+        case Applied(sources=sources, text=text):
+            return text.format(*map(_bracketed, map(inner, sources)))
+        case Combined():
+            return _sum(node, inner)
+        case Aggregated(selection=selection, kind=kind, value=value, default=default):
+            of = "" if value is None else f" of {inner(value)}"
+            rest = "" if default is None or kind in ("sum", "count") else f", else {default!r}"
+            return f"{kind}{of} over [{inner(selection)}]{rest}"
+        case Scanned(source=source, machine=machine):
+            return f"state of {machine!r} after {inner(source)}"
+        case Memorised(source=source, rows=rows):
+            return f"table of {len(rows)} words at {inner(source)}"
+        case Related(keys=keys, queries=queries, text=text):
+            return text.format(*map(_bracketed, map(inner, (*keys, *queries))))
+        case Joined(how="not", parts=(part,)):
+            return f"not ({inner(part)})"
+        case Joined(how=how, parts=parts):
+            return f" {how} ".join(f"({inner(part)})" for part in parts)
+    raise AssertionError(f"unknown node {type(node).__name__}")
+
+
+def _bracketed(text: str) -> str:
+    return f"({text})" if " " in text else text
+
+
+def _sum(node: Combined, inner: Any) -> str:
+    parts = []
+    for weight, source in zip(node.weights, node.sources, strict=True):
+        text = _bracketed(inner(source))
+        size = "" if abs(weight) == 1 else f"{abs(weight)} * "
+        parts.append((weight < 0, size + text))
+    if node.constant or not parts:
+        parts.append((node.constant < 0, str(abs(Fraction(node.constant)))))
+    first, *others = parts
+    start = ("-" if first[0] else "") + first[1]
+    return start + "".join((" - " if minus else " + ") + text for minus, text in others)

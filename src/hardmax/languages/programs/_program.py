@@ -1,0 +1,101 @@
+"""A sequence program: a function from words to words, with its own interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from hardmax._errors import RequestError
+from hardmax.languages.programs._interpreter import Row, sources_of, values_behind, values_on
+from hardmax.languages.programs._nodes import Sequence, Value, as_value
+from hardmax.languages.programs._printing import written
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """What every position (or, with `at`, one position) of a word answers.
+
+        >>> reverse = program(lambda s: s.tokens.at(s.length - 1 - s.index))
+        >>> reverse("abc")
+        ['c', 'b', 'a']
+
+    One output answers a list of items; several answer a list of tuples. With `at` the answer is
+    one item (or tuple): that of the position `at`, negative from the end. The empty word has the
+    empty answer, and none with `at`.
+    """
+
+    outputs: tuple[Value, ...]
+    name: str = "program"
+    at: int | None = None
+
+    def __init__(
+        self, outputs: Value | Iterable[Value], name: str = "program", at: int | None = None
+    ) -> None:
+        listed = (outputs,) if isinstance(outputs, Value) else tuple(outputs)
+        object.__setattr__(self, "outputs", tuple(map(as_value, listed)))
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "at", at)
+        if not self.outputs:
+            raise RequestError("A program needs at least one output.")
+
+    def __call__(self, word: Iterable[Any]) -> Any:
+        """The answer for a word: a text, or a list of symbols."""
+        symbols = list(word)
+        rows = self.trace(symbols)
+        columns = [rows[output] for output in self.outputs]
+        answers = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+        if self.at is None:
+            return answers
+        if not -len(symbols) <= self.at < len(symbols):
+            raise RequestError(
+                f"The program answers at position {self.at}, which a word of "
+                f"{len(symbols)} symbols does not have."
+            )
+        return answers[self.at]
+
+    def trace(self, word: Iterable[Any]) -> dict[Value, Row]:
+        """What every position holds, value by value, in the order of the steps."""
+        return values_on(self.outputs, word)
+
+    @property
+    def values(self) -> list[Value]:
+        """All values, each after those that it reads."""
+        return list(values_behind(*self.outputs))
+
+    def __str__(self) -> str:
+        """The steps, one line each; what is read more than once has a name."""
+        readers: dict[int, int] = {}
+        for value in self.values:
+            for source in sources_of(value):
+                readers[id(source)] = readers.get(id(source), 0) + 1
+        names: dict[int, str] = {}
+        lines = []
+        for value in self.values:
+            if readers.get(id(value), 0) > 1 and sources_of(value):
+                lines.append(f"v{len(names)} = {written(value, names)}")
+                names[id(value)] = f"v{len(names)}"
+        answer = ", ".join(names.get(id(out), written(out, names)) for out in self.outputs)
+        where = "" if self.at is None else f" at position {self.at}"
+        return "\n".join([f"{self.name}:", *(f"  {line}" for line in lines), f"  {answer}{where}"])
+
+    def __repr__(self) -> str:
+        return f"Program({self.name}: {len(self.values)} values)"
+
+
+def program(
+    rule: Callable[[Sequence], Any], *, name: str | None = None, at: int | None = None
+) -> Program:
+    """The program that a rule writes down: a function of the sequence `s`.
+
+    program(lambda s: (there(s.tokens) == s.tokens).count())
+    """
+    if not callable(rule):
+        raise RequestError(f"A rule is a function of the sequence, not {type(rule).__name__}.")
+    made = rule(Sequence())
+    called = getattr(rule, "__name__", "program") if name is None else name
+    return Program(
+        made if isinstance(made, Value | list | tuple) else as_value(made),
+        "program" if called == "<lambda>" else called,
+        at,
+    )
