@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import hardmax as hm
+from hardmax.core import Words
 from hardmax.languages import programs as p
 
 
@@ -170,7 +171,7 @@ def test_one_position_may_answer_for_the_word():
 
 def test_programs_print_their_steps():
     assert str(p.reverse).splitlines()[-1].strip() == (
-        "mean of tokens over [there index == ((length - 1) - index)]"
+        "tokens at [there index == ((length - 1) - index)]"
     )
     text = str(p.most_frequent)
     assert "v0 = count over [there tokens == tokens]" in text
@@ -193,6 +194,8 @@ def test_mistakes_are_explained():
         _ = p.there(s.index) == p.there(s.tokens)
     with pytest.raises(hm.SemanticsError, match="symbols can be told apart"):
         p.Program(s.everywhere.mean(s.tokens))("ab")
+    with pytest.raises(hm.SemanticsError, match="several were selected that hold"):
+        p.Program(s.everywhere.only(s.index))("ab")
     with pytest.raises(hm.SemanticsError, match="adds numbers"):
         p.Program(s.tokens + 1)("ab")
     with pytest.raises(hm.SemanticsError, match="fails on 'a'"):
@@ -390,3 +393,66 @@ def test_what_is_no_rasp_is_refused():
     cycle.inner = cycle
     with pytest.raises(hm.RequestError, match="cyclic"):
         p.from_rasp(cycle)
+
+
+# ---- value sets, numbers and steps -------------------------------------------------------------
+
+MORE = {
+    "table": p.table({"ab": "xy", "c": [7], "abc": [1, None, "z"]}, otherwise="?"),
+    "machine": p.fsm({(s, a): (2 * s + (a == "a")) % 3 for s in range(3) for a in "abc"}, start=0),
+    "two outputs": p.program(lambda s: (s.tokens, s.length - s.index)),
+    "one answer": p.program(lambda s: s.everywhere.sum(s.tokens.map("abc".find)), at=-1),
+    "means of what may be nothing": p.program(
+        lambda s: (p.there(s.tokens) == "a").causal().mean(s.index.shifted(1) - 1)
+    ),
+    "largest of what may be nothing": p.program(
+        lambda s: (p.there(s.tokens) != s.tokens).max(s.index.shifted(2), default="none")
+    ),
+}
+TRANSLATED = {name: made for name, (made, _) in PLAIN.items()} | MORE
+
+
+@pytest.mark.parametrize("name", TRANSLATED)
+def test_the_steps_mean_what_the_interpreter_says(name):
+    domain = Words("abc", 4)
+    target = p.ProgramTarget(TRANSLATED[name], domain)
+    steps = target.steps()
+    sets = p.value_sets(target.program.outputs, domain)
+    for word in domain:
+        rows = target(word)
+        assert steps.rows(["abc".index(s) for s in word]) == rows, word
+        assert target.decode(rows) == target.program(word)
+        for value, held in target.program.trace(word).items():
+            assert set(held) <= set(sets[value])
+
+
+def test_value_sets_are_exact_where_a_position_knows_enough():
+    s = p.Sequence()
+    value = s.length - 1 - s.index
+    assert p.value_sets([value], Words("ab", 5))[value] == (0, 1, 2, 3, 4)
+    parity = p.apply(lambda t, i: f"{t}{i % 2}", s.tokens, s.index)
+    assert p.value_sets([parity], Words("ab", 5))[parity] == ("a0", "a1", "b0", "b1")
+    share = s.everywhere.mean(s.tokens == "a")
+    assert p.value_sets([share], Words("ab", 3))[share] == (
+        None, 0, Fraction(1, 3), Fraction(1, 2), Fraction(2, 3), 1,
+    )  # fmt: skip
+    total = s.everywhere.sum(s.index - 2)
+    assert p.value_sets([total], Words("ab", 3))[total] == tuple(range(-6, 1))
+
+
+def test_value_sets_that_explode_are_refused():
+    s = p.Sequence()
+    total = s.everywhere.sum(s.tokens.map({"a": 1, "b": Fraction(1, 10**6)}))
+    with pytest.raises(p.TooLarge, match=r"sum of .* may take 3,000,000 values"):
+        p.value_sets([total], Words("ab", 3))
+    counts = [(p.there(s.tokens) == symbol).count() for symbol in "abcd"]
+    with pytest.raises(p.TooLarge, match=r"function\(.*\) may take 104,060,401 values"):
+        p.value_sets([p.apply(lambda *n: sum(n), *counts)], Words("abcd", 100))
+
+
+def test_longer_words_and_foreign_symbols_are_refused():
+    target = p.ProgramTarget(p.reverse, Words("abc", 4))
+    with pytest.raises(hm.RequestError, match="1 to 4 symbols, but this one has 5"):
+        target("abcab")
+    with pytest.raises(hm.RequestError, match="'z' at place 1"):
+        target("az")

@@ -199,6 +199,11 @@ def aggregated(value: Aggregated, selected: list[Item]) -> Item:
         return value.default
     if all(operator.eq(one, held[0]) for one in held):
         return held[0]
+    if value.kind == "only":
+        raise SemanticsError(
+            f"{written(value)} is about one position, but several were selected that hold "
+            f"{sorted(map(str, set(held)))}. Use mean, min or max, or first and last."
+        )
     numbers = _numbers(value, held)
     if value.kind == "mean":
         return plain(sum(numbers, Fraction(0)) / len(numbers))

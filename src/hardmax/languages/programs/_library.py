@@ -42,7 +42,7 @@ def sorted_by(key: Value, value: Value | None = None) -> Value:
     """The value (the tokens) in the order of a key; equal keys keep their order."""
     earlier = (there(key) < key) | ((there(key) == key) & _before)
     rank = earlier.count()
-    return (there(rank) == _s.index).mean(_s.tokens if value is None else value)
+    return (there(rank) == _s.index).only(_s.tokens if value is None else value)
 
 
 sort = Program(sorted_by(_s.tokens), "sort")
@@ -126,7 +126,7 @@ def _height(opening: Iterable[str], closing: Iterable[str]) -> Value:
 def _is_balanced(height: Value) -> Value:
     """Never below 0, and 0 at the end."""
     ends = there(_s.index) == _s.length - 1
-    return (_s.everywhere.min(height) >= 0) & (ends.mean(height) == 0)
+    return (_s.everywhere.min(height) >= 0) & (ends.only(height) == 0)
 
 
 def shuffle_dyck(brackets: str | Iterable[str] = "()") -> Program:

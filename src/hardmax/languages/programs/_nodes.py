@@ -23,7 +23,7 @@ from hardmax._errors import RequestError
 from hardmax.languages.programs._machines import Machine
 
 Item = Any  # a symbol (a text or a whole number), a number, or None
-KINDS = ("mean", "sum", "count", "min", "max")
+KINDS = ("only", "mean", "sum", "count", "min", "max")
 
 
 class Value:
@@ -107,7 +107,7 @@ class Value:
 
     def at(self, position: Any, default: Item = None) -> Value:
         """What is held at a computed position (the default where there is no such position)."""
-        return (there(Given("index")) == position).mean(self, default)
+        return (there(Given("index")) == position).only(self, default)
 
     def shifted(self, by: int, default: Item = None) -> Value:
         """What is held `by` positions to the left."""
@@ -156,10 +156,11 @@ class Combined(Value):
 
 @dataclass(frozen=True, eq=False)
 class Aggregated(Value):
-    """The mean, sum, count, min or max over the positions selected.
+    """What the only position selected holds, or the mean, sum, count, min or max over all of them.
 
-    Nothing there counts as not selected. A mean, min or max of nothing is the default; a sum or a
-    count is 0. A mean of equal symbols is that symbol; of different ones there is none.
+    Nothing there counts as not selected. A sum or a count of nothing is 0, anything else of nothing
+    is the default. Where only one is meant, several must agree; a mean of equal symbols is that
+    symbol, and of different ones there is none.
     """
 
     selection: Selection
@@ -216,6 +217,10 @@ class Selection:
     def mean(self, value: Any, default: Item = None) -> Value:
         """The mean of what is held there; what one position holds, if it is the only one."""
         return Aggregated(self, "mean", as_value(value), default)
+
+    def only(self, value: Any, default: Item = None) -> Value:
+        """What the one position selected holds; where there are several, they must agree."""
+        return Aggregated(self, "only", as_value(value), default)
 
     def sum(self, value: Any) -> Value:
         return Aggregated(self, "sum", as_value(value))

@@ -43,8 +43,10 @@ def written(node: Value | Selection, names: dict[int, str] | None = None, depth:
         case Combined():
             return _sum(node, inner)
         case Aggregated(selection=selection, kind=kind, value=value, default=default):
-            of = "" if value is None else f" of {inner(value)}"
             rest = "" if default is None or kind in ("sum", "count") else f", else {default!r}"
+            if kind == "only" and value is not None:
+                return f"{inner(value)} at [{inner(selection)}]{rest}"
+            of = "" if value is None else f" of {inner(value)}"
             return f"{kind}{of} over [{inner(selection)}]{rest}"
         case Scanned(source=source, machine=machine):
             return f"state of {machine!r} after {inner(source)}"

@@ -1,0 +1,269 @@
+"""A program as straight-line steps over numbers, for words over an alphabet.
+
+Every value is held as a number: itself, where its value set consists of numbers, else its place in
+the value set (nothing first, then numbers, then symbols, each in order). Functions are called
+with items and answer with numbers; what may be nothing is never selected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from hardmax.core import (
+    INDEX,
+    LENGTH,
+    SYMBOL,
+    Aggregate,
+    Combination,
+    Pointwise,
+    SequenceSteps,
+    Words,
+)
+from hardmax.core import Selection as Chosen
+from hardmax.languages.programs._interpreter import applied, combined, joined, related
+from hardmax.languages.programs._machines import Machine
+from hardmax.languages.programs._nodes import (
+    Aggregated,
+    Applied,
+    Combined,
+    Constant,
+    Given,
+    Item,
+    Joined,
+    Memorised,
+    Related,
+    Scanned,
+    Selection,
+    Value,
+)
+from hardmax.languages.programs._program import Program
+from hardmax.languages.programs._value_sets import Items
+
+_GIVEN = {"index": INDEX, "length": LENGTH}
+
+
+class Code:
+    """The numbers that stand for the items of a value set."""
+
+    def __init__(self, items: Items) -> None:
+        self.items = items
+        self.is_plain = all(one is not None and not isinstance(one, str) for one in items)
+        self._number = {one: one if self.is_plain else k for k, one in enumerate(items)}
+        self._item = {number: one for one, number in self._number.items()}
+
+    def number(self, one: Item) -> Any:
+        return self._number[one]
+
+    def item(self, number: Any) -> Item:
+        return self._item[number]
+
+    def nearest(self, value: float) -> Item:
+        """The item whose number is nearest to what a Transformer says."""
+        return min(self._number, key=lambda one: abs(float(self._number[one]) - value))
+
+
+def steps_of(program: Program, words: Words, codes: Mapping[Value, Code]) -> SequenceSteps:
+    """The steps of a program; its outputs are numbers by their codes."""
+    writer = _Writer(words, codes)
+    for value in program.values:
+        writer.place[value] = writer.write(value)
+    return SequenceSteps(writer.steps, [writer.place[out] for out in program.outputs], program.at)
+
+
+class _Writer:
+    def __init__(self, words: Words, codes: Mapping[Value, Code]) -> None:
+        self.words, self.codes = words, codes
+        self.steps: list[Any] = []
+        self.place: dict[Value, int] = {}
+
+    def _add(self, step: Any) -> int:
+        self.steps.append(step)
+        return len(self.steps) + 2  # three values are given
+
+    def write(self, value: Value) -> int:
+        code = self.codes[value]
+        match value:
+            case Given(what="tokens"):
+                alphabet = self.words.alphabet
+                return self._add(Pointwise((SYMBOL,), lambda k: code.number(alphabet[k])))
+            case Given(what=what):
+                return _GIVEN[what]
+            case Constant(item=same):
+                return self._add(Combination((), (), code.number(same)))
+            case Applied(sources=sources):
+                return self._pointwise(sources, lambda given: applied(value, given), code)
+            case Combined(sources=sources, weights=weights, constant=constant):
+                if all(self.codes[source].is_plain for source in sources):
+                    places = tuple(self.place[source] for source in sources)
+                    return self._add(Combination(places, weights, constant))
+                return self._pointwise(sources, lambda given: combined(value, given), code)
+            case Scanned(source=source, machine=machine):
+                return self._scan(self.place[source], self.codes[source], machine)
+            case Memorised():
+                return self._table(value, code)
+            case Aggregated():
+                return self._aggregate(value, code)
+        raise AssertionError(f"unknown value {type(value).__name__}")
+
+    def _pointwise(
+        self, sources: tuple[Value, ...], function: Callable[[list[Item]], Item], code: Code
+    ) -> int:
+        readers = [self.codes[source].item for source in sources]
+
+        def answer(*numbers: Any) -> Any:
+            return code.number(
+                function([read(n) for read, n in zip(readers, numbers, strict=True)])
+            )
+
+        return self._add(Pointwise(tuple(self.place[source] for source in sources), answer))
+
+    # ---- aggregates ----------------------------------------------------------------------------
+
+    def _aggregate(self, value: Aggregated, code: Code) -> int:
+        if value.value is None:
+            return self._add(Aggregate(self._chosen(value.selection, None), "count"))
+        read, chosen = value.value, self._chosen(value.selection, value.value)
+        if value.kind == "sum":
+            return self._add(Aggregate(chosen, "sum", self._plain(read)))
+        if value.kind == "mean" and not self._has_symbols(read):
+            return self._mean(value, chosen, code)
+        recoded = self._recoded(read, code)
+        kind = value.kind if value.kind in ("min", "max") else "mean"
+        return self._add(Aggregate(chosen, kind, recoded, code.number(value.default)))
+
+    def _mean(self, value: Aggregated, chosen: Chosen, code: Code) -> int:
+        assert value.value is not None
+        read = self._plain(value.value)
+        if code.is_plain:
+            return self._add(Aggregate(chosen, "mean", read, code.number(value.default)))
+        mean = self._add(Aggregate(chosen, "mean", read, 0))
+        count = self._add(Aggregate(chosen, "count"))
+        default = value.default
+        return self._add(
+            Pointwise((mean, count), lambda m, n: code.number(m if n else default)),
+        )
+
+    def _has_symbols(self, value: Value) -> bool:
+        return any(isinstance(one, str) for one in self.codes[value].items)
+
+    def _plain(self, value: Value) -> int:
+        """A place that holds the value's numbers themselves; 0 where there is nothing."""
+        code = self.codes[value]
+        if code.is_plain:
+            return self.place[value]
+        return self._add(Pointwise((self.place[value],), lambda n: _or_zero(code.item(n))))
+
+    def _recoded(self, value: Value, code: Code) -> int:
+        """The value by the code of what is made of it; nothing, which nobody selects, is 0."""
+        own = self.codes[value]
+        if own.items == code.items or (own.is_plain and code.is_plain):
+            return self.place[value]
+
+        def again(number: Any) -> Any:
+            one = own.item(number)
+            return 0 if one is None else code.number(one)
+
+        return self._add(Pointwise((self.place[value],), again))
+
+    def _chosen(self, selection: Selection, read: Value | None) -> Chosen:
+        """One relation for a tree of selections; where nothing is read, nothing is selected."""
+        keys: dict[Value, int] = {}
+        queries: dict[Value, int] = {}
+        _collect(selection, keys, queries)
+        may_be_nothing = read is not None and None in self.codes[read].items
+        if read is not None and may_be_nothing:
+            keys.setdefault(read, len(keys))
+        own = [self.codes[key].item for key in keys]
+        asked = [self.codes[query].item for query in queries]
+
+        def relation(*numbers: Any) -> bool:
+            there = [item(n) for item, n in zip(own, numbers[: len(own)], strict=True)]
+            here = [item(n) for item, n in zip(asked, numbers[len(own) :], strict=True)]
+            if read is not None and may_be_nothing and there[keys[read]] is None:
+                return False
+            return _holds(selection, keys, queries, there, here)
+
+        places = self.place
+        return Chosen(tuple(places[k] for k in keys), tuple(places[q] for q in queries), relation)
+
+    # ---- machines and tables -------------------------------------------------------------------
+
+    def _scan(self, source: int, code: Code, machine: Machine) -> int:
+        """Where each state leads, composed over 1, 2, 4, ... symbols up to here.
+
+        After the round with stride d the maps are those of the last 2 d symbols (or of all, if
+        there are fewer): a map is composed with the one held d positions earlier, if there is one.
+        """
+
+        def move(state: int) -> Callable[[Any], int]:
+            return lambda n: machine.moves[state][machine.number(code.item(n))]
+
+        maps = [self._add(Pointwise((source,), move(state))) for state in range(machine.states)]
+        stride = 1
+        while stride < self.words.longest:
+            place = self._add(Combination((INDEX,), (1,), -stride))
+            earlier = Chosen((INDEX,), (place,), lambda there, wanted: there == wanted)
+            before = [
+                self._add(Aggregate(earlier, "mean", own, state)) for state, own in enumerate(maps)
+            ]
+            maps = [self._add(Pointwise((first, *maps), _picked)) for first in before]
+            stride *= 2
+        return maps[0]
+
+    def _table(self, value: Memorised, code: Code) -> int:
+        """The word as one number in base k + 1, and its row of the table."""
+        source = self.place[value.source]
+        own = self.codes[value.source]
+        digits = {one: k + 1 for k, one in enumerate(own.items)}
+        base = len(digits) + 1
+        digit = self._add(
+            Pointwise((source, INDEX), lambda n, i: digits[own.item(n)] * base**i),
+        )
+        word = self._add(Aggregate(Chosen((), (), lambda: True), "sum", digit))
+        rows = {
+            sum(digits[one] * base**i for i, one in enumerate(key)): answer
+            for key, answer in value.rows.items()
+            if all(one in digits for one in key)
+        }
+
+        def look_up(number: int, index: int) -> Any:
+            return code.number(rows[number][index] if number in rows else value.otherwise)
+
+        return self._add(Pointwise((word, INDEX), look_up))
+
+
+def _picked(state: int, *maps: int) -> int:
+    return maps[state]
+
+
+def _or_zero(one: Item) -> Any:
+    return 0 if one is None else one
+
+
+def _collect(selection: Selection, keys: dict[Value, int], queries: dict[Value, int]) -> None:
+    match selection:
+        case Related():
+            for key in selection.keys:
+                keys.setdefault(key, len(keys))
+            for query in selection.queries:
+                queries.setdefault(query, len(queries))
+        case Joined(parts=parts):
+            for part in parts:
+                _collect(part, keys, queries)
+
+
+def _holds(
+    selection: Selection,
+    keys: Mapping[Value, int],
+    queries: Mapping[Value, int],
+    there: list[Item],
+    here: list[Item],
+) -> bool:
+    match selection:
+        case Related():
+            own = [there[keys[key]] for key in selection.keys]
+            return related(selection, own, [here[queries[query]] for query in selection.queries])
+        case Joined(how=how, parts=parts):
+            return joined(how, (_holds(part, keys, queries, there, here) for part in parts))
+    raise AssertionError(f"unknown selection {type(selection).__name__}")

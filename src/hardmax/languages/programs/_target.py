@@ -1,0 +1,89 @@
+"""A program on words over an alphabet, as a target: rows of numbers that stand for its answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from hardmax._errors import RequestError
+from hardmax.core import EncodedTarget, SequenceSteps, Words
+from hardmax.languages.programs._nodes import Item, Value
+from hardmax.languages.programs._program import Program
+from hardmax.languages.programs._steps import Code, steps_of
+from hardmax.languages.programs._value_sets import value_sets
+
+
+@dataclass(frozen=True, eq=False)
+class ProgramTarget:
+    """A program on the words of a domain.
+
+    An output whose items are all numbers answers with them; otherwise with the item's place in its
+    value set. `decode` reads numbers that are near enough back.
+    """
+
+    program: Program
+    words: Words
+
+    @cached_property
+    def codes(self) -> dict[Value, Code]:
+        """How the items of every value are numbered."""
+        sets = value_sets(self.program.outputs, self.words)
+        return {value: Code(items) for value, items in sets.items()}
+
+    @property
+    def outputs(self) -> int:
+        return len(self.program.outputs)
+
+    @property
+    def each_symbol(self) -> bool:
+        return self.program.at is None
+
+    @property
+    def parameters(self) -> int | None:
+        return None
+
+    def __call__(self, word: Sequence[Any], /) -> list[list[Any]]:
+        answer = self.program(self._checked(word))
+        rows = answer if self.each_symbol else [answer]
+        return [self._numbers((row,) if self.outputs == 1 else row) for row in rows]
+
+    def _checked(self, word: Sequence[Any]) -> list[Any]:
+        """Longer words and foreign symbols are refused, not guessed at."""
+        symbols = list(word)
+        if len(symbols) not in self.words.lengths:
+            raise RequestError(
+                f"The program is about words of {self.words.shortest} to {self.words.longest} "
+                f"symbols, but this one has {len(symbols)}."
+            )
+        for place, symbol in enumerate(symbols):
+            if symbol not in self.words.alphabet:
+                raise RequestError(
+                    f"The symbol {symbol!r} at place {place} is not in the alphabet "
+                    f"{list(self.words.alphabet)}."
+                )
+        return symbols
+
+    def _numbers(self, row: Sequence[Item]) -> list[Any]:
+        sides = zip(self.program.outputs, row, strict=True)
+        return [self.codes[output].number(one) for output, one in sides]
+
+    def decode(self, rows: Sequence[Sequence[float]]) -> Any:
+        """The items whose numbers are nearest: a list, or one item for the word."""
+        items = [
+            tuple(
+                self.codes[output].nearest(one)
+                for output, one in zip(self.program.outputs, row, strict=True)
+            )
+            for row in rows
+        ]
+        answers = [row[0] for row in items] if self.outputs == 1 else items
+        return answers if self.each_symbol else answers[0]
+
+    def steps(self) -> SequenceSteps | None:
+        return steps_of(self.program, self.words, self.codes)
+
+    def encode(self) -> EncodedTarget | None:
+        """A program is made of Python functions: a file cannot hold it as it is."""
+        return None

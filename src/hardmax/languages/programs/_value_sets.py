@@ -1,0 +1,189 @@
+"""Which items a value can take on words over an alphabet: finitely many, or a refusal.
+
+What depends on the token, the index and the length of a position alone is worked out for all of
+them, exactly. What depends on other positions is enclosed: an aggregate by the sets of what it
+aggregates, a function by all combinations of its arguments. The sets may hold items that never
+occur; none that occurs is missing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+
+from hardmax._errors import RequestError, SemanticsError
+from hardmax.core import Words
+from hardmax.languages.programs._interpreter import (
+    applied,
+    combined,
+    sources_of,
+    values_behind,
+)
+from hardmax.languages.programs._nodes import (
+    Aggregated,
+    Applied,
+    Combined,
+    Constant,
+    Given,
+    Item,
+    Memorised,
+    Scanned,
+    Value,
+    number,
+    plain,
+)
+from hardmax.languages.programs._printing import written
+
+LARGEST = 2**14  # items of one value
+_MOST_CASES = 2**20  # combinations of arguments that are tried
+
+Case = tuple[int, int, int]  # token, index, length
+Items = tuple[Item, ...]
+
+
+class TooLarge(RequestError):
+    """A step has too many values to be compiled; says which, and how many."""
+
+
+def value_sets(outputs: Iterable[Value], words: Words) -> dict[Value, Items]:
+    """The items of every value behind the outputs, in an order of their own."""
+    return _Sets(words).of(list(values_behind(*outputs)))
+
+
+class _Sets:
+    def __init__(self, words: Words) -> None:
+        self.words = words
+        self.sets: dict[Value, Items] = {}
+        self.local: dict[Value, dict[Case, Item]] = {}  # values of the own position alone
+
+    def of(self, values: list[Value]) -> dict[Value, Items]:
+        for value in values:
+            table = self._table(value)
+            if table is not None:
+                self.local[value] = table
+            found = self._items(value) if table is None else table.values()
+            self.sets[value] = _ordered(found)
+            if len(self.sets[value]) > LARGEST:
+                raise _too_large(value, len(self.sets[value]))
+        return self.sets
+
+    # ---- what a position knows by itself -----------------------------------------------------
+
+    def _cases(self) -> Iterable[Case]:
+        symbols = range(len(self.words.alphabet))
+        lengths = [n for n in self.words.lengths if n]
+        return ((a, i, n) for n in lengths for i in range(n) for a in symbols)
+
+    def _table(self, value: Value) -> dict[Case, Item] | None:
+        """The item for each token, index and length, if they decide it."""
+        match value:
+            case Given(what="tokens"):
+                return {case: self.words.alphabet[case[0]] for case in self._cases()}
+            case Given(what="index"):
+                return {case: case[1] for case in self._cases()}
+            case Given(what="length"):
+                return {case: case[2] for case in self._cases()}
+            case Constant(item=same):
+                return dict.fromkeys(self._cases(), same)
+            case Applied(sources=sources) | Combined(sources=sources):
+                if all(source in self.local for source in sources):
+                    tables = [self.local[source] for source in sources]
+                    memory: dict[Items, Item] = {}
+                    return {
+                        case: self._once(memory, value, tuple(table[case] for table in tables))
+                        for case in self._cases()
+                    }
+        return None
+
+    def _once(self, memory: dict[Items, Item], value: Applied | Combined, given: Items) -> Item:
+        if given not in memory:
+            memory[given] = _called(value, given)
+        return memory[given]
+
+    # ---- what it learns of others ------------------------------------------------------------
+
+    def _items(self, value: Value) -> Iterable[Item]:
+        match value:
+            case Applied() | Combined():
+                return self._combinations(value)
+            case Scanned(machine=machine):
+                return range(machine.states)
+            case Memorised(rows=rows, otherwise=otherwise):
+                return itertools.chain([otherwise], *rows.values())
+            case Aggregated(kind="count"):
+                return range(self.words.longest + 1)
+            case Aggregated(value=read) if read is not None:
+                return self._aggregates(value, self.sets[read])
+        raise AssertionError(f"unknown value {type(value).__name__}")
+
+    def _combinations(self, value: Applied | Combined) -> set[Item]:
+        """All arguments that may come together, and some that never do."""
+        distinct = list(dict.fromkeys(sources_of(value)))
+        cases = math.prod(len(self.sets[source]) for source in distinct)
+        if cases > _MOST_CASES:
+            raise _too_large(value, cases)
+        found: set[Item] = set()
+        for items in itertools.product(*(self.sets[source] for source in distinct)):
+            held = dict(zip(distinct, items, strict=True))
+            try:
+                found.add(_called(value, tuple(held[source] for source in value.sources)))
+            except SemanticsError:
+                continue  # these may never come together; if they do, the interpreter says so
+        return found
+
+    def _aggregates(self, value: Aggregated, items: Items) -> set[Item]:
+        held = {one for one in items if one is not None}
+        has_symbols = any(isinstance(one, str) for one in held)
+        if value.kind in ("only", "min", "max") or (value.kind == "mean" and has_symbols):
+            return held | {value.default}
+        numbers = sorted(map(number, held)) or [Fraction(0)]
+        unit = _unit(numbers)
+        longest = self.words.longest
+        low, high = min(numbers[0], Fraction(0)), max(numbers[-1], Fraction(0))
+        steps = int((high - low) * longest / unit)
+        if value.kind == "sum":
+            if steps > LARGEST:
+                raise _too_large(value, steps)
+            return {plain(low * longest + k * unit) for k in range(steps + 1)}
+        return self._means(value, numbers, unit)
+
+    def _means(self, value: Aggregated, numbers: list[Fraction], unit: Fraction) -> set[Item]:
+        """n numbers between the least and the largest add up to a multiple of the unit."""
+        found: set[Item] = {value.default}
+        spread = int((numbers[-1] - numbers[0]) / unit)
+        total = spread * self.words.longest * (self.words.longest + 1) // 2
+        if total > _MOST_CASES:
+            raise _too_large(value, total)
+        for count in range(1, self.words.longest + 1):
+            shares = range(spread * count + 1)
+            found |= {plain(numbers[0] + unit * Fraction(k, count)) for k in shares}
+        return found
+
+
+def _called(value: Applied | Combined, given: Items) -> Item:
+    held = list(given)
+    return applied(value, held) if isinstance(value, Applied) else combined(value, held)
+
+
+def _unit(numbers: list[Fraction]) -> Fraction:
+    """The largest number of which all of them are multiples."""
+    below = math.lcm(*(n.denominator for n in numbers))
+    above = math.gcd(*(int(n * below) for n in numbers))
+    return Fraction(above or 1, below)
+
+
+def _ordered(items: Iterable[Item]) -> Items:
+    """Nothing first, then numbers, then symbols, each in order."""
+    distinct = set(items)
+    numbers = sorted(one for one in distinct if one is not None and not isinstance(one, str))
+    symbols = sorted(one for one in distinct if isinstance(one, str))
+    return (*([None] if None in distinct else []), *numbers, *symbols)
+
+
+def _too_large(value: Value, size: int) -> TooLarge:
+    return TooLarge(
+        f"The step {written(value)} may take {size:,} values or more, which is too many to "
+        f"compile. Shorten the words, or map its arguments to fewer values first."
+    )
