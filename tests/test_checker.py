@@ -315,6 +315,16 @@ def test_progress_comes_down_to_what_is_measured():
     assert all(s.measured <= s.certified for s in seen)
 
 
+def test_progress_counts_the_lines_of_a_witness():
+    construction = hm.compile("max(w,x,y,z)", on=dict.fromkeys("wxyz", (-1, 1)), error=1e-2)
+    seen: list = []
+    assert certify(construction, progress=seen.append).method == "steps"
+    lines = len(construction.witness.holdings)
+    told = [s.phase for s in seen if "lines" in s.phase]
+    counted = [f"boxes, {k} of {lines} lines of the witness verified" for k in range(lines + 1)]
+    assert list(dict.fromkeys(told)) == counted
+
+
 @pytest.mark.parametrize("budget", [0, "0s", "0 boxes", -1, "soon"])
 def test_a_budget_of_nothing_is_refused(budget):
     construction = hm.compile("x*y", on=SQUARE, error=1e-2)

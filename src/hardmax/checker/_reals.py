@@ -54,6 +54,7 @@ class RealBound:
     method: str = "none"
     boxes: int = 0
     reasons: list[str] = field(default_factory=list)
+    stage: str = "boxes"  # what the steps are at
     rounding: float = 0.0  # of float64, to be added to what is certified over the reals
 
     @property
@@ -88,7 +89,12 @@ class RealBound:
 
     def watch_steps(self, _certified: float, _measured: float, boxes: int) -> None:
         """Rows have bounds of their own, which say nothing yet about the claim."""
-        self._tell(self.certified, self.measured, boxes, "boxes (steps)")
+        self._tell(self.certified, self.measured, boxes, self.stage)
+
+    def verified(self, done: int, of: int) -> None:
+        """So many lines of the witness."""
+        self.stage = f"boxes, {done} of {of} lines of the witness verified"
+        self.watch_steps(math.inf, 0.0, 0)
 
     def _tell(self, certified: float, measured: float, boxes: int, phase: str) -> None:
         if self.report is not None:
@@ -295,10 +301,13 @@ def _part(clock: Clock, share: float) -> Clock:
 
 def _by_steps(state: RealBound, share: float) -> None:
     clock = _part(state.clock, share)
-    state.watch_steps(math.inf, 0.0, 0)
     try:
         certified, boxes, _ = validate(
-            state.construction, clock, executor=state.executor, watch=state.watch_steps
+            state.construction,
+            clock,
+            executor=state.executor,
+            watch=state.watch_steps,
+            verified=state.verified,
         )
     except (Rejected, Spent) as reason:
         state.reasons.append(str(reason) or "The budget was spent before the steps were verified.")

@@ -17,6 +17,7 @@ that follows. Otherwise the witness is rejected.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
@@ -312,11 +313,13 @@ def validate(
     *,
     executor: Executor | None = None,
     watch: Watch | None = None,
+    verified: Callable[[int, int], object] = lambda done, of: None,
 ) -> tuple[float, int, int]:
     """A bound on the error from the witness, the boxes it took, and the rows verified.
 
-    If it is rejected and there are few inputs, it is tried again with crumbs joined: that spares
-    dimensions, but maxima are no longer recognised where crumbs differ.
+    `verified` is told how many lines of the witness have been, and of how many. If the witness is
+    rejected and there are few inputs, it is tried again with crumbs joined: that spares dimensions,
+    but maxima are no longer recognised where crumbs differ.
     """
     if construction.witness is None:
         raise Rejected("There is no witness.")
@@ -325,21 +328,26 @@ def validate(
         check_holding(construction, holding, last)
     state = Validation(construction, clock, executor=executor, watch=watch)
     try:
-        return _validated(state, construction)
+        return _validated(state, construction, verified)
     except Rejected as reason:
         if len(state.inputs) > _FEW_INPUTS or clock.is_spent:
             raise
         state = Validation(construction, clock, executor=executor, watch=watch, sweeps=True)
         try:
-            return _validated(state, construction)
+            return _validated(state, construction, verified)
         except Rejected:
             raise reason from None
 
 
-def _validated(state: Validation, construction: Construction) -> tuple[float, int, int]:
+def _validated(
+    state: Validation, construction: Construction, verified: Callable[[int, int], object]
+) -> tuple[float, int, int]:
     assert construction.witness is not None
-    for holding in sorted(construction.witness.holdings, key=lambda h: h.sublayer):
+    holdings = sorted(construction.witness.holdings, key=lambda h: h.sublayer)
+    for done, holding in enumerate(holdings):
+        verified(done, len(holdings))
         state.check(holding)
+    verified(len(holdings), len(holdings))
     rows = [
         Row(f, v, construction.claim.error, f"Output {i}", partial(state.output, i))
         for i, (f, v) in enumerate(state.sides.read_out())
