@@ -456,3 +456,72 @@ def test_longer_words_and_foreign_symbols_are_refused():
         target("abcab")
     with pytest.raises(hm.RequestError, match="'z' at place 1"):
         target("az")
+
+
+# ---- programs as text --------------------------------------------------------------------------
+
+SORT = """
+sorted = (there(rank) == index).only(tokens)   # the answer is the last definition...
+before = there(index) < index
+rank = ((there(tokens) < tokens) | (there(tokens) == tokens) & before).count()
+answer = sorted                                # ...and definitions may come in any order
+"""
+TEXTS = {
+    "copy = tokens": p.copy,
+    "tokens.at(length - 1 - index)": p.reverse,
+    "h = (there(tokens) == tokens).count()": p.histogram,
+    "seen = ((there(tokens) == tokens) and index > there(index)).any()": p.seen_before,
+    "where(not (index < 1), tokens.shifted(2), nothing)": p.shift(2),
+    "everywhere.sum(tokens.map({'a': 1, 'b': 0, 'c': 0}))": p.count_of("a"),
+    SORT: p.sort,
+}
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_texts_say_what_programs_say(text):
+    made = p.parse_program(text)
+    for word in words("abc", 4):
+        assert made(word) == TEXTS[text](word)
+
+
+def test_several_outputs_are_a_tuple():
+    assert p.parse_program("both = tokens, -index + 0.5")("ab") == [
+        ("a", Fraction(1, 2)),
+        ("b", Fraction(-1, 2)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "empty"),
+        ("a = ", "could not be read: invalid syntax in line 1"),
+        ("a = b + 1\nb = a + 1", r"'b' is cyclic: b -> a -> b"),
+        ("a = tokns", "uses 'tokns', which is not defined; there are tokens, index"),
+        ("a = 1\na = 2", "defines 'a' a second time"),
+        ("index = 1", "has a meaning already"),
+        ("import os", "is no definition"),
+        ("a = __import__('os')", "calls something that programs do not know"),
+        ("a = tokens.__class__", "says something that programs do not know"),
+        ("a = tokens.count()", "asks a value for 'count'; it knows at, shifted, map"),
+        ("a = everywhere.at(1)", "asks a selection for 'at'; it knows count"),
+        ("a = tokens.map(index)", "no table"),
+        ("a = tokens.map({'a': index})", "does not consist of numbers and texts"),
+        ("a = 'x' * 10", "no number"),
+        ("a = '%s' % index", "no number"),
+        ("a = 1 < 2", "two constants"),
+        ("a = there(index) + 1", "do not go together"),
+        ("a = there(index) < there(tokens)", "there with what is held here"),
+        ("a = everywhere + 1", "do not go together"),
+        ("a = 1 % 0", "do not go together"),
+        ("a = there(index) == index", "aggregate it first"),
+        ("a = [t for t in tokens]", "do not know"),
+        ("a = lambda: 1", "do not know"),
+        ("a = " + "(" * 5000 + "index" + ")" * 5000, "too deeply|too many nested"),
+        ("a = " + "-" * 5000 + "index", "too deeply"),
+    ],
+)
+def test_wrong_texts_are_refused_in_one_sentence(text, says):
+    with pytest.raises(hm.RequestError, match=says) as refusal:
+        p.parse_program(text)
+    assert "\n" not in str(refusal.value)

@@ -1,0 +1,222 @@
+"""Programs as text: definitions, one a line, of which the last one answers.
+
+    before = there(index) < index
+    rank = ((there(tokens) < tokens) | ((there(tokens) == tokens) & before)).count()
+    sorted = (there(rank) == index).only(tokens)
+
+Definitions may come in any order. The text is parsed, never evaluated as Python: names, numbers,
+texts, tables, operators and the words below are all there is.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+from hardmax._errors import RequestError
+from hardmax.languages.programs._nodes import (
+    Selection,
+    Sequence,
+    There,
+    Value,
+    as_value,
+    or_else,
+    there,
+    where,
+)
+from hardmax.languages.programs._program import Program
+
+_S = Sequence()
+_GIVEN: dict[str, Any] = {
+    "tokens": _S.tokens,
+    "index": _S.index,
+    "length": _S.length,
+    "everywhere": _S.everywhere,
+    "nothing": None,
+}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {"there": there, "where": where, "or_else": or_else}
+_OF_VALUES = ("at", "shifted", "map")
+_OF_SELECTIONS = (
+    "count", "only", "mean", "sum", "min", "max", "any", "all", "first", "last", "causal",
+)  # fmt: skip
+_BINARY: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+}
+_COMPARED: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+_MIRRORED = {
+    operator.lt: operator.gt,
+    operator.gt: operator.lt,
+    operator.le: operator.ge,
+    operator.ge: operator.le,
+}
+
+
+def parse_program(text: str, name: str | None = None) -> Program:
+    """The program that a text defines; errors say what is wrong, and in which line."""
+    reader = _Reader(text)
+    answer = reader.answer
+    try:
+        found = reader.defined(answer)
+    except RecursionError:
+        raise RequestError("The program is nested too deeply; give parts of it names.") from None
+    outputs = found if isinstance(found, tuple) else (found,)
+    return Program([as_value(one) for one in outputs], answer if name is None else name)
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self.definitions: dict[str, ast.expr] = {}
+        self._made: dict[str, Any] = {}
+        self._open: list[str] = []
+        lines = _parsed(text)
+        for line in lines:
+            self._define(line)
+        if not self.definitions:
+            raise RequestError("The program is empty. Write definitions such as: copy = tokens.")
+        self.answer = list(self.definitions)[-1]
+
+    def _define(self, line: ast.stmt) -> None:
+        match line:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                pass
+            case ast.Expr(value=value):
+                name = "answer"
+            case _:
+                raise _refused(line, "is no definition: write name = value")
+        if name in _GIVEN or name in _FUNCTIONS:
+            raise _refused(line, f"defines {name!r}, which has a meaning already")
+        if name in self.definitions:
+            raise _refused(line, f"defines {name!r} a second time")
+        self.definitions[name] = value
+
+    def defined(self, name: str) -> Any:
+        """What a name stands for."""
+        if name in self._open:
+            around = " -> ".join([*self._open[self._open.index(name) :], name])
+            raise RequestError(f"The definition of {name!r} is cyclic: {around}.")
+        if name not in self._made:
+            self._open.append(name)
+            self._made[name] = self.read(self.definitions[name])
+            self._open.pop()
+        return self._made[name]
+
+    def read(self, node: ast.expr) -> Any:
+        match node:
+            case ast.Name(id=name):
+                return self._named(node, name)
+            case ast.Constant(value=value) if value is None or isinstance(value, str | int | float):
+                return value
+            case ast.Tuple(elts=parts):
+                return tuple(self.read(part) for part in parts)
+            case ast.Dict(keys=keys, values=values):
+                pairs = zip(keys, values, strict=True)
+                return {self._plain(k): self._plain(v) for k, v in pairs if k is not None}
+            case ast.UnaryOp(op=op, operand=operand):
+                return self._unary(node, op, self.read(operand))
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
+                sides = self.read(left), self.read(right)
+                if any(isinstance(side, str | dict | tuple) for side in sides):
+                    raise _refused(node, "calculates with something that is no number")
+                return self._tried(node, _BINARY[type(op)], *sides)
+            case ast.BoolOp(op=op, values=parts):
+                sign = operator.and_ if isinstance(op, ast.And) else operator.or_
+                first, *others = [self.read(part) for part in parts]
+                return reduce(lambda a, b: self._tried(node, sign, a, b), others, first)
+            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARED:
+                return self._compared(node, _COMPARED[type(op)], self.read(left), self.read(right))
+            case ast.Call(func=func, args=arguments, keywords=options):
+                return self._called(node, func, arguments, options)
+        raise _refused(node, "says something that programs do not know")
+
+    def _named(self, node: ast.expr, name: str) -> Any:
+        if name in _GIVEN:
+            return _GIVEN[name]
+        if name in self.definitions:
+            return self.defined(name)
+        known = ", ".join([*_GIVEN, *self.definitions])
+        raise _refused(node, f"uses {name!r}, which is not defined; there are {known}")
+
+    def _plain(self, node: ast.expr) -> Any:
+        """A literal of a table."""
+        found = self.read(node)
+        if isinstance(found, Value | Selection | There | dict | tuple):
+            raise _refused(node, "has a table that does not consist of numbers and texts")
+        return found
+
+    def _unary(self, node: ast.expr, op: ast.unaryop, operand: Any) -> Any:
+        match op:
+            case ast.USub():
+                return self._tried(node, operator.neg, operand)
+            case ast.Not() | ast.Invert() if isinstance(operand, Value | Selection):
+                return ~operand
+        raise _refused(node, "says something that programs do not know")
+
+    def _compared(self, node: ast.expr, sign: Callable[..., Any], left: Any, right: Any) -> Any:
+        """`here < there` is `there > here`: a selection compares there with here."""
+        if isinstance(right, There) and not isinstance(left, There):
+            left, right, sign = right, left, _MIRRORED.get(sign, sign)
+        if not isinstance(left, Value | There) and not isinstance(right, Value):
+            raise _refused(node, "compares two constants")
+        return self._tried(node, sign, left, right)
+
+    def _called(
+        self, node: ast.expr, func: ast.expr, arguments: list[ast.expr], options: list[ast.keyword]
+    ) -> Any:
+        given = [self.read(argument) for argument in arguments]
+        named = {option.arg: self.read(option.value) for option in options if option.arg}
+        match func:
+            case ast.Name(id=name) if name in _FUNCTIONS:
+                return self._tried(node, _FUNCTIONS[name], *given, **named)
+            case ast.Attribute(value=value, attr=word):
+                owner = self.read(value)
+                words = _OF_VALUES if isinstance(owner, Value) else _OF_SELECTIONS
+                if word == "map" and not (len(given) == 1 and isinstance(given[0], dict)):
+                    raise _refused(node, "maps by something that is no table such as {'a': 1}")
+                if isinstance(owner, Value | Selection) and word in words:
+                    return self._tried(node, getattr(owner, word), *given, **named)
+                kind = "selection" if isinstance(owner, Selection) else "value"
+                known = ", ".join(_OF_SELECTIONS if kind == "selection" else _OF_VALUES)
+                raise _refused(node, f"asks a {kind} for {word!r}; it knows {known}")
+        raise _refused(node, "calls something that programs do not know")
+
+    def _tried(self, node: ast.expr, make: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        try:
+            return make(*given, **named)
+        except RequestError as reason:
+            raise _refused(node, f"is wrong: {reason}") from reason
+        except (TypeError, AttributeError, ArithmeticError):
+            raise _refused(node, "combines things that do not go together") from None
+
+
+def _parsed(text: str) -> list[ast.stmt]:
+    try:
+        return ast.parse(text).body
+    except SyntaxError as reason:
+        raise RequestError(
+            f"The program could not be read: {reason.msg} in line {reason.lineno}."
+        ) from None
+    except (ValueError, RecursionError, MemoryError):
+        raise RequestError("The program could not be read: it is nested too deeply.") from None
+
+
+def _refused(node: ast.AST, why: str) -> RequestError:
+    text = ast.unparse(node)
+    shown = text if len(text) <= 60 else text[:57] + "..."
+    return RequestError(f"Line {getattr(node, 'lineno', 1)} of the program, {shown!r}, {why}.")
