@@ -59,6 +59,7 @@ from hardmax.languages import load_network as load_network
 from hardmax.languages import log as log
 from hardmax.languages import maximum as maximum
 from hardmax.languages import minimum as minimum
+from hardmax.languages import programs as programs
 from hardmax.languages import relu as relu
 from hardmax.languages import save_network as save_network
 from hardmax.languages import sigmoid as sigmoid
@@ -69,6 +70,8 @@ from hardmax.languages import tan as tan
 from hardmax.languages import tanh as tanh
 from hardmax.languages import variable as variable
 from hardmax.languages import variables as variables
+from hardmax.languages.programs import Program as Program
+from hardmax.languages.programs import program as program
 from hardmax.lowering import Offer as Offer
 from hardmax.lowering import Plan as Plan
 from hardmax.passes import soften as soften
