@@ -10,10 +10,21 @@ from enum import Enum
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.core import Words
+from hardmax.core import (
+    Attention,
+    Claim,
+    Construction,
+    Head,
+    ReadOut,
+    SequenceInput,
+    Share,
+    Transformer,
+    Words,
+)
 from hardmax.languages import programs as p
 
 
@@ -525,3 +536,52 @@ def test_wrong_texts_are_refused_in_one_sentence(text, says):
     with pytest.raises(hm.RequestError, match=says) as refusal:
         p.parse_program(text)
     assert "\n" not in str(refusal.value)
+
+
+# ---- the checker and programs ------------------------------------------------------------------
+
+
+def reversal(alphabet: str, length: int, weightings: tuple[Any, Any], target: p.Program):
+    """Two heads: the largest index is length - 1; key (j, -j^2/2) and query (q, 1) meet at j = q.
+
+    q j - j^2/2 = q^2/2 - (q - j)^2/2 is largest at j = q = length - 1 - i, by 1/2 at least.
+    """
+    code, index, parabola, one, last, answer = np.eye(6)
+    places = np.arange(length)[:, None]
+    source = SequenceInput(
+        tuple(alphabet),
+        (np.arange(len(alphabet))[:, None] + 1) * code,  # nothing is 0
+        places * index - places**2 / 2 * parabola + one,
+    )
+    heads = [
+        Head([one], [index], [index], last[:, None], weightings[0]),
+        Head([last - index, one], [index, parabola], [code], answer[:, None], weightings[1]),
+    ]
+    layers = [Attention([head]) for head in heads]
+    model = Transformer(source, layers, ReadOut(answer[None], np.zeros(1), None))
+    domain = Words(alphabet, length)
+    claim = Claim(p.ProgramTarget(target, domain), domain, [Share("softening", "by hand", 0.25)])
+    return Construction(model, claim, None, "by hand")
+
+
+SOFT = hm.Softmax(60.0), hm.Softmax(200.0)
+HARD = hm.Hardmax(), hm.Hardmax()
+
+
+@pytest.mark.parametrize(("alphabet", "length"), [("abc", 4), ("abcdefghij", 12)])
+@pytest.mark.parametrize("weightings", [HARD, SOFT])
+def test_a_reversal_made_by_hand_is_proved_for_every_word(alphabet, length, weightings):
+    made = reversal(alphabet, length, weightings, p.reverse)
+    found = hm.certify(made, budget="60s")
+    assert found.verdict is hm.Verdict.PROVED
+    assert found.certified <= 1e-12
+    assert found.formats["float32"] <= 1e-4
+    assert made.claim.target.decode(made("cab")) == ["b", "a", "c"]
+
+
+def test_it_is_refuted_as_anything_else():
+    made = reversal("abc", 4, SOFT, p.shift(0))  # the tokens as they are, by the same code
+    found = hm.certify(made, budget="60s")
+    assert found.verdict is hm.Verdict.REFUTED
+    word = "".join(found.worst)
+    assert list(word) != list(reversed(word))
