@@ -21,7 +21,7 @@ run-network: $(VENV)/wheel
 
 # Small matrices gain nothing from several BLAS threads, which would only wait for each other.
 test: lint
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 lint: $(VENV)/dev $(VENV)/wheel
 	$(BIN)/ruff check .

@@ -96,7 +96,7 @@ def test_the_library_means_what_its_names_say(name):
 @pytest.mark.parametrize("pairs", [["()"], ["()", "[]"]])
 def test_brackets(pairs):
     nested, mixed = p.dyck(pairs), p.shuffle_dyck(pairs)
-    for word in words("".join(pairs), 6):
+    for word in words("".join(pairs), 6 if len(pairs) == 1 else 5):
         assert nested(word) == [balanced(word, pairs)] * len(word), word
         assert mixed(word) == [shuffled(word, pairs)] * len(word), word
 
