@@ -407,3 +407,12 @@ def test_a_rescaled_head_is_the_same_function():
     mutant = mutate(construction, "head rescaled", 1).construction
     x = np.random.default_rng(0).uniform(-1, 1, size=(50, 2))
     assert np.allclose(mutant(x), construction(x), rtol=1e-12, atol=1e-12)
+
+
+def test_exact_ties_of_hard_heads_are_decided_by_rationals():
+    """One more token that ties: balls cannot tell who wins, but the claim is broken."""
+    name = "maxout 3-4-4-1 (attention, hard)"
+    trial = try_mutant(name, "token added", 74, certify)
+    assert trial.verdict == "REFUTED"
+    assert trial.broken
+    assert trial.fault is None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,11 @@ from hardmax.core import (
     Head,
     Holding,
     Maximum,
+    Softmax,
     Transformer,
     Univariate,
     VectorInput,
+    reference,
     trace,
 )
 from hardmax.numerics import Interval
@@ -105,8 +108,11 @@ def surely_broken(construction: Construction, point: Any, *, by: float = CLEARLY
     true = construction.claim.target(Interval.point(point))
     limit = construction.claim.error * (1 + by)
     outputs = true_outputs(construction.transformer, point)
-    if outputs is None:
-        return False
+    if outputs is None:  # a tie, which balls cannot see; without softmax rationals can
+        if any(isinstance(h.weighting, Softmax) for h in construction.transformer.heads):
+            return False
+        exact = [Fraction(v) for v in point.tolist()]
+        outputs = list(reference(construction.transformer, exact, Fraction))
     sides = zip(outputs, true.lo.tolist(), true.hi.tolist(), strict=True)
     return any(bool(y > hi + limit) or bool(y < lo - limit) for y, lo, hi in sides)
 
