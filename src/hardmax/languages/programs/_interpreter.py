@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from typing import Any
 
 from hardmax._errors import SemanticsError
+from hardmax.core import plain
+from hardmax.languages.programs._items import Item, item, number
 from hardmax.languages.programs._machines import Machine
 from hardmax.languages.programs._nodes import (
     Aggregated,
@@ -15,16 +17,12 @@ from hardmax.languages.programs._nodes import (
     Combined,
     Constant,
     Given,
-    Item,
     Joined,
     Memorised,
     Related,
     Scanned,
     Selection,
     Value,
-    item,
-    number,
-    plain,
 )
 from hardmax.languages.programs._printing import written
 
@@ -137,13 +135,7 @@ def applied(value: Applied, given: list[Item]) -> Item:
     """A function's answer for one position."""
     if not value.takes_nothing and any(one is None for one in given):
         return None
-    try:
-        return item(value.function(*given))
-    except Exception as reason:
-        held = ", ".join(map(repr, given))
-        raise SemanticsError(
-            f"The step {written(value)} fails on {held}: {type(reason).__name__}: {reason}"
-        ) from reason
+    return _called(value, lambda *held: item(value.function(*held)), given)
 
 
 def combined(value: Combined, given: list[Item]) -> Item:
@@ -165,12 +157,18 @@ def related(selection: Related, keys: list[Item], queries: list[Item]) -> bool:
     given = [*keys, *queries]
     if any(one is None for one in given):
         return False
+    return bool(_called(selection, selection.relation, given))
+
+
+def _called(node: Value | Selection, function: Callable[..., Any], given: list[Item]) -> Any:
+    """A user's function, which may fail: then the step and what it was given are named."""
     try:
-        return bool(selection.relation(*given))
+        return function(*given)
     except Exception as reason:
         held = ", ".join(map(repr, given))
+        kind = "step" if isinstance(node, Value) else "selection"
         raise SemanticsError(
-            f"The selection {written(selection)} fails on {held}: {type(reason).__name__}: {reason}"
+            f"The {kind} {written(node)} fails on {held}: {type(reason).__name__}: {reason}"
         ) from reason
 
 

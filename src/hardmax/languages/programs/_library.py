@@ -6,9 +6,9 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 from hardmax._errors import RequestError
+from hardmax.languages.programs._items import Item
 from hardmax.languages.programs._machines import Machine, machine_of_regex
 from hardmax.languages.programs._nodes import (
-    Item,
     Memorised,
     Scanned,
     Sequence,

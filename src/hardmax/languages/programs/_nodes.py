@@ -20,9 +20,10 @@ from types import MappingProxyType
 from typing import Any
 
 from hardmax._errors import RequestError
+from hardmax.core import plain
+from hardmax.languages.programs._items import Item, item, number
 from hardmax.languages.programs._machines import Machine
 
-Item = Any  # a symbol (a text or a whole number), a number, or None
 KINDS = ("only", "mean", "sum", "count", "min", "max")
 
 
@@ -389,28 +390,6 @@ def as_value(given: Any) -> Value:
             f"aggregate it first, for example by .count() or .mean(value)."
         )
     return given if isinstance(given, Value) else Constant(given)
-
-
-def item(given: Any) -> Item:
-    """What a position may hold: a symbol, an exact number, or None."""
-    if given is None or isinstance(given, str):
-        return given
-    return plain(number(given))
-
-
-def number(given: Any) -> Fraction:
-    """An exact number; a float is the dyadic rational that it is."""
-    try:
-        return Fraction(given) if not isinstance(given, str) else Fraction("no number")
-    except (TypeError, ValueError, OverflowError):
-        raise RequestError(
-            f"Values are symbols (texts), exact numbers or None, and arithmetic is for numbers, "
-            f"but this is {given!r}."
-        ) from None
-
-
-def plain(exact: Fraction) -> int | Fraction:
-    return exact.numerator if exact.denominator == 1 else exact
 
 
 def _values(given: Any) -> tuple[Value, ...]:

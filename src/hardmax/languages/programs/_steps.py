@@ -22,6 +22,7 @@ from hardmax.core import (
 )
 from hardmax.core import Selection as Chosen
 from hardmax.languages.programs._interpreter import applied, combined, joined, related
+from hardmax.languages.programs._items import Item
 from hardmax.languages.programs._machines import Machine
 from hardmax.languages.programs._nodes import (
     Aggregated,
@@ -29,7 +30,6 @@ from hardmax.languages.programs._nodes import (
     Combined,
     Constant,
     Given,
-    Item,
     Joined,
     Memorised,
     Related,

@@ -9,7 +9,10 @@ from typing import Any
 
 from hardmax._errors import RequestError
 from hardmax.core import EncodedTarget, SequenceSteps, Words
-from hardmax.languages.programs._nodes import Item, Value
+from hardmax.languages.programs._items import Item
+from hardmax.languages.programs._nodes import (
+    Value,
+)
 from hardmax.languages.programs._program import Program
 from hardmax.languages.programs._steps import Code, steps_of
 from hardmax.languages.programs._value_sets import value_sets

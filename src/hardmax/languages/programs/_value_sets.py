@@ -14,25 +14,23 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from hardmax._errors import RequestError, SemanticsError
-from hardmax.core import Words
+from hardmax.core import Words, plain
 from hardmax.languages.programs._interpreter import (
     applied,
     combined,
     sources_of,
     values_behind,
 )
+from hardmax.languages.programs._items import Item, number
 from hardmax.languages.programs._nodes import (
     Aggregated,
     Applied,
     Combined,
     Constant,
     Given,
-    Item,
     Memorised,
     Scanned,
     Value,
-    number,
-    plain,
 )
 from hardmax.languages.programs._printing import written
 

@@ -1,0 +1,29 @@
+"""What a position may hold: a symbol, an exact number, or nothing."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from hardmax._errors import RequestError
+from hardmax.core import plain
+
+Item = Any  # a symbol (a text), a number, or None
+
+
+def item(given: Any) -> Item:
+    """A symbol or None as it is, anything else as an exact number."""
+    if given is None or isinstance(given, str):
+        return given
+    return plain(number(given))
+
+
+def number(given: Any) -> Fraction:
+    """An exact number; a float is the dyadic rational that it is."""
+    try:
+        return Fraction(given) if not isinstance(given, str) else Fraction("no number")
+    except (TypeError, ValueError, OverflowError):
+        raise RequestError(
+            f"Values are symbols (texts), exact numbers or None, and arithmetic is for numbers, "
+            f"but this is {given!r}."
+        ) from None
