@@ -211,7 +211,7 @@ def test_mistakes_are_explained():
         p.Program(s.tokens + 1)("ab")
     with pytest.raises(hm.SemanticsError, match="fails on 'a'"):
         p.Program(s.tokens.map(lambda t: 1 / 0))("a")
-    with pytest.raises(hm.SemanticsError, match="step .* fails on 'a'.*exact numbers or None"):
+    with pytest.raises(hm.SemanticsError, match=r"step .* fails on 'a'.*exact numbers or None"):
         p.Program(s.tokens.map(lambda t: [t]))("a")
     with pytest.raises(hm.SemanticsError, match="selection there tokens < index fails"):
         p.Program((p.there(s.tokens) < s.index).count())("ab")
