@@ -29,6 +29,7 @@ from hardmax.checker.forms import (
     rational,
     total,
 )
+from hardmax.checker.steps._contests import split
 from hardmax.checker.steps._moved import moved
 from hardmax.checker.steps._validate import Validation
 
@@ -167,6 +168,19 @@ def test_crumbs_of_a_coordinate_become_one_variable():
     assert state._swept(two) == two
     large = x + total([(fmpq(1, 2**20), sine) for sine in sines])
     assert state._swept(large) == large
+
+
+def test_what_is_left_aside_of_a_row_is_counted():
+    """x + 2^-30 (e^y + z): atoms and variables below the crumb, and exactly the sum of them."""
+    graph = Graph()
+    x, y, z = graph.variable(-1.0, 1.0), graph.variable(-1.0, 1.0), graph.variable(0.0, 2.0)
+    tiny = fmpq(1, 2**30)
+    form = x + total([(tiny, graph.apply("exp", y)), (tiny, z)])
+    rest, atoms, (low, high) = split(graph, form, 2.0**-20)
+    assert (rest, atoms) == (x, [])
+    assert 2.0**-30 * math.exp(-1) * (1 - 1e-9) <= low <= 2.0**-30 * math.exp(-1)
+    assert 2.0**-30 * (math.e + 2) <= high <= 2.0**-30 * (math.e + 2) * (1 + 1e-9)
+    assert split(graph, form, 0.0)[2] == (0.0, 0.0)
 
 
 # ---- leaves confirmed in balls -----------------------------------------------------------------
