@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +16,7 @@ from hardmax.checker import Certificate, Progress
 from hardmax.core import Box, Construction, Target
 from hardmax.interop import StoredConstruction, read_safetensors, write_safetensors
 from hardmax.languages import Function, decode_target
+from hardmax.languages.programs import Program
 from hardmax.lowering import (
     Plan,
     as_target,
@@ -23,8 +24,10 @@ from hardmax.lowering import (
     is_function,
     lower,
     lower_function,
+    lower_program,
     plan_function,
     plan_network,
+    words_for,
 )
 from hardmax.numerics import Interval
 from hardmax.passes import soften
@@ -35,10 +38,12 @@ _CHUNK = 4096
 def compile(
     source: Any,
     *,
-    on: Any,
+    on: Any = None,
     error: float | None = 1e-3,
     route: str | None = None,
     prefer: str | None = None,
+    alphabet: Iterable[Any] | None = None,
+    length: int | None = None,
 ) -> Construction:
     """A Transformer that computes `source` on the domain `on` to within `error`.
 
@@ -51,7 +56,14 @@ def compile(
     (parameters, layers, heads, logit, float32); `plan` shows them all. For a network `route`
     is "attention" (the default), "attention-only", or "feedforward" for ReLU networks, and
     `error=None` keeps the hard skeleton, which is exact over the rationals.
+
+    For a sequence program give an `alphabet` (a text or a list of symbols) and the largest
+    `length`, or on=Words(...): the decoded answer is the interpreter's for every such word.
     """
+    if isinstance(source, Program):
+        return lower_program(source, words_for(source, on, alphabet, length))
+    if on is None:
+        raise RequestError('Say on which domain: on={"x": (-1, 1)}, or on="[-1,1]^2".')
     target = as_target(source)
     if is_function(target):
         if error is None:

@@ -20,6 +20,7 @@ from hardmax.core._layers import FeedForward as FeedForward
 from hardmax.core._layers import Head as Head
 from hardmax.core._layers import HeadGroup as HeadGroup
 from hardmax.core._layers import Sublayer as Sublayer
+from hardmax.core._legend import Legend as Legend
 from hardmax.core._reference import Trace as Trace
 from hardmax.core._reference import reference as reference
 from hardmax.core._reference import trace as trace

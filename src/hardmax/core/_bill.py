@@ -142,7 +142,8 @@ def _ends(transformer: Transformer) -> int:
             mapped = int(source.maps.any(axis=(1, 2)).sum())
             start = source.offsets.size + mapped * source.width * source.inputs
         case SequenceInput():
-            start = source.embedding.size + source.positions.size
+            start = source.embedding.size
+            start += source.positions.size if source.positions.any() else 0  # none: nothing stored
             start += 0 if source.start is None else source.start.size
     return start + readout.weights.size + readout.bias.size
 

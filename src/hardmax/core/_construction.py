@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -15,6 +16,7 @@ from hardmax.core._bill import Bill, count_bill, counted
 from hardmax.core._claim import Claim
 from hardmax.core._domain import Box
 from hardmax.core._inputs import SequenceInput, VectorInput
+from hardmax.core._legend import Legend
 from hardmax.core._reference import reference
 from hardmax.core._target import Named
 from hardmax.core._transformer import Transformer
@@ -24,12 +26,16 @@ from hardmax.core._words import Words
 
 @dataclass(frozen=True, eq=False)
 class Construction:
-    """A Transformer, the claim made of it, the witness behind the claim, and the route taken."""
+    """A Transformer, the claim made of it, the witness behind the claim, and the route taken.
+
+    The legend, if there is one, says in words what its parts are for.
+    """
 
     transformer: Transformer
     claim: Claim
     witness: Witness | None
     route: str
+    legend: Legend | None = None
 
     def __post_init__(self) -> None:
         target = self.claim.target
@@ -57,12 +63,15 @@ class Construction:
 
         Inputs can also be named, x=0.3, y=0.5 (x0, x1, ... for a network). Floats go through the
         batched evaluator; Fractions are evaluated exactly, which needs hard heads. A model of
-        sequences takes a text, a list of symbols, or a list of sequences.
+        sequences takes a text, a list of symbols, or a list of sequences; where its target can
+        decode numbers, it answers with items.
         """
         if isinstance(self.transformer.input, SequenceInput):
             if x is None or variables:
                 raise ShapeError("Give a sequence of symbols, or a list of sequences.")
-            return evaluate(self.transformer, x)
+            answer = evaluate(self.transformer, x)
+            decode = getattr(self.claim.target, "decode", None)
+            return answer if decode is None else self._decoded(answer, decode)
         if x is None or variables:
             x = self._named(x, variables)
         array = np.asarray(x)
@@ -71,6 +80,12 @@ class Construction:
                 raise ShapeError("Exact evaluation takes one vector of Fractions at a time.")
             return np.array(reference(self.transformer, array, Fraction), dtype=object)
         return evaluate(self.transformer, x)
+
+    def _decoded(self, answer: Any, decode: Callable[[Any], Any]) -> Any:
+        """The items of one sequence, or of each in a list."""
+        if isinstance(answer, list):
+            return [self._decoded(one, decode) for one in answer]
+        return decode(answer if answer.ndim == 2 else answer[None])
 
     @property
     def names(self) -> tuple[str, ...]:

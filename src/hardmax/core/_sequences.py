@@ -30,7 +30,13 @@ def evaluate_sequences(transformer: Transformer, x: Any) -> Any:
 
 def _evaluate_batch(transformer: Transformer, ids: list[list[int]]) -> list[Any]:
     results: list[Any] = [None] * len(ids)
+    source = transformer.input
+    assert isinstance(source, SequenceInput)
     for length in {len(sequence) for sequence in ids}:
+        if length == 0 and source.start is None and transformer.readout.token is None:
+            nothing = np.zeros((0, transformer.outputs))  # no symbols, no rows
+            results = [found if one else nothing for one, found in zip(ids, results, strict=True)]
+            continue
         members = [i for i, sequence in enumerate(ids) if len(sequence) == length]
         scores = max(1, len(transformer.heads)) * (length + 1) ** 2
         step = max(1, _LARGEST_SCORES // scores)

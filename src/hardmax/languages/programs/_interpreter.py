@@ -9,7 +9,7 @@ from typing import Any
 
 from hardmax._errors import SemanticsError
 from hardmax.core import plain
-from hardmax.languages.programs._items import Item, item, number
+from hardmax.languages.programs._items import Item, in_order, item, number
 from hardmax.languages.programs._machines import Machine
 from hardmax.languages.programs._nodes import (
     Aggregated,
@@ -19,6 +19,7 @@ from hardmax.languages.programs._nodes import (
     Given,
     Joined,
     Memorised,
+    Ranked,
     Related,
     Scanned,
     Selection,
@@ -57,6 +58,8 @@ def sources_of(value: Value) -> list[Value]:
             return list(sources)
         case Scanned(source=source) | Memorised(source=source):
             return [source]
+        case Ranked(selection=selection, value=read, rank=rank):
+            return [*compared(selection), read, rank]
         case Aggregated(selection=selection, value=read):
             return [*compared(selection), *([] if read is None else [read])]
     return []
@@ -111,14 +114,20 @@ class _Run:
                 return list(rows.get(tuple(self._row(source)), [otherwise] * len(places)))
             case Aggregated():
                 return [self._aggregate(value, t) for t in places]
+            case Ranked(rank=rank):
+                ranks = self._row(rank)
+                return [ranked(value, self._chosen(value, t), ranks[t]) for t in places]
         raise AssertionError(f"unknown value {value!r}")
 
     def _aggregate(self, value: Aggregated, here: int) -> Item:
-        chosen = [t for t in range(len(self.symbols)) if self._selects(value.selection, t, here)]
-        if value.value is None:
-            return len(chosen)
-        row = self._row(value.value)
-        return aggregated(value, [row[t] for t in chosen])
+        chosen = self._chosen(value, here)
+        return len(chosen) if value.value is None else aggregated(value, chosen)
+
+    def _chosen(self, value: Aggregated | Ranked, here: int) -> Row:
+        """What is held at the positions selected."""
+        places = [t for t in range(len(self.symbols)) if self._selects(value.selection, t, here)]
+        row = self.symbols if value.value is None else self._row(value.value)
+        return [row[t] for t in places]
 
     def _selects(self, selection: Selection, there: int, here: int) -> bool:
         match selection:
@@ -206,6 +215,14 @@ def aggregated(value: Aggregated, selected: list[Item]) -> Item:
     if value.kind == "mean":
         return plain(sum(numbers, Fraction(0)) / len(numbers))
     return plain(min(numbers) if value.kind == "min" else max(numbers))
+
+
+def ranked(value: Ranked, selected: list[Item], rank: Item) -> Item:
+    """The item of a rank among those selected, numbers before symbols."""
+    held = sorted((one for one in selected if one is not None), key=in_order)
+    if rank is None or isinstance(rank, str):
+        return value.default
+    return held[int(rank)] if rank in range(len(held)) else value.default
 
 
 def _numbers(value: Aggregated, held: list[Item]) -> list[Fraction]:

@@ -27,3 +27,8 @@ def number(given: Any) -> Fraction:
             f"Values are symbols (texts), exact numbers or None, and arithmetic is for numbers, "
             f"but this is {given!r}."
         ) from None
+
+
+def in_order(one: Item) -> tuple[int, Any]:
+    """A key to sort by: nothing first, then numbers, then symbols."""
+    return (0, 0) if one is None else (2, one) if isinstance(one, str) else (1, one)

@@ -15,6 +15,7 @@ from hardmax.languages.programs._nodes import (
     Value,
     apply,
     as_value,
+    combination,
     or_else,
     there,
     where,
@@ -45,7 +46,8 @@ def sorted_by(key: Value, value: Value | None = None) -> Value:
     return (there(rank) == _s.index).only(_s.tokens if value is None else value)
 
 
-sort = Program(sorted_by(_s.tokens), "sort")
+# equal tokens cannot be told apart, so that no order of theirs has to be kept
+sort = Program(_s.everywhere.ranked(_s.tokens, _s.index), "sort")
 
 
 def sort_by(key: Any, name: str = "sort by key") -> Program:
@@ -117,25 +119,30 @@ def _kinds(brackets: str | Iterable[str]) -> list[tuple[str, str]]:
     return [(pair[0], pair[1]) for pair in pairs]
 
 
-def _height(opening: Iterable[str], closing: Iterable[str]) -> Value:
-    """Brackets opened less brackets closed, up to here."""
+def _rises(opening: Iterable[str], closing: Iterable[str]) -> Value:
+    """1 for a bracket that opens, -1 for one that closes."""
     rises, falls = frozenset(opening), frozenset(closing)
-    return _so_far.sum(_s.tokens.map(lambda t: (t in rises) - (t in falls)))
+    return _s.tokens.map(lambda t: (t in rises) - (t in falls))
 
 
-def _is_balanced(height: Value) -> Value:
-    """Never below 0, and 0 at the end."""
-    ends = there(_s.index) == _s.length - 1
-    return (_s.everywhere.min(height) >= 0) & (ends.only(height) == 0)
+def _faults(brackets: list[tuple[str, str]]) -> tuple[Value, Value]:
+    """For each kind by itself: whether the height is below 0 here, and what the word leaves open.
+
+    Both are added up over the kinds: the brackets are balanced if they are 0 everywhere.
+    """
+    below, left_open = [], []
+    for left, right in brackets:
+        rises = _rises([left], [right])
+        below.append((1, _so_far.sum(rises) < 0))
+        left_open.append((1, apply(abs, _s.everywhere.sum(rises))))
+    return combination(below), combination(left_open)
 
 
 def shuffle_dyck(brackets: str | Iterable[str] = "()") -> Program:
     """Whether every kind of bracket is balanced by itself, whatever the others do."""
-    balanced = [_is_balanced(_height([left], [right])) for left, right in _kinds(brackets)]
-    every = balanced[0]
-    for one in balanced[1:]:
-        every = every & one
-    return Program(every, f"shuffle-Dyck-{len(balanced)}")
+    kinds = _kinds(brackets)
+    below, left_open = _faults(kinds)
+    return Program(_s.everywhere.sum(below) + left_open == 0, f"shuffle-Dyck-{len(kinds)}")
 
 
 def dyck(brackets: str | Iterable[str] = "()") -> Program:
@@ -146,11 +153,12 @@ def dyck(brackets: str | Iterable[str] = "()") -> Program:
     """
     kinds = _kinds(brackets)
     lefts, rights = zip(*kinds, strict=True)
-    height = _height(lefts, rights)
+    rises = _rises(lefts, rights)
+    height = _so_far.sum(rises)
     level = height + _s.tokens.map(lambda t: t in rights)  # of a pair, the same on both sides
     kind = {**{left: i for i, left in enumerate(lefts)}, **{r: i for i, r in enumerate(rights)}}
     if len(kinds) == 1:
-        return Program(_is_balanced(height), "Dyck-1")
+        return Program(shuffle_dyck(kinds).outputs, "Dyck-1")
     opens = _s.tokens.map(lambda t: t in lefts)
     where_opened = (there(where(opens, level, None)) == level) & _before
     partner = where_opened.last(_s.tokens.map(lambda t: kind.get(t, -1)))
@@ -161,8 +169,8 @@ def dyck(brackets: str | Iterable[str] = "()") -> Program:
         text="{} does not close {}",
         nothing=True,
     )
-    matched = ~_s.everywhere.any(wrong)
-    return Program(_is_balanced(height) & matched, f"Dyck-{len(kinds)}")
+    faults = _s.everywhere.sum((height < 0) + wrong) + apply(abs, _s.everywhere.sum(rises))
+    return Program(faults == 0, f"Dyck-{len(kinds)}")
 
 
 # ---- machines and tables -----------------------------------------------------------------------

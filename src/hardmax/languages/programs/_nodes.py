@@ -176,6 +176,23 @@ class Aggregated(Value):
 
 
 @dataclass(frozen=True, eq=False)
+class Ranked(Value):
+    """Of the numbers or symbols selected, in order, the one with a given rank, from 0.
+
+    Equal ones count as often as they are there; nothing is not selected. The default where the
+    rank is below 0 or beyond the last.
+    """
+
+    selection: Selection
+    value: Value
+    rank: Value
+    default: Item = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "default", item(self.default))
+
+
+@dataclass(frozen=True, eq=False)
 class Scanned(Value):
     """The number of the state that a machine is in after it has read everything up to here."""
 
@@ -232,15 +249,19 @@ class Selection:
     def max(self, value: Any, default: Item = None) -> Value:
         return Aggregated(self, "max", as_value(value), default)
 
+    def ranked(self, value: Any, rank: Any, default: Item = None) -> Value:
+        """Of what is held there, in order, that with the given rank: 0 is the least."""
+        return Ranked(self, as_value(value), as_value(rank), default)
+
     def any(self, condition: Any = True) -> Value:
         """Whether the condition holds at some position selected."""
         held = apply(bool, as_value(condition), text="bool({})")
-        return Aggregated(self, "max", held, False) > 0
+        return Aggregated(self, "sum", held) > 0
 
     def all(self, condition: Any) -> Value:
         """Whether it holds at every position selected: also where none is."""
-        held = apply(bool, as_value(condition), text="bool({})")
-        return Aggregated(self, "min", held, True) > 0
+        fails = apply(operator.not_, as_value(condition), text="not {}")
+        return Aggregated(self, "sum", fails) == 0
 
     def first(self, value: Any, default: Item = None) -> Value:
         """What the leftmost position selected holds."""

@@ -13,6 +13,7 @@ from hardmax.languages.programs._nodes import (
     Given,
     Joined,
     Memorised,
+    Ranked,
     Related,
     Scanned,
     Selection,
@@ -48,6 +49,9 @@ def written(node: Value | Selection, names: dict[int, str] | None = None, depth:
                 return f"{inner(value)} at [{inner(selection)}]{rest}"
             of = "" if value is None else f" of {inner(value)}"
             return f"{kind}{of} over [{inner(selection)}]{rest}"
+        case Ranked(selection=selection, value=read, rank=rank):
+            parts = [written(one, names, depth + 1) for one in (rank, read, selection)]
+            return "number {} in order of {} where {}".format(*parts)
         case Scanned(source=source, machine=machine):
             return f"state of {machine!r} after {inner(source)}"
         case Memorised(source=source, rows=rows):

@@ -32,6 +32,7 @@ from hardmax.languages.programs._nodes import (
     Given,
     Joined,
     Memorised,
+    Ranked,
     Related,
     Scanned,
     Selection,
@@ -48,12 +49,22 @@ class Code:
 
     def __init__(self, items: Items) -> None:
         self.items = items
-        self.is_plain = all(one is not None and not isinstance(one, str) for one in items)
-        self._number = {one: one if self.is_plain else k for k, one in enumerate(items)}
+        self.is_numeric = not any(isinstance(one, str) for one in items)
+        self.is_plain = self.is_numeric and None not in items
+        found = [one for one in items if one is not None]
+        nothing = min(found, default=1) - 1 if self.is_numeric else 0  # type: ignore[type-var,operator]
+        self._number: dict[Item, Any] = {
+            one: (nothing if one is None else one) if self.is_numeric else k
+            for k, one in enumerate(items)
+        }
         self._item = {number: one for one, number in self._number.items()}
 
     def number(self, one: Item) -> Any:
         return self._number[one]
+
+    def number_or(self, one: Item, otherwise: Any) -> Any:
+        """The number of an item, or something else if it never occurs."""
+        return self._number.get(one, otherwise)
 
     def item(self, number: Any) -> Item:
         return self._item[number]
@@ -104,6 +115,8 @@ class _Writer:
                 return self._table(value, code)
             case Aggregated():
                 return self._aggregate(value, code)
+            case Ranked():
+                return self._ranked(value, code)
         raise AssertionError(f"unknown value {type(value).__name__}")
 
     def _pointwise(
@@ -130,19 +143,36 @@ class _Writer:
             return self._mean(value, chosen, code)
         recoded = self._recoded(read, code)
         kind = value.kind if value.kind in ("min", "max") else "mean"
-        return self._add(Aggregate(chosen, kind, recoded, code.number(value.default)))
+        return self._add(Aggregate(chosen, kind, recoded, code.number_or(value.default, 0)))
+
+    def _ranked(self, value: Ranked, code: Code) -> int:
+        """u_0 + sum over v of (u_(v+1) - u_v) where at most `rank` items are <= u_v.
+
+        The items of a rank are those for which more than `rank` items are not larger: the sum
+        stops at the first of them. Past the last item, and below 0, there is the default.
+        """
+        items = [one for one in self.codes[value.value].items if one is not None]
+        numbers = [code.number(one) for one in items]
+        default = code.number_or(value.default, numbers[-1])
+        terms, weights = [], []
+        rank = self.place[value.rank]
+        whole = self.codes[value.rank]
+        for v, (one, after) in enumerate(zip(numbers, [*numbers[1:], default], strict=True)):
+            if after == one:
+                continue
+            below = frozenset(items[: v + 1])
+            count = self._add(Aggregate(self._chosen(_held_in(value, below), None), "count"))
+            terms.append(self._add(Pointwise((count, rank), _reached(whole))))
+            weights.append(after - one)
+        first = code.number_or(value.default, numbers[0])
+        terms.append(self._add(Pointwise((rank,), lambda n: int(not _is_rank(whole.item(n))))))
+        weights.append(first - numbers[0])
+        return self._add(Combination(tuple(terms), tuple(weights), numbers[0]))
 
     def _mean(self, value: Aggregated, chosen: Chosen, code: Code) -> int:
         assert value.value is not None
         read = self._plain(value.value)
-        if code.is_plain:
-            return self._add(Aggregate(chosen, "mean", read, code.number(value.default)))
-        mean = self._add(Aggregate(chosen, "mean", read, 0))
-        count = self._add(Aggregate(chosen, "count"))
-        default = value.default
-        return self._add(
-            Pointwise((mean, count), lambda m, n: code.number(m if n else default)),
-        )
+        return self._add(Aggregate(chosen, "mean", read, code.number_or(value.default, 0)))
 
     def _has_symbols(self, value: Value) -> bool:
         return any(isinstance(one, str) for one in self.codes[value].items)
@@ -157,7 +187,7 @@ class _Writer:
     def _recoded(self, value: Value, code: Code) -> int:
         """The value by the code of what is made of it; nothing, which nobody selects, is 0."""
         own = self.codes[value]
-        if own.items == code.items or (own.is_plain and code.is_plain):
+        if own.items == code.items or (own.is_numeric and code.is_numeric):
             return self.place[value]
 
         def again(number: Any) -> Any:
@@ -231,6 +261,24 @@ class _Writer:
             return code.number(rows[number][index] if number in rows else value.otherwise)
 
         return self._add(Pointwise((word, INDEX), look_up))
+
+
+def _held_in(value: Ranked, items: frozenset[Item]) -> Selection:
+    """The positions selected at which one of the items is held."""
+    held = Related((value.value,), (), lambda one: one in items, "{} is low")
+    return Joined("and", (value.selection, held))
+
+
+def _is_rank(one: Item) -> bool:
+    return one is not None and not isinstance(one, str) and one >= 0 and one == int(one)
+
+
+def _reached(whole: Code) -> Callable[[Any, Any], int]:
+    def reached(count: Any, n: Any) -> int:
+        rank = whole.item(n)
+        return int(_is_rank(rank) and count <= rank)
+
+    return reached
 
 
 def _picked(state: int, *maps: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,6 +35,12 @@ class ProgramTarget:
         """How the items of every value are numbered."""
         sets = value_sets(self.program.outputs, self.words)
         return {value: Code(items) for value, items in sets.items()}
+
+    def spacing(self, output: Value) -> float:
+        """The smallest distance between the numbers of two items of an output."""
+        code = self.codes[output]
+        numbers = sorted(float(code.number(one)) for one in code.items)
+        return min((b - a for a, b in itertools.pairwise(numbers)), default=1.0)
 
     @property
     def outputs(self) -> int:

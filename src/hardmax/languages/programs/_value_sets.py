@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Iterable
 from fractions import Fraction
 
@@ -18,18 +19,23 @@ from hardmax.core import Words, plain
 from hardmax.languages.programs._interpreter import (
     applied,
     combined,
+    related,
     sources_of,
     values_behind,
 )
-from hardmax.languages.programs._items import Item, number
+from hardmax.languages.programs._items import Item, in_order, number
 from hardmax.languages.programs._nodes import (
     Aggregated,
     Applied,
     Combined,
     Constant,
     Given,
+    Joined,
     Memorised,
+    Ranked,
+    Related,
     Scanned,
+    Selection,
     Value,
 )
 from hardmax.languages.programs._printing import written
@@ -110,6 +116,9 @@ class _Sets:
                 return range(machine.states)
             case Memorised(rows=rows, otherwise=otherwise):
                 return itertools.chain([otherwise], *rows.values())
+            case Ranked(value=read, default=default):
+                held = {one for one in self.sets[read] if one is not None}
+                return held if self._has_rank(value, self.sets[read]) else {*held, default}
             case Aggregated(kind="count"):
                 return range(self.words.longest + 1)
             case Aggregated(value=read) if read is not None:
@@ -134,8 +143,9 @@ class _Sets:
     def _aggregates(self, value: Aggregated, items: Items) -> set[Item]:
         held = {one for one in items if one is not None}
         has_symbols = any(isinstance(one, str) for one in held)
+        nothing = set() if self._finds_some(value, items) else {value.default}
         if value.kind in ("only", "min", "max") or (value.kind == "mean" and has_symbols):
-            return held | {value.default}
+            return held | nothing
         numbers = sorted(map(number, held)) or [Fraction(0)]
         unit = _unit(numbers)
         longest = self.words.longest
@@ -145,11 +155,46 @@ class _Sets:
             if steps > LARGEST:
                 raise _too_large(value, steps)
             return {plain(low * longest + k * unit) for k in range(steps + 1)}
-        return self._means(value, numbers, unit)
+        return self._means(value, numbers, unit) | nothing
+
+    def _finds_some(self, value: Aggregated, items: Items) -> bool:
+        """Whether the selection is never empty; False where that is not plain to see."""
+        if None in items:
+            return False
+        selection = value.selection
+        if self._selects_itself(selection):
+            return True
+        if not (isinstance(selection, Related) and selection.relation is operator.eq):
+            return False
+        is_index = isinstance(selection.keys[0], Given) and selection.keys[0].what == "index"
+        table = self.local.get(selection.queries[0])
+        return (
+            is_index and table is not None and all(q in range(n) for (_, _, n), q in table.items())
+        )
+
+    def _has_rank(self, value: Ranked, items: Items) -> bool:
+        """Whether there is always an item of that rank, as there is for the index everywhere."""
+        everybody = isinstance(value.selection, Related) and not value.selection.keys
+        rank = value.rank
+        return None not in items and everybody and isinstance(rank, Given) and rank.what == "index"
+
+    def _selects_itself(self, selection: Selection) -> bool:
+        """Whether every position selects itself."""
+        match selection:
+            case Joined(how="and", parts=parts):
+                return all(self._selects_itself(part) for part in parts)
+            case Joined(how="or", parts=parts):
+                return any(self._selects_itself(part) for part in parts)
+            case Related(keys=keys, queries=queries) if len(keys) == len(queries) <= 1:
+                if any(key is not query for key, query in zip(keys, queries, strict=True)):
+                    return False
+                held = [(one,) for key in keys for one in self.sets[key]] or [()]
+                return all(related(selection, list(one), list(one)) for one in held)
+        return False
 
     def _means(self, value: Aggregated, numbers: list[Fraction], unit: Fraction) -> set[Item]:
         """n numbers between the least and the largest add up to a multiple of the unit."""
-        found: set[Item] = {value.default}
+        found: set[Item] = set()
         spread = int((numbers[-1] - numbers[0]) / unit)
         total = spread * self.words.longest * (self.words.longest + 1) // 2
         if total > _MOST_CASES:
@@ -174,10 +219,7 @@ def _unit(numbers: list[Fraction]) -> Fraction:
 
 def _ordered(items: Iterable[Item]) -> Items:
     """Nothing first, then numbers, then symbols, each in order."""
-    distinct = set(items)
-    numbers = sorted(one for one in distinct if one is not None and not isinstance(one, str))
-    symbols = sorted(one for one in distinct if isinstance(one, str))
-    return (*([None] if None in distinct else []), *numbers, *symbols)
+    return tuple(sorted(set(items), key=in_order))
 
 
 def _too_large(value: Value, size: int) -> TooLarge:

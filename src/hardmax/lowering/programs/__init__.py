@@ -1,0 +1,4 @@
+"""Sequence programs become Transformers."""
+
+from hardmax.lowering.programs._compile import lower_program as lower_program
+from hardmax.lowering.programs._domain import words_for as words_for

@@ -1,0 +1,97 @@
+"""From a sketch to weights: registers get coordinates, forms become rows of matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from hardmax.core import Attention, FeedForward, Head, Legend, ReadOut, SequenceInput, Transformer
+from hardmax.lowering.programs._sketch import Form, HeadSketch, Register, Sketch, Unit
+
+
+class Assembly:
+    """The Transformer of a sketch that reads out some forms."""
+
+    def __init__(self, sketch: Sketch, answers: Iterable[Form]) -> None:
+        self.sketch = sketch
+        self.first = int(sketch.needs_start)
+        used = _used(sketch, answers)
+        self.place = {register: i for i, register in enumerate(used)}
+        self.width = max(1, len(self.place))
+
+    def transformer(self, answers: Sequence[Form], at: int | None) -> Transformer:
+        sublayers: list[Attention | FeedForward] = []
+        for number in self.sketch.sublayers:
+            if number % 2:
+                sublayers.append(self._feed_forward(self.sketch.units[number]))
+            else:
+                sublayers.append(Attention(map(self._head, self.sketch.heads[number])))
+        weights = self._rows(answers)
+        bias = np.array([form.constant for form in answers])
+        token = None if at is None else at + self.first if at >= 0 else at
+        return Transformer(self._input(), sublayers, ReadOut(weights, bias, token))
+
+    def legend(self) -> Legend:
+        steps = []
+        for number in self.sketch.sublayers:
+            parts = self.sketch.units[number] if number % 2 else self.sketch.heads[number]
+            steps.append([part.step for part in parts])
+        return Legend([register.name for register in self.place], steps)
+
+    def _input(self) -> SequenceInput:
+        words = self.sketch.words
+        embedding = np.zeros((len(words.alphabet), self.width))
+        positions = np.zeros((words.longest + self.first, self.width))
+        start = np.zeros(self.width)
+        for register, place in self.place.items():
+            embedding[:, place] += register.symbols
+            positions[self.first :, place] += register.places
+            start[place] += register.start
+        return SequenceInput(words.alphabet, embedding, positions, start if self.first else None)
+
+    def _rows(self, forms: Sequence[Form]) -> np.ndarray:
+        rows = np.zeros((len(forms), self.width))
+        for row, form in zip(rows, forms, strict=True):
+            for register, weight in form.terms.items():
+                row[self.place[register]] += weight
+        return rows
+
+    def _head(self, head: HeadSketch) -> Head:
+        query, key, value = (
+            self._rows([self.sketch.linear(form) for form in forms])
+            for forms in (head.query, head.key, head.value)
+        )
+        output = np.zeros((self.width, len(head.value)))
+        for row, (register, weight) in enumerate(head.output):
+            output[self.place[register], row] = weight
+        bias = head.bias
+        if bias is not None and self.first:
+            bias = np.pad(bias, ((1, 0), (1, 0)))
+        return Head(query, key, value, output, head.weighting, head.causal, bias)
+
+    def _feed_forward(self, units: list[Unit]) -> FeedForward:
+        inner = self._rows([unit.inner for unit in units])
+        bias = np.array([unit.inner.constant for unit in units])
+        outer = np.zeros((self.width, len(units)))
+        for column, unit in enumerate(units):
+            for register, weight in unit.outer.items():
+                outer[self.place[register], column] += weight
+        return FeedForward(inner, bias, outer, np.zeros(self.width))
+
+
+def _used(sketch: Sketch, answers: Iterable[Form]) -> list[Register]:
+    """The registers that something reads or writes, in the order in which they were made."""
+    for head in [head for heads in sketch.heads.values() for head in heads]:
+        for form in (*head.query, *head.key, *head.value):
+            sketch.linear(form)  # may call for the token register
+    seen = {register for form in answers for register in form.terms}
+    for heads in sketch.heads.values():
+        for head in heads:
+            forms = (sketch.linear(f) for f in (*head.query, *head.key, *head.value))
+            seen |= {register for form in forms for register in form.terms}
+            seen |= {register for register, _ in head.output}
+    for units in sketch.units.values():
+        for unit in units:
+            seen |= {*unit.inner.terms, *unit.outer}
+    return [register for register in sketch.registers if register in seen]

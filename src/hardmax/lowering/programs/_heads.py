@@ -1,0 +1,219 @@
+"""The heads that do a program's aggregates.
+
+*Sums* are soft: the start token has score 0, every symbol -B, so each symbol has the weight
+e^-B = r up to 1/(1 + r n), and the values' sum comes out, divided by 1/r in the output matrix, to
+within the fraction r n. No division, no look-up, key width 1.
+
+*Everything else* is hard, and made soft by a coldness from its score gap. Equality of whole
+numbers k, q >= 1 is parabola routing: key (k, -k^2), query (2 q, 1) scores q^2 - (k - q)^2, so the
+keys equal to q win with gap 1. The start token, whose registers are 0, acts as k = 0: it loses
+against every match, and wins where q <= 0. With a third row, start times q^2 - 1/2, it wins where
+nothing matches (gap 1/2); with start times q^2 it ties with the matches, so that the weight of the
+start token is 1/(1 + w) for w matches: a count. Any other relation between classes of keys and of
+queries is a table of scores 0 and 1, as a product of matrices: one row per class on one side.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hardmax.core import Softmax
+from hardmax.lowering.programs._placing import Placed, Placing
+from hardmax.lowering.programs._questions import Question
+from hardmax.lowering.programs._sketch import Form, HeadSketch, Sketch
+
+_SUM_ERROR = 12  # bits: a sum of n numbers of at most 1 is right to 2^-12
+_LEAK = 30.0  # e^-30 of the weight goes astray, divided by the number of tokens
+EXCLUDED = 64.0  # score by which a masked place trails
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The scores of a selection, as forms: queries here, keys there, and the gap they guarantee.
+
+    `start` is the score of the start token for each query: "loses", "default" (it wins where
+    nothing is selected) or "ties" with what is selected.
+    """
+
+    query: list[Form]
+    key: list[Form]
+    ready: int
+    gap: float
+
+
+def even(sublayer: int) -> int:
+    return sublayer + sublayer % 2
+
+
+def coldness(gap: float, tokens: int) -> Softmax:
+    """Cold enough that all losers together get less than e^-30; a power of 2 rounds nothing."""
+    wanted = (_LEAK + math.log(tokens)) / gap
+    return Softmax(2.0 ** math.ceil(math.log2(wanted)))
+
+
+class Heads:
+    """Puts heads into a sketch."""
+
+    def __init__(self, sketch: Sketch, placing: Placing, sane_start: bool) -> None:
+        self.sketch, self.placing, self.sane_start = sketch, placing, sane_start
+        self.tokens = sketch.words.longest + 1
+        self._sums: dict[tuple, HeadSketch] = {}
+
+    # ---- sums ----------------------------------------------------------------------------------
+
+    def sum(self, step: str, value: Placed, mask: np.ndarray | None, causal: bool) -> Placed:
+        """The sum over all places, or those up to here, of a value that is clean."""
+        sublayer = even(value.ready)
+        bits = _SUM_ERROR + 2 * math.ceil(math.log2(self.tokens))
+        weight = 2.0**-bits
+        row = self.sketch.linear(value.form)
+        size = 2.0 ** math.ceil(math.log2(max(row.bound, 2.0**-20)))
+        register = self.sketch.register(step, self.tokens * size)
+        key = (sublayer, causal, None if mask is None else mask.tobytes())
+        if key not in self._sums:
+            token = self.sketch.token
+            self.sketch.needs_start = True
+            query = token + self.sketch.start if self.sane_start else token
+            bias = None if mask is None else np.where(mask, 0.0, -EXCLUDED)
+            head = HeadSketch(
+                step, [query], [token * -math.log(1 / weight)], [], [], Softmax(1.0), causal, bias
+            )
+            self._sums[key] = self.sketch.head(sublayer, head)
+        head = self._sums[key]
+        head.value.append(row * (1 / size))
+        head.output.append((register, size / weight))
+        register.written = sublayer
+        return Placed(Form({register: 1.0}), sublayer + 1, causal or False)
+
+    # ---- hard heads ----------------------------------------------------------------------------
+
+    def attend(
+        self,
+        step: str,
+        rows: Rows,
+        value: Placed,
+        *,
+        causal: bool = False,
+        mask: np.ndarray | None = None,
+        default: float = 0.0,
+    ) -> Placed:
+        """The mean of a value over the places that win; `default` is the start token's."""
+        sublayer = even(max(rows.ready, value.ready))
+        row = self.sketch.linear(value.form)
+        if default:
+            row = row + self.sketch.start * default
+        register = self.sketch.register(step, max(row.bound, abs(default)))
+        bias = None
+        if mask is not None:
+            bias = np.where(mask, 0.0, -2.0 * self._reach(rows) - EXCLUDED)
+        weighting = coldness(rows.gap, self.tokens) if rows.query or bias is not None else None
+        head = HeadSketch(
+            step,
+            rows.query,
+            rows.key,
+            [row],
+            [(register, 1.0)],
+            Softmax(1.0) if weighting is None else weighting,
+            causal,
+            bias,
+        )
+        same = self._twin(sublayer, head)
+        if same is not None:
+            same.value.append(row)
+            same.output.append((register, 1.0))
+            register.written = sublayer
+        else:
+            self.sketch.head(sublayer, head)
+        return Placed(Form({register: 1.0}), sublayer + 1, False)
+
+    def _twin(self, sublayer: int, head: HeadSketch) -> HeadSketch | None:
+        """A head of the layer that attends alike: it can bring another value."""
+        for other in self.sketch.heads.get(sublayer, []):
+            alike = [f.key for f in (*other.query, *other.key)] == [
+                f.key for f in (*head.query, *head.key)
+            ]
+            if (
+                alike
+                and len(other.query) == len(head.query)
+                and other.causal == head.causal
+                and other.weighting == head.weighting
+                and other.bias is None
+                and head.bias is None
+            ):
+                return other
+        return None
+
+    def _reach(self, rows: Rows) -> float:
+        return sum(q.bound * k.bound for q, k in zip(rows.query, rows.key, strict=True))
+
+    # ---- scores --------------------------------------------------------------------------------
+
+    def uniform(self) -> Rows:
+        """Everybody wins."""
+        return Rows([], [], 0, 1.0)
+
+    def by_key(self, keys: Sequence, scores: np.ndarray, start: float | None, gap: float) -> Rows:
+        """The same scores for everybody who asks; clean, so that the start token has its own."""
+        placed = self.placing.place_function(keys, scores, clean=True)
+        key = placed.form
+        if start is not None and start != 0.0:
+            key = self.sketch.linear(key) + self.sketch.start * start
+        return Rows([self.sketch.token], [key], placed.ready, gap)
+
+    def equal(
+        self,
+        keys: Sequence,
+        key_numbers: np.ndarray,
+        queries: Sequence,
+        query_numbers: np.ndarray,
+        start: str,
+    ) -> Rows:
+        """Parabola routing; all key numbers are whole and at least 1."""
+        place = self.placing.place_function
+        there = place(keys, key_numbers, clean=True)
+        squared = place(keys, key_numbers**2, clean=True)
+        here = place(queries, query_numbers)
+        query = [here.form * 2.0, self.sketch.token]
+        key = [there.form, squared.form * -1.0]
+        ready = max(there.ready, squared.ready, here.ready)
+        if start == "loses":
+            return Rows(query, key, ready, 1.0)
+        shift = -0.5 if start == "default" else 0.0
+        level = place(queries, query_numbers**2 + shift)
+        rows = Rows(
+            [*query, level.form], [*key, self.sketch.start], max(ready, level.ready), 1.0 + shift
+        )
+        return rows
+
+    def related(self, question: Question, start: str) -> Rows:
+        """Any relation, by classes of keys or of queries, whichever are fewer."""
+        key_class, query_class, table = question.classes()
+        table = table.astype(float)
+        there, here = np.flatnonzero(table.any(axis=1)), np.flatnonzero(table.any(axis=0))
+        shapes = [
+            [len(self.placing.items(v)) for v in side] for side in (question.keys, question.queries)
+        ]
+        place = self.placing.place_function
+        query, key, ready = [], [], 0
+        by_keys = len(there) <= len(here)
+        for one in there if by_keys else here:
+            own = (key_class == one).astype(float) if by_keys else table[:, one][key_class]
+            asked = table[one][query_class] if by_keys else (query_class == one).astype(float)
+            left = place(question.keys, own.reshape(shapes[0]), clean=True)
+            right = place(question.queries, asked.reshape(shapes[1]))
+            key.append(left.form)
+            query.append(right.form)
+            ready = max(ready, left.ready, right.ready)
+        if start == "loses":
+            return Rows(query, key, ready, 1.0)
+        level = 0.5 if start == "default" else 1.0
+        return Rows(
+            [*query, self.sketch.token],
+            [*key, self.sketch.start * level],
+            ready,
+            level if level < 1 else 1.0,
+        )

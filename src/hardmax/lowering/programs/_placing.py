@@ -1,0 +1,305 @@
+"""Where the values of a program are held: forms of registers, made when they are asked for.
+
+Every value has items; a *numbering* gives each item a number, and `place` gives the form that holds
+that number at every position. What depends on the token or the index alone is a column of the
+embedding or of the positions; what heads bring is held in the numbers that heads make (`Made`);
+anything else is looked up by hidden units, in one layer where its roots have few combinations.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hardmax._errors import RequestError, SemanticsError
+from hardmax.languages.programs import (
+    Code,
+    Combined,
+    Constant,
+    Given,
+    Item,
+    ProgramTarget,
+    Value,
+    evaluated,
+    roots_of,
+    value_sets,
+    written,
+)
+from hardmax.lowering.programs._lookup import Polygon, additive_parts, find_code, polygon
+from hardmax.lowering.programs._questions import same_values
+from hardmax.lowering.programs._sketch import Form, Sketch
+
+_MOST_CASES = 2**16  # combinations of roots in one look-up
+_CLOSE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """A form, the first sublayer that can read it, and whether it is 0 at the start token.
+
+    What is clean is so once its constant is held by the token register.
+    """
+
+    form: Form
+    ready: int
+    is_clean: bool
+
+    def __add__(self, other: Placed) -> Placed:
+        return Placed(
+            self.form + other.form,
+            max(self.ready, other.ready),
+            self.is_clean and other.is_clean,
+        )
+
+    def scaled(self, factor: float, constant: float = 0.0) -> Placed:
+        return Placed(self.form * factor + constant, self.ready, self.is_clean)
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """What a head brought: a form, and its number for each item."""
+
+    placed: Placed
+    levels: np.ndarray
+
+
+class Placing:
+    """The values of one program in one sketch; `make` turns a value from elsewhere into a head."""
+
+    def __init__(
+        self, target: ProgramTarget, sketch: Sketch, make: Callable[[Value], Made]
+    ) -> None:
+        self.words, self.sketch, self._make = target.words, sketch, make
+        self.codes = dict(target.codes)
+        self._made: dict[Value, Made] = {}
+        self._looked_up: dict[tuple, Placed] = {}
+
+    def code(self, value: Value) -> Code:
+        if value not in self.codes:
+            for one, items in value_sets([value], self.words).items():
+                self.learn(one, items)
+        return self.codes[value]
+
+    def learn(self, value: Value, items: tuple[Item, ...]) -> None:
+        """Which items a value takes that the program itself does not have."""
+        self.codes.setdefault(value, Code(items))
+
+    def items(self, value: Value) -> tuple[Item, ...]:
+        return self.code(value).items
+
+    def made(self, value: Value) -> Made:
+        if value not in self._made:
+            self._made[value] = self._make(value)
+        return self._made[value]
+
+    # ---- values --------------------------------------------------------------------------------
+
+    def place(self, value: Value, numbers: Sequence[float], *, clean: bool = False) -> Placed:
+        """The form that holds numbers[k] where the value is its k-th item."""
+        return self.place_function([value], np.asarray(numbers, dtype=float), clean=clean)
+
+    def place_function(
+        self, sources: Sequence[Value], table: np.ndarray, *, clean: bool = False
+    ) -> Placed:
+        """The form that holds a function of several values, given by a table over their items."""
+        distinct = list(dict.fromkeys(sources))
+        if len(distinct) < len(sources):
+            place = {source: k for k, source in enumerate(distinct)}
+            table = _diagonal(table, [place[source] for source in sources])
+        kept = [axis for axis in range(table.ndim) if _varies(table, axis)]
+        table = table[tuple(slice(None) if a in kept else 0 for a in range(table.ndim))]
+        values = [distinct[axis] for axis in kept]
+        if not values:
+            return Placed(Form({}, float(table)), 0, True)
+        if len(values) == 1:
+            linear = self._linear(values[0], table, clean)
+            if linear is not None:
+                return linear
+        roots = list(dict.fromkeys(root for value in values for root in roots_of(value)))
+        cases = math.prod(len(self.items(root)) for root in roots)
+        if cases > _MOST_CASES:
+            roots = values
+            if math.prod(len(self.items(value)) for value in values) > _MOST_CASES:
+                raise RequestError(
+                    f"A step depends on {written(values[0])} and {len(values) - 1} more values, "
+                    f"which together take too many values to compile. Map them to fewer first."
+                )
+            return self._look_up(roots, table, clean)
+        return self._look_up(roots, self._over(roots, values, table), clean)
+
+    def _over(self, roots: list[Value], values: list[Value], table: np.ndarray) -> np.ndarray:
+        """The table as one over the items of the roots; what cannot happen repeats what can."""
+        if same_values(roots, values):
+            return table
+        place = [{item: k for k, item in enumerate(self.items(value))} for value in values]
+        found = np.full([len(self.items(root)) for root in roots], np.nan)
+        lists = [range(size) for size in found.shape]
+        items = [self.items(root) for root in roots]
+        for index in itertools.product(*lists):
+            given = {
+                root: items[r][k] for r, (root, k) in enumerate(zip(roots, index, strict=True))
+            }
+            try:
+                held = [evaluated(value, given) for value in values]
+                found[index] = table[tuple(p[one] for p, one in zip(place, held, strict=True))]
+            except (SemanticsError, KeyError):
+                continue
+        known = found[~np.isnan(found)]
+        return np.where(np.isnan(found), known[0] if known.size else 0.0, found)
+
+    def _linear(self, value: Value, numbers: np.ndarray, clean: bool) -> Placed | None:
+        """A combination of sources, if the numbers are an affine function of its own."""
+        if isinstance(value, Constant):
+            return Placed(Form({}, float(numbers[0])), 0, True)
+        if not isinstance(value, Combined) or not self.code(value).is_plain:
+            return None
+        affine = _affine(_numbers(self.items(value)), numbers)
+        if affine is None or not all(self.code(source).is_plain for source in value.sources):
+            return None
+        scale, shift = affine
+        total = Placed(Form({}, float(value.constant)), 0, True)
+        for source, weight in zip(value.sources, value.weights, strict=True):
+            own = self.place(source, _numbers(self.items(source)), clean=clean)
+            total = total + own.scaled(float(weight))
+        return total.scaled(scale, shift)
+
+    # ---- look-ups ------------------------------------------------------------------------------
+
+    def _look_up(self, roots: list[Value], table: np.ndarray, clean: bool) -> Placed:
+        key = (tuple(roots), table.shape, np.round(table, 9).tobytes(), clean)
+        if key not in self._looked_up:
+            self._looked_up[key] = self._found(roots, table, clean)
+        return self._looked_up[key]
+
+    def _found(self, roots: list[Value], table: np.ndarray, clean: bool) -> Placed:
+        kept = [axis for axis in range(table.ndim) if _varies(table, axis)]
+        table = table[tuple(slice(None) if a in kept else 0 for a in range(table.ndim))]
+        roots = [roots[axis] for axis in kept]
+        if not roots:
+            return Placed(Form({}, float(table)), 0, True)
+        parts = additive_parts(table)
+        if parts is not None:
+            return self._sum(roots, parts, clean)
+        code = find_code(table, [self._levels(root) for root in roots])
+        inner = self._sum(roots, list(code.numbers), False)
+        return self._polygon(inner, code.polygon, _lowest(code.numbers), _name(roots), clean)
+
+    def _levels(self, root: Value) -> np.ndarray | None:
+        return None if _is_column(root) else self.held(root).levels
+
+    def held(self, root: Value) -> Made:
+        """A value in numbers of its own: those of its head, or the items' own numbers."""
+        if not roots_of(root) or roots_of(root)[0] is not root:
+            numbers = self.natural(root)
+            return Made(self.place(root, numbers), numbers)
+        return self.made(root)
+
+    def natural(self, value: Value) -> np.ndarray:
+        """Numbers as they are, nothing below them; otherwise the items' places."""
+        code = self.code(value)
+        return np.array([float(code.number(one)) for one in code.items])
+
+    def _sum(self, roots: list[Value], parts: list[np.ndarray], clean: bool) -> Placed:
+        """Functions of one root each, added up; columns are one column."""
+        symbols, places = np.zeros(len(self.words.alphabet)), np.zeros(self.words.longest)
+        total = Placed(Form(), 0, True)
+        names = []
+        for root, numbers in zip(roots, parts, strict=True):
+            if _is_column(root):
+                names.append(_name([root]))
+                if root.what == "tokens":  # type: ignore[attr-defined]
+                    place = {one: k for k, one in enumerate(self.items(root))}
+                    symbols += numbers[[place[one] for one in self.words.alphabet]]
+                else:
+                    places += numbers
+            else:
+                total = total + self._unary(root, numbers, clean)
+        if names:
+            total = total + Placed(
+                self.sketch.column(" and ".join(names), symbols, places), 0, True
+            )
+        return total
+
+    def _unary(self, root: Value, numbers: np.ndarray, clean: bool) -> Placed:
+        made = self.held(root)
+        affine = _affine(made.levels, numbers)
+        if affine is not None and (made.placed.is_clean or not clean):
+            return made.placed.scaled(*affine)
+        order = np.argsort(made.levels)
+        found = polygon(made.levels[order], numbers[order])
+        return self._polygon(made.placed, found, float(made.levels.min()), _name([root]), clean)
+
+    def _polygon(
+        self, inner: Placed, line: Polygon, lowest: float, name: str, clean: bool
+    ) -> Placed:
+        """Hidden units for a piecewise linear function of a form.
+
+        Clean where asked: units that would be on at the start token are switched off there by the
+        token register, and so is the linear part, if what it reads is not clean itself.
+        """
+        knots, weights = line.knots, line.weights
+        slope = line.slope
+        if clean and not inner.is_clean and slope:
+            knots, weights = np.append(knots, lowest), np.append(weights, slope)
+        passed = Placed(Form({}, line.base), inner.ready, True)
+        if slope and (inner.is_clean or not clean):
+            passed = passed + inner.scaled(slope)
+        elif slope:
+            passed = passed.scaled(1.0, slope * lowest)
+        if not len(knots):
+            return passed
+        sublayer = inner.ready + 1 - inner.ready % 2
+        reach = float(np.abs(weights).sum()) * (inner.form.bound + float(np.abs(knots).max()))
+        register = self.sketch.register(name, reach)
+        for knot, weight in zip(knots.tolist(), weights.tolist(), strict=True):
+            unit = inner.form + -knot
+            if clean and not (inner.is_clean and unit.constant <= 0.0):
+                off = 2.0 ** math.ceil(math.log2(max(unit.bound, 1.0)))
+                unit = unit + self.sketch.token * off + -off
+            self.sketch.unit(sublayer, name, unit, {register: weight})
+        found = Placed(Form({register: 1.0}), sublayer + 1, clean)
+        return passed + found
+
+
+def _is_column(root: Value) -> bool:
+    return isinstance(root, Given) and root.what in ("tokens", "index")
+
+
+def _name(roots: list[Value]) -> str:
+    return ", ".join(written(root) for root in roots)
+
+
+def _lowest(numbers: Sequence[np.ndarray]) -> float:
+    return float(sum(part.min() for part in numbers))
+
+
+def _varies(table: np.ndarray, axis: int) -> bool:
+    first = np.take(table, [0], axis=axis)
+    return bool((np.abs(table - first) > _CLOSE * max(1.0, float(np.abs(table).max()))).any())
+
+
+def _diagonal(table: np.ndarray, axes: list[int]) -> np.ndarray:
+    """A table over arguments, of which some are the same, as one over the different ones."""
+    letters = [chr(ord("a") + axis) for axis in axes]
+    return np.einsum(f"{''.join(letters)}->{''.join(dict.fromkeys(letters))}", table)
+
+
+def _numbers(items: Sequence[Item]) -> np.ndarray:
+    return np.array([float(one) for one in items])  # type: ignore[arg-type]
+
+
+def _affine(levels: np.ndarray, numbers: np.ndarray) -> tuple[float, float] | None:
+    """a, b with numbers = a levels + b."""
+    low, high = int(levels.argmin()), int(levels.argmax())
+    if low == high:
+        return 0.0, float(numbers[0])
+    scale = float((numbers[high] - numbers[low]) / (levels[high] - levels[low]))
+    shift = float(numbers[low] - scale * levels[low])
+    size = max(1.0, float(np.abs(numbers).max()))
+    if np.abs(scale * levels + shift - numbers).max() > _CLOSE * size:
+        return None
+    return scale, shift

@@ -1,0 +1,177 @@
+"""A Transformer drawn in registers: what each holds is decided first, where it lies afterwards.
+
+A register is one number that every token holds. Forms are affine functions of registers. Sublayer
+2 l is the attention of layer l, sublayer 2 l + 1 its feed-forward part. Everything is additive:
+a register begins with what the embedding puts there and grows by what sublayers write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hardmax.core import Weighting, Words
+
+
+@dataclass(eq=False)
+class Register:
+    """One number per token: what the embedding gives symbols, places and the start token."""
+
+    name: str
+    symbols: np.ndarray
+    places: np.ndarray
+    start: float = 0.0
+    bound: float = 0.0  # on the absolute value, at every token
+    written: int = -1  # the last sublayer that writes to it
+
+    def __repr__(self) -> str:
+        return f"Register({self.name})"
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """constant + sum of multiples of registers."""
+
+    terms: Mapping[Register, float] = field(default_factory=dict)
+    constant: float = 0.0
+
+    def __add__(self, other: Form | float) -> Form:
+        if not isinstance(other, Form):
+            return Form(self.terms, self.constant + other)
+        terms = dict(self.terms)
+        for register, weight in other.terms.items():
+            terms[register] = terms.get(register, 0.0) + weight
+        kept = {register: weight for register, weight in terms.items() if weight != 0.0}
+        return Form(kept, self.constant + other.constant)
+
+    def __mul__(self, factor: float) -> Form:
+        if factor == 0.0:
+            return Form()
+        return Form({r: w * factor for r, w in self.terms.items()}, self.constant * factor)
+
+    def __sub__(self, other: Form) -> Form:
+        return self + other * -1.0
+
+    @property
+    def bound(self) -> float:
+        """On the absolute value, at every token."""
+        return abs(self.constant) + sum(abs(w) * r.bound for r, w in self.terms.items())
+
+    @property
+    def key(self) -> tuple:
+        """Equal for equal forms."""
+        return (self.constant, frozenset((id(r), w) for r, w in self.terms.items()))
+
+
+@dataclass(eq=False)
+class HeadSketch:
+    """A head in forms; row i of the value is added to its register times its weight."""
+
+    step: str  # which step of the program it does
+    query: list[Form]
+    key: list[Form]
+    value: list[Form]
+    output: list[tuple[Register, float]]
+    weighting: Weighting
+    causal: bool = False
+    bias: np.ndarray | None = None
+
+
+@dataclass(eq=False)
+class Unit:
+    """One hidden unit: relu(inner), added to registers times weights."""
+
+    step: str
+    inner: Form
+    outer: dict[Register, float]
+
+
+class Sketch:
+    """Registers, heads and hidden units of a Transformer of words."""
+
+    def __init__(self, words: Words) -> None:
+        self.words = words
+        self.registers: list[Register] = []
+        self.heads: dict[int, list[HeadSketch]] = {}
+        self.units: dict[int, list[Unit]] = {}
+        self.needs_start = False
+        self._units: dict[tuple[int, tuple], Unit] = {}
+        self._columns: dict[tuple, tuple[Register, float, float]] = {}
+        self._token: Register | None = None
+        self._start: Register | None = None
+
+    # ---- registers ---------------------------------------------------------------------------
+
+    def register(self, name: str, bound: float) -> Register:
+        """A register that is empty at first."""
+        empty = np.zeros(len(self.words.alphabet)), np.zeros(self.words.longest)
+        self.registers.append(Register(name, *empty, bound=bound))
+        return self.registers[-1]
+
+    def column(self, name: str, symbols: np.ndarray, places: np.ndarray) -> Form:
+        """symbols[token] + places[index]: an affine function of a register, 0 at the start token.
+
+        Columns that are affine functions of each other share a register.
+        """
+        base = float(symbols[0] + places[0])
+        symbols, places = symbols - symbols[0], places - places[0]
+        if not (symbols.any() or places.any()):
+            return Form({}, base)
+        together = np.concatenate([symbols, places])
+        first = float(together[np.flatnonzero(together)[0]])
+        key = tuple(np.round(together / first, 12).tolist())
+        if key not in self._columns:
+            register = self.register(name, 0.0)
+            register.symbols, register.places = symbols, places
+            register.bound = float(np.abs(symbols[:, None] + places).max())
+            self._columns[key] = register, first, base
+        register, scale, _ = self._columns[key]
+        return Form({register: first / scale}, base)
+
+    @property
+    def token(self) -> Form:
+        """1 at every symbol, 0 at the start token."""
+        if self._token is None:
+            self._token = self.register("token", 1.0)
+            self._token.symbols = np.ones(len(self.words.alphabet))
+        return Form({self._token: 1.0})
+
+    @property
+    def start(self) -> Form:
+        """1 at the start token, 0 at every symbol."""
+        if self._start is None:
+            self.needs_start = True
+            self._start = self.register("start", 1.0)
+            self._start.start = 1.0
+        return Form({self._start: 1.0})
+
+    def linear(self, form: Form) -> Form:
+        """The same at every symbol, without a constant: 0 where the registers are."""
+        if form.constant == 0.0:
+            return form
+        return Form(form.terms) + self.token * form.constant
+
+    # ---- sublayers ---------------------------------------------------------------------------
+
+    def head(self, sublayer: int, head: HeadSketch) -> HeadSketch:
+        self.heads.setdefault(sublayer, []).append(head)
+        for register, _ in head.output:
+            register.written = sublayer
+        return head
+
+    def unit(self, sublayer: int, step: str, inner: Form, outer: Mapping[Register, float]) -> None:
+        """relu(inner) into registers; one unit for everybody who needs the same."""
+        key = (sublayer, inner.key)
+        if key not in self._units:
+            self._units[key] = Unit(step, inner, {})
+            self.units.setdefault(sublayer, []).append(self._units[key])
+        unit = self._units[key]
+        for register, weight in outer.items():
+            unit.outer[register] = unit.outer.get(register, 0.0) + weight
+            register.written = sublayer
+
+    @property
+    def sublayers(self) -> list[int]:
+        return sorted({*self.heads, *self.units})
