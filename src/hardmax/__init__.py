@@ -28,6 +28,7 @@ from hardmax._workbench import load_certified as load_certified
 from hardmax._workbench import measure as measure
 from hardmax._workbench import plan as plan
 from hardmax._workbench import save as save
+from hardmax._workbench import trace as trace
 from hardmax.checker import Budget as Budget
 from hardmax.checker import Certificate as Certificate
 from hardmax.checker import Standing as Standing

@@ -13,7 +13,16 @@ import numpy as np
 from hardmax import checker
 from hardmax._errors import FileError, RequestError
 from hardmax.checker import Certificate, Progress
-from hardmax.core import Box, Construction, Target
+from hardmax.core import (
+    Box,
+    Construction,
+    SequenceTrace,
+    Target,
+    Word,
+    Words,
+    evaluate,
+    trace_sequence,
+)
 from hardmax.interop import StoredConstruction, read_safetensors, write_safetensors
 from hardmax.languages import Function, decode_target
 from hardmax.languages.programs import Program
@@ -33,6 +42,7 @@ from hardmax.numerics import Interval
 from hardmax.passes import soften
 
 _CHUNK = 4096
+_WORDS = 256
 
 
 def compile(
@@ -90,10 +100,10 @@ def plan(source: Any, *, on: Any, error: float | None = 1e-3, prefer: str | None
 
 @dataclass(frozen=True)
 class Measurement:
-    """The largest error seen among sampled points: a lower bound of the true one."""
+    """The largest error seen among sampled points, or words: a lower bound of the true one."""
 
     error: float
-    at: tuple[float, ...]
+    at: tuple[Any, ...]
     points: int
 
     def __str__(self) -> str:
@@ -109,12 +119,17 @@ def measure(
 ) -> Measurement:
     """Sample the domain, corners and faces included, and report the largest error seen.
 
-    `progress` is called with the number of points done since the last call.
+    A domain of words that has no more than `points` is gone through. `progress` is called with
+    the number of points done since the last call.
     """
     if points < 1:
         raise RequestError(f"At least one point must be measured, not {points}.")
     rng = np.random.default_rng(seed)
     claim = construction.claim
+    if isinstance(claim.domain, Words):
+        few = claim.domain.count <= points
+        words = list(claim.domain) if few else claim.domain.sample(points, rng)
+        return _measure_words(construction, words, progress)
     worst, where = -1.0, np.zeros(claim.domain.dimension)
     for start in range(0, points, _CHUNK):
         sample = claim.domain.sample(min(_CHUNK, points - start), rng)
@@ -127,6 +142,23 @@ def measure(
     return Measurement(worst, tuple(float(v) for v in where), points)
 
 
+def _measure_words(
+    construction: Construction, words: list[Word], progress: Callable[[int], object] | None
+) -> Measurement:
+    """The largest distance of a number read out to the target's own."""
+    target, worst, where = construction.claim.target, -1.0, words[0]
+    for start in range(0, len(words), _WORDS):
+        chunk = words[start : start + _WORDS]
+        for word, outputs in zip(chunk, evaluate(construction.transformer, chunk), strict=True):
+            true = np.array(target(word), dtype=np.float64).reshape(outputs.shape)
+            error = float(np.abs(outputs - true).max(initial=0.0))
+            error = np.inf if np.isnan(error) else error
+            worst, where = (error, word) if error > worst else (worst, where)
+        if progress is not None:
+            progress(len(chunk))
+    return Measurement(worst, where, len(words))
+
+
 def _distances(outputs: np.ndarray, target: Target, points: np.ndarray) -> np.ndarray:
     """How far outputs are from the target; a function's own rounding is not held against them."""
     if not isinstance(target, Function):
@@ -134,6 +166,15 @@ def _distances(outputs: np.ndarray, target: Target, points: np.ndarray) -> np.nd
     true = target(Interval.point(points.T))
     below, above = true.lo.T - outputs, outputs - true.hi.T
     return np.maximum(np.maximum(below, above), np.where(np.isnan(outputs), np.inf, 0.0))
+
+
+def trace(construction: Construction, word: Iterable[Any]) -> SequenceTrace:
+    """How a model of sequences gets to its answer: attention and stream, told by its legend.
+
+    `trace.heads` are the heads with the program's steps that they do, `trace.streams` what every
+    token holds after every sublayer, `trace.coordinates` what that means.
+    """
+    return trace_sequence(construction.transformer, word, construction.legend)
 
 
 def certify(

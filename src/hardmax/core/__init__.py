@@ -45,6 +45,9 @@ from hardmax.core._target import Target as Target
 from hardmax.core._target import Univariate as Univariate
 from hardmax.core._text import fingerprint as fingerprint
 from hardmax.core._text import to_text as to_text
+from hardmax.core._trace import HeadTrace as HeadTrace
+from hardmax.core._trace import SequenceTrace as SequenceTrace
+from hardmax.core._trace import trace_sequence as trace_sequence
 from hardmax.core._transformer import Transformer as Transformer
 from hardmax.core._univariate import UNIVARIATE as UNIVARIATE
 from hardmax.core._weighting import Hardmax as Hardmax
@@ -52,4 +55,5 @@ from hardmax.core._weighting import Softmax as Softmax
 from hardmax.core._weighting import Weighting as Weighting
 from hardmax.core._witness import Holding as Holding
 from hardmax.core._witness import Witness as Witness
+from hardmax.core._words import Word as Word
 from hardmax.core._words import Words as Words

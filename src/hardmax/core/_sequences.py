@@ -56,38 +56,69 @@ def _is_batch(x: Any, alphabet: tuple[Hashable, ...]) -> bool:
 
 def _run(transformer: Transformer, ids: np.ndarray) -> np.ndarray:
     """batch x outputs, or batch x symbols x outputs."""
-    source, readout = transformer.input, transformer.readout
+    source = transformer.input
     assert isinstance(source, SequenceInput)
+    stream = embedded(source, ids)
+    for sublayer in transformer.sublayers:
+        match sublayer:
+            case Attention():
+                stream = attended(sublayer, stream, group_weights(sublayer, stream))
+            case FeedForward():
+                stream = fed_forward(sublayer, stream)
+    return read_out(transformer, stream)
+
+
+def embedded(source: SequenceInput, ids: np.ndarray) -> np.ndarray:
+    """The stream before the first sublayer, batch x tokens x width."""
     stream = source.embedding[ids]
     if source.start is not None:
         start = np.broadcast_to(source.start, (len(ids), 1, source.width))
         stream = np.concatenate([start, stream], axis=1)
-    stream = stream + source.positions[: stream.shape[1]]
-    for sublayer in transformer.sublayers:
-        match sublayer:
-            case Attention():
-                stream = stream + sum(_attend(group, stream) for group in sublayer.groups)
-            case FeedForward():
-                hidden = np.maximum(stream @ sublayer.inner.T + sublayer.inner_bias, 0.0)
-                stream = stream + hidden @ sublayer.outer.T + sublayer.outer_bias
+    return stream + source.positions[: stream.shape[1]]
+
+
+def attended(layer: Attention, stream: np.ndarray, weights: list[np.ndarray]) -> np.ndarray:
+    """The stream after an attention layer whose groups of heads attend by these weights."""
+    pairs = zip(layer.groups, weights, strict=True)
+    return stream + sum(_received(group, stream, by) for group, by in pairs)
+
+
+def fed_forward(layer: FeedForward, stream: np.ndarray) -> np.ndarray:
+    """The stream after a feed-forward layer."""
+    hidden = np.maximum(stream @ layer.inner.T + layer.inner_bias, 0.0)
+    return stream + hidden @ layer.outer.T + layer.outer_bias
+
+
+def read_out(transformer: Transformer, stream: np.ndarray) -> np.ndarray:
+    """batch x outputs, or batch x symbols x outputs, from the last stream."""
+    source, readout = transformer.input, transformer.readout
+    assert isinstance(source, SequenceInput)
     if readout.token is not None:
         return stream[:, readout.token] @ readout.weights.T + readout.bias
     first = int(source.start is not None)
     return stream[:, first:] @ readout.weights.T + readout.bias
 
 
-def _attend(group: HeadGroup, stream: np.ndarray) -> np.ndarray:
-    """One group of heads on a batch x tokens x width stream."""
+def group_weights(layer: Attention, stream: np.ndarray) -> list[np.ndarray]:
+    """How each group of heads attends: batch x heads x asking tokens x tokens asked."""
+    return [_weights(group, stream) for group in layer.groups]
+
+
+def _weights(group: HeadGroup, stream: np.ndarray) -> np.ndarray:
     tokens = stream.shape[1]
     query = np.einsum("btw,hkw->bhtk", stream, group.query, optimize=True)
     key = np.einsum("btw,hkw->bhtk", stream, group.key, optimize=True)
-    value = np.einsum("btw,hvw->bhtv", stream, group.value, optimize=True)
     scores = query @ key.swapaxes(2, 3)
     if group.position_bias is not None:
         scores = scores + group.position_bias[:, :tokens, :tokens]
     if group.causal:
         scores = np.where(np.tri(tokens, dtype=bool), scores, -np.inf)
-    weights = attention_weights(scores, group.coldness[:, None, None], axis=-1)
+    return attention_weights(scores, group.coldness[:, None, None], axis=-1)
+
+
+def _received(group: HeadGroup, stream: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """What every token is sent by a group of heads, batch x tokens x width."""
+    value = np.einsum("btw,hvw->bhtv", stream, group.value, optimize=True)
     return np.einsum("bhtv,hwv->btw", weights @ value, group.output, optimize=True)
 
 

@@ -27,6 +27,7 @@ from hardmax.core import (
     Head,
     HeadGroup,
     Holding,
+    Legend,
     ReadOut,
     SequenceInput,
     Share,
@@ -65,18 +66,19 @@ class StoredConstruction:
     witness: Witness | None
     route: str
     certificate: dict[str, Any] | None = None
+    legend: Legend | None = None
 
     def join(self, target: Target) -> Construction:
         """The construction again, now that its target is known."""
         claim = Claim(target, self.domain, self.ledger)
-        return Construction(self.transformer, claim, self.witness, self.route)
+        return Construction(self.transformer, claim, self.witness, self.route, self.legend)
 
 
 def describe(construction: Construction) -> tuple[dict[str, Any], Tensors]:
     """The JSON object and the tensors that say everything about a construction."""
     tensors = Tensors()
     transformer, claim = construction.transformer, construction.claim
-    description = {
+    description: dict[str, Any] = {
         "transformer": {
             "input": _describe_input(transformer.input, tensors),
             "sublayers": [
@@ -93,6 +95,8 @@ def describe(construction: Construction) -> tuple[dict[str, Any], Tensors]:
         "witness": _describe_witness(construction.witness, tensors),
         "route": construction.route,
     }
+    if construction.legend is not None:
+        description["legend"] = _describe_legend(construction.legend)
     return description, tensors
 
 
@@ -118,6 +122,7 @@ def rebuild(description: Mapping[str, Any], tensors: Tensors) -> StoredConstruct
         witness=_rebuild_witness(description["witness"], tensors),
         route=str(description["route"]),
         certificate=None if certificate is None else dict(certificate),
+        legend=_rebuild_legend(description.get("legend")),
     )
 
 
@@ -256,6 +261,26 @@ def _rebuild_target(part: Mapping[str, Any], tensors: Tensors) -> EncodedTarget 
         return None
     own = {name: tensors[_TARGET + name] for name in part["tensors"]}
     return EncodedTarget(str(part["kind"]), str(part["text"]), own)
+
+
+def _describe_legend(legend: Legend) -> dict[str, Any]:
+    """Every text once, and its number wherever it stands: thousands of units do one step."""
+    texts = dict.fromkeys([*legend.coordinates, *(s for steps in legend.sublayers for s in steps)])
+    number = {text: i for i, text in enumerate(texts)}
+    return {
+        "texts": list(texts),
+        "coordinates": [number[text] for text in legend.coordinates],
+        "sublayers": [[number[text] for text in steps] for steps in legend.sublayers],
+    }
+
+
+def _rebuild_legend(part: Mapping[str, Any] | None) -> Legend | None:
+    """None for a model without one, as those of older files are."""
+    if part is None:
+        return None
+    texts = dict(enumerate(map(str, part["texts"])))
+    sublayers = [[texts[i] for i in steps] for steps in part["sublayers"]]
+    return Legend([texts[i] for i in part["coordinates"]], sublayers)
 
 
 def _describe_witness(witness: Witness | None, tensors: Tensors) -> list[Any] | None:

@@ -1,0 +1,111 @@
+"""One word on its way through a Transformer: who attends to whom, and what every token holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hardmax._errors import RequestError
+from hardmax.core._inputs import SequenceInput
+from hardmax.core._layers import Attention, FeedForward
+from hardmax.core._legend import Legend
+from hardmax.core._sequences import (
+    attended,
+    embedded,
+    fed_forward,
+    group_weights,
+    read_out,
+)
+from hardmax.core._transformer import Transformer
+
+START = "start"  # what the token before the first symbol is called
+
+
+@dataclass(frozen=True, eq=False)
+class HeadTrace:
+    """How one head attends: a row for each asking token, which adds up to 1."""
+
+    sublayer: int
+    head: int
+    step: str
+    weights: np.ndarray  # asking tokens x tokens asked
+
+
+@dataclass(frozen=True, eq=False)
+class SequenceTrace:
+    """What the evaluator saw on one word.
+
+    `streams` starts with the embedding and has the stream after every sublayer. `attention` has
+    heads x asking tokens x tokens asked for every sublayer, without heads for a feed-forward.
+    """
+
+    word: tuple[Any, ...]
+    tokens: tuple[str, ...]  # how they are called: the start token, if any, then the symbols
+    streams: tuple[np.ndarray, ...]  # tokens x width
+    attention: tuple[np.ndarray, ...]
+    outputs: np.ndarray  # symbols x outputs, or outputs
+    legend: Legend | None = None
+
+    @property
+    def coordinates(self) -> tuple[str, ...]:
+        """What each coordinate of the stream holds; without a legend, its number."""
+        width = self.streams[0].shape[1]
+        named = () if self.legend is None else self.legend.coordinates
+        return tuple(named[i] if i < len(named) else f"coordinate {i}" for i in range(width))
+
+    @property
+    def heads(self) -> Iterator[HeadTrace]:
+        """Every head with the step that it does, in the order in which they work."""
+        for sublayer, weights in enumerate(self.attention):
+            for head, by in enumerate(weights):
+                yield HeadTrace(sublayer, head, self._step(sublayer, head), by)
+
+    def steps(self, sublayer: int) -> tuple[str, ...]:
+        """The different steps of a sublayer; none without a legend."""
+        if self.legend is None or sublayer >= len(self.legend.sublayers):
+            return ()
+        return tuple(dict.fromkeys(self.legend.sublayers[sublayer]))
+
+    def _step(self, sublayer: int, head: int) -> str:
+        known = () if self.legend is None else self.legend.sublayers[sublayer : sublayer + 1]
+        steps = known[0] if known else ()
+        return steps[head] if head < len(steps) else f"head {head}"
+
+
+def trace_sequence(
+    transformer: Transformer, word: Iterable[Any], legend: Legend | None = None
+) -> SequenceTrace:
+    """The attention of every head and the stream after every sublayer, for one word."""
+    source = transformer.input
+    if not isinstance(source, SequenceInput):
+        raise RequestError("Only a model that reads sequences of symbols can be traced on a word.")
+    symbols = tuple(word)
+    ids = np.array([source.indices(symbols)], dtype=np.int64)
+    tokens = (*((START,) if source.start is not None else ()), *map(str, symbols))
+    if not tokens:
+        raise RequestError("The empty word has no tokens, so there is nothing to trace.")
+    streams, attention = [embedded(source, ids)], []
+    for sublayer in transformer.sublayers:
+        match sublayer:
+            case Attention():
+                weights = group_weights(sublayer, streams[-1])
+                streams.append(attended(sublayer, streams[-1], weights))
+                attention.append(_by_head(sublayer, weights))
+            case FeedForward():
+                streams.append(fed_forward(sublayer, streams[-1]))
+                attention.append(np.zeros((0, len(tokens), len(tokens))))
+    outputs = read_out(transformer, streams[-1])[0]
+    seen = tuple(stream[0] for stream in streams)
+    return SequenceTrace(symbols, tokens, seen, tuple(attention), outputs, legend)
+
+
+def _by_head(layer: Attention, weights: list[np.ndarray]) -> np.ndarray:
+    """The groups' weights on one word, in the order of the layer's heads."""
+    tokens = weights[0].shape[-1]
+    ordered = np.empty((len(layer.heads), tokens, tokens))
+    for group, by in zip(layer.groups, weights, strict=True):
+        ordered[list(group.members)] = by[0]
+    return ordered
