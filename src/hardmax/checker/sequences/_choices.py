@@ -138,6 +138,17 @@ def _scores(stream: Stream, head: Head, slots: Slots, arithmetic: Arithmetic) ->
     return _Scores(query.axes, key.axes, middle, radius.reshape(pairs), seen.reshape(pairs))
 
 
+def fixed_scores(
+    stream: Stream, head: Head, slots: Slots, arithmetic: Arithmetic
+) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """Logits, radii and visibility, asking token x token asked, if no slot matters for them."""
+    sides = (tidied(stream.affine(m, None, arithmetic)) for m in (head.query, head.key))
+    if any(side.axes for side in sides):
+        return None
+    scores = _scores(stream, head, slots, arithmetic)
+    return scores.middle, np.broadcast_to(scores.radius, scores.middle.shape), scores.visible
+
+
 def check_scores(stream: Stream, head: Head, arithmetic: Arithmetic) -> None:
     """Refuse scores that may overflow: whoever wins, there are no weights then."""
     query, key = (stream.affine(m, None, arithmetic) for m in (head.query, head.key))

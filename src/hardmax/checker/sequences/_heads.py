@@ -14,6 +14,7 @@ import numpy as np
 
 from hardmax.checker.sequences._axes import Axes, aligned, without_idle
 from hardmax.checker.sequences._choices import LARGEST_CHOICE, Choice, check_scores, choose
+from hardmax.checker.sequences._graded import Graded, graded
 from hardmax.checker.sequences._layers import tidied, updated
 from hardmax.checker.sequences._scores import is_hard
 from hardmax.checker.sequences._slots import LARGEST_SLOT, Slots, Total, Whole
@@ -32,6 +33,7 @@ from hardmax.numerics import inflate
 from hardmax.numerics import stray as stray_of
 
 _NOISE = 2.0**-20  # relative: differences below are noise, and become radius
+_COARSE = 2.0**-8  # the same for values that are only nearly multiples of one unit
 
 
 def attend(stream: Stream, layer: Attention, slots: Slots, arithmetic: Arithmetic) -> Stream:
@@ -46,6 +48,12 @@ def _head(stream: Stream, head: Head, slots: Slots, arithmetic: Arithmetic) -> S
     seen = seen if head.causal else np.ones(seen.shape, dtype=bool)
     low, high = _seen_range(values, seen)
     hull, most = _hull(low, high), np.maximum(np.abs(low), np.abs(high))
+    weights = graded(stream, head, slots, arithmetic)
+    if weights is not None:
+        try:
+            return _weighted(weights, values, slots, arithmetic)
+        except TooLarge:
+            pass  # the largest weight may still decide
     try:
         choice = choose(stream, head, slots, arithmetic)
         mixer = _Mixer(choice, values, slots)
@@ -65,6 +73,57 @@ def _head(stream: Stream, head: Head, slots: Slots, arithmetic: Arithmetic) -> S
     blur = inflate(astray * inflate(high - low) + lost)
     mixed.add((), Table(np.zeros(blur.shape), blur))
     return tidied(Stream(mixed.tables, values.grid, 1))
+
+
+def _weighted(given: Graded, values: Stream, slots: Slots, arithmetic: Arithmetic) -> Stream:
+    """A weighted sum of values; its errors are relative to the weights of what is not 0."""
+    size = inflate(given.weights @ values.magnitude, slots.tokens + 8)
+    result = Blocks(slots.tokens, values.width)
+    for axes, table in values.blocks.items():
+        if not axes:
+            result.add((), _mean_of(given.weights, table))
+            continue
+        for row in range(values.width):
+            column = Table(table.middle[..., row], table.radius[..., row])
+            if not column.is_zero:
+                _add_graded(result, given, axes, column, row, slots)
+    leak = given.leak[:, None] * values.magnitude.max(axis=0)
+    lost = _lost(slots.tokens, size, arithmetic)
+    blur = inflate(given.error[:, None] * size + 2 * leak + lost)
+    arithmetic.check(size + blur)
+    result.add((), Table(np.zeros(blur.shape), blur))
+    return tidied(Stream(result.tables, values.grid, 1))
+
+
+def _mean_of(share: np.ndarray, table: Table) -> Table:
+    """Weighted sums of values that depend on the token alone."""
+    tokens = share.shape[-1]
+    size = share @ np.abs(table.middle)
+    radius = share @ table.radius + stray_of(tokens + 3, size, OWN_UNIT)
+    return Table(share @ table.middle, inflate(radius, tokens + 8))
+
+
+def _add_graded(
+    result: Blocks, given: Graded, axes: Axes, column: Table, row: int, slots: Slots
+) -> None:
+    """base_j + unit * (a whole number), of which those that vary must have one weight in a row."""
+    tokens = slots.tokens
+    base = column.middle.reshape(tokens, -1)[:, 0]
+    lattice = _lattice(column.middle - base.reshape(-1, *[1] * len(axes)))
+    spare = np.abs(column.middle).max() * 2.0**-52 + lattice.residue
+    varies = lattice.numbers.reshape(tokens, -1).any(axis=1)
+    radius = column.radius.reshape(tokens, -1).max(axis=1) + np.where(varies, spare, 0.0)
+    result.add((), _in_row(_mean_of(given.weights, Table(base, radius)), row, result.width))
+    counts = varies & (given.weights > 0.0)
+    most = np.where(counts, given.weights, 0.0).max(axis=1)
+    least = np.where(counts, given.weights, np.inf).min(axis=1)
+    if (most > np.where(np.isinf(least), 0.0, least) * (1 + 2.0**-40)).any():
+        raise TooLarge("The tokens of a weighted sum have different weights.")
+    chosen = counts.reshape(*counts.shape, *[1] * len(axes))
+    total = slots.sum((), axes, chosen * lattice.numbers)
+    middle = total.numbers * aligned(lattice.unit * most, (), total.axes)
+    table = Table(middle, np.abs(middle) * 2.0**-39)
+    result.add(total.axes, _in_row(table, row, result.width))
 
 
 def _lost(tokens: int, size: np.ndarray, arithmetic: Arithmetic) -> np.ndarray:
@@ -145,9 +204,7 @@ class _Mixer:
 
     def _add_mean(self, share: np.ndarray, table: Table) -> None:
         """The part of the values that depends on the token alone."""
-        size = share @ np.abs(table.middle)
-        radius = share @ table.radius + stray_of(self.tokens + 3, size, OWN_UNIT)
-        self.result.add(self.asking, Table(share @ table.middle, inflate(radius, self.tokens + 8)))
+        self.result.add(self.asking, _mean_of(share, table))
 
     def _add_sum(self, share: np.ndarray, axes: Axes, column: Table, row: int) -> None:
         """The part that depends on slots of the winners: base_j + unit * (a whole number)."""
@@ -268,12 +325,13 @@ def _lattice(values: np.ndarray) -> Lattice:
         unit = float(np.gcd.reduce(whole.astype(np.int64))) * 2.0**lowest
         if found.max() / unit <= LARGEST_SLOT:
             return Lattice(unit, np.rint(values / unit).astype(np.int64), 0.0)
-    smallest = float(found[found > found.max() * _NOISE].min())
-    for part in range(1, 9):
-        unit = smallest / part
-        numbers = np.rint(values / unit)
-        residue = float(np.abs(values - unit * numbers).max())
-        if residue <= unit * _NOISE and np.abs(numbers).max() <= LARGEST_SLOT:
-            residue = inflate(residue) + float(found.max()) * 2.0**-51
-            return Lattice(unit, numbers.astype(np.int64), residue)
+    for noise in (_NOISE, _COARSE):
+        smallest = float(found[found > found.max() * noise].min())
+        for part in range(1, 9):
+            unit = smallest / part
+            numbers = np.rint(values / unit)
+            residue = float(np.abs(values - unit * numbers).max())
+            if residue <= unit * noise and np.abs(numbers).max() <= LARGEST_SLOT:
+                residue = inflate(residue) + float(found.max()) * 2.0**-51
+                return Lattice(unit, numbers.astype(np.int64), residue)
     raise TooLarge("The values of a mean have no common unit.")

@@ -325,6 +325,7 @@ class Blocks:
     """Tables of one width by axes, added up; axes may come in any order, and twice."""
 
     def __init__(self, tokens: int, width: int) -> None:
+        self.width = width
         self.tables: dict[Axes, Table] = {(): Table.point(np.zeros((tokens, width)))}
 
     def add(self, axes: Axes, table: Table) -> None:

@@ -26,7 +26,7 @@ from hardmax.lowering.programs._placing import Placed, Placing
 from hardmax.lowering.programs._questions import Question
 from hardmax.lowering.programs._sketch import Form, HeadSketch, Sketch
 
-_SUM_ERROR = 12  # bits: a sum of n numbers of at most 1 is right to 2^-12
+_SUM_ERROR = 16  # bits: a sum of n numbers of at most 1 is right to 2^-16
 _LEAK = 30.0  # e^-30 of the weight goes astray, divided by the number of tokens
 EXCLUDED = 64.0  # score by which a masked place trails
 
