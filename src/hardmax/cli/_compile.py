@@ -1,8 +1,9 @@
-"""`hardmax compile`: from a function or a network to a Transformer with a claim, measured."""
+"""`hardmax compile`: from a source to a Transformer with a claim, measured."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 import click
 
@@ -21,6 +22,7 @@ from hardmax.cli import _options
 from hardmax.cli._certifying import Effort, check_error_plot, draw_error, leave, tell_verdict
 from hardmax.cli._errors import BROKEN_CLAIM, guarded, note_written
 from hardmax.cli._files import check_different, check_picture_place, check_writable
+from hardmax.cli._programs import compile_program
 from hardmax.cli._progress import progress
 from hardmax.cli._records import (
     certificate_record,
@@ -31,9 +33,14 @@ from hardmax.cli._records import (
 from hardmax.cli._sources import is_file, number, open_source, where
 from hardmax.core import Target
 
+_POINTS, _WORDS = 100_000, 1000
 
-@click.command("compile", short_help="Compile a function or a network into a Transformer.")
-@_options.source
+
+@click.command("compile", short_help="Compile a function, a network or a program.")
+@_options.optional_source
+@_options.program
+@_options.alphabet
+@_options.length
 @_options.on
 @_options.error
 @click.option("--hard", is_flag=True, help="Keep a network's hard skeleton, exact over rationals.")
@@ -43,9 +50,7 @@ from hardmax.core import Target
 @click.option(
     "--points",
     type=click.IntRange(min=1),
-    default=100_000,
-    show_default=True,
-    help="How many points to measure.",
+    help=f"How many points to measure.  [default: {_POINTS}, or {_WORDS} words of a program]",
 )
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Which points."
@@ -60,14 +65,17 @@ from hardmax.core import Target
 @_options.as_json
 @guarded
 def compile_source(
-    source: str,
+    source: str | None,
+    program: str | None,
+    alphabet: str | None,
+    length: int | None,
     domain: tuple[str, ...],
     error: str | None,
     hard: bool,
     route: str | None,
     prefer: str | None,
     output: str | None,
-    points: int,
+    points: int | None,
     seed: int,
     certify: bool,
     tolerance: str | None,
@@ -78,26 +86,34 @@ def compile_source(
 ) -> None:
     """Compile SOURCE, a function as text or a network in a .npz or .safetensors file, into a
     Transformer that computes it on DOMAIN to within the error asked; measure it, show its bill,
-    and save it. With --certify an independent checker has to prove the claim: a refuted model is
-    not saved, an undecided one is saved as such, and both exit with 1.
+    and save it. Instead of SOURCE, --program takes a sequence program, which is compiled for all
+    words over --alphabet up to --length symbols. With --certify an independent checker has to
+    prove the claim: a refuted model is not saved, an undecided one is saved as such, and both
+    exit with 1.
 
     \b
     Examples:
       hardmax compile "x*y" --on x=-1:1 --on y=-1:1 --error 1e-3 --certify -o product.safetensors
       hardmax compile net.npz --on "[-1,1]^8" --error 1e-3 --route attention -o t.safetensors
+      hardmax compile --program sort --alphabet abcde --length 5 --certify -o sort.safetensors
+      hardmax compile --program "tokens.at(length - 1 - index)" --alphabet 0,1,2 --length 8
     """
-    if route is not None and prefer is not None:
-        raise RequestError("--route leaves nothing for --prefer to pick. Drop one.")
     effort = _effort(certify, tolerance, budget, jobs)
-    asked = _asked(error, hard)
-    target = open_source(source)
-    _check_hard(target, hard)
-    box = where(domain, target)
+    asked = None if program is not None else _asked(error, hard)
+    if program is not None:
+        given = {"--on": domain, "--error": error, "--route": route, "--prefer": prefer}
+        _check_program(source, given | {"--hard": hard, "--plot": plot})
+        build = _from_program(program, alphabet, length)
+    else:
+        build = _from_source(
+            _given_source(source, alphabet, length), domain, asked, hard, route, prefer
+        )
     _check_places(source, output, plot)
     visible = not as_json and sys.stderr.isatty()
     with progress("compiling", None, visible):
-        construction = compile(target, on=box, error=asked, route=route, prefer=prefer)
+        construction = build()
     check_error_plot(construction, plot)
+    points = points or (_POINTS if program is None else _WORDS)
     with progress("measuring", points, visible) as advance:
         measurement = measure(construction, points, seed=seed, progress=advance)
     holds = measurement.error <= construction.claim.error
@@ -112,6 +128,49 @@ def compile_source(
     _end(holds, certificate, saved)
 
 
+def _from_source(
+    source: str,
+    domain: tuple[str, ...],
+    asked: float | None,
+    hard: bool,
+    route: str | None,
+    prefer: str | None,
+) -> Callable[[], Construction]:
+    """What will compile a function or a network; whatever can be refused now is."""
+    if route is not None and prefer is not None:
+        raise RequestError("--route leaves nothing for --prefer to pick. Drop one.")
+    target = open_source(source)
+    _check_hard(target, hard)
+    box = where(domain, target)
+    return lambda: compile(target, on=box, error=asked, route=route, prefer=prefer)
+
+
+def _from_program(
+    program: str, alphabet: str | None, length: int | None
+) -> Callable[[], Construction]:
+    return lambda: compile_program(program, alphabet, length)
+
+
+def _given_source(source: str | None, alphabet: str | None, length: int | None) -> str:
+    if source is None:
+        raise click.UsageError("Missing argument 'SOURCE' (or give --program).")
+    for option, value in {"--alphabet": alphabet, "--length": length}.items():
+        if value is not None:
+            raise RequestError(f"{option} belongs to --program; add that instead of SOURCE.")
+    return source
+
+
+def _check_program(source: str | None, options: dict[str, object]) -> None:
+    """A program has no domain of numbers, no error to ask for, and one route."""
+    if source is not None:
+        raise RequestError("SOURCE and --program say two things to compile. Drop one.")
+    for option, value in options.items():
+        if value:
+            raise RequestError(
+                f"{option} is for functions and networks and says nothing about a program. Drop it."
+            )
+
+
 def _effort(certify: bool, tolerance: str | None, budget: str | None, jobs: int) -> Effort | None:
     """How hard to try; None without --certify, to which the other options belong."""
     if certify:
@@ -123,8 +182,8 @@ def _effort(certify: bool, tolerance: str | None, budget: str | None, jobs: int)
     return None
 
 
-def _check_places(source: str, output: str | None, plot: str | None) -> None:
-    own = source if is_file(source) else None
+def _check_places(source: str | None, output: str | None, plot: str | None) -> None:
+    own = source if source is not None and is_file(source) else None
     check_different(output=output, plot=plot)
     if output is not None:
         check_writable(output, source=own)

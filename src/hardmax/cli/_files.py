@@ -14,7 +14,8 @@ from hardmax import (
     load_certified,
     load_network,
 )
-from hardmax.core import Target
+from hardmax.core import SequenceInput, Target
+from hardmax.interop import StoredConstruction, read_safetensors
 
 
 def open_network(path: str) -> Target:
@@ -27,10 +28,15 @@ def open_network(path: str) -> Target:
     return load_network(path)
 
 
-def open_model(path: str) -> Construction:
-    """The compiled model in a file; a network is refused with a hint."""
+def open_model(path: str) -> Construction | StoredConstruction:
+    """The compiled model in a file; a network is refused with a hint.
+
+    A model of sequences runs without its target: where that is opaque, it comes as it is stored.
+    """
     _refuse_archive(path)
-    return load(path)
+    stored = read_safetensors(path)
+    runs_alone = isinstance(stored.transformer.input, SequenceInput)
+    return stored if runs_alone and stored.encoded_target is None else load(path)
 
 
 def open_certified(path: str) -> tuple[Construction, Certificate | None]:

@@ -21,7 +21,8 @@ from hardmax.cli._verify import verify_model
 @click.version_option(__version__, prog_name="hardmax", message="%(prog)s %(version)s")
 @click.pass_context
 def main(context: click.Context) -> None:
-    """Compile functions and networks into Transformers, with a bill and a certified error.
+    """Compile functions, networks and sequence programs into Transformers, with a bill and a
+    certified error.
 
     \b
     Example:
@@ -30,6 +31,7 @@ def main(context: click.Context) -> None:
       hardmax verify t.safetensors
       hardmax run t.safetensors x=0.3 y=0.5
       hardmax show t.safetensors
+      hardmax run --program sort --alphabet abcde --length 5 cabea
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

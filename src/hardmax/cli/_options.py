@@ -9,6 +9,20 @@ from hardmax.lowering import PREFERENCES
 DEFAULT_ERROR = "1e-3"
 
 source = click.argument("source", metavar="SOURCE")
+optional_source = click.argument("source", metavar="[SOURCE]", required=False)
+program = click.option(
+    "--program",
+    metavar="TEXT",
+    help='A sequence program: its name, such as sort or "shift(1)", or its definitions.',
+)
+alphabet = click.option(
+    "--alphabet",
+    metavar="SYMBOLS",
+    help="Of the program's words: abc, or symbols between commas, such as 0,1,2.",
+)
+length = click.option(
+    "--length", type=click.IntRange(min=0), metavar="NUMBER", help="Of the program's longest word."
+)
 on = click.option(
     "--on",
     "domain",

@@ -9,6 +9,7 @@ import click
 
 from hardmax import Certificate, Construction, Function, Measurement
 from hardmax.core import Target, Witness, fingerprint
+from hardmax.languages.programs import ProgramTarget
 from hardmax.lowering import routes_for
 
 
@@ -86,11 +87,15 @@ def semantics(construction: Construction) -> str:
 
 def target_text(target: Target) -> str:
     encoded = target.encode()
+    if encoded is None and isinstance(target, ProgramTarget):
+        return str(target.program)
     return encoded.text if encoded else f"opaque {type(target).__name__}"
 
 
 def equation(target: Target) -> str:
-    """A function as f(x, y) = x*y, and whatever else as its own text."""
+    """A function as f(x, y) = x*y, a program by its name, whatever else as its own text."""
+    if isinstance(target, ProgramTarget):
+        return f"program {target.program.name}"
     text = target_text(target)
     if not isinstance(target, Function):
         return text

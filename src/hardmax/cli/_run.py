@@ -9,30 +9,51 @@ import click
 import numpy as np
 
 from hardmax import Claim, Construction, RequestError
+from hardmax.cli import _options
 from hardmax.cli._errors import BROKEN_CLAIM, guarded
-from hardmax.cli._files import open_model
+from hardmax.cli._files import check_picture_place, open_model
 from hardmax.cli._points import example, points_from, typed_point
+from hardmax.cli._programs import compile_program
 from hardmax.cli._records import print_json
+from hardmax.cli._words import WordModel, run_words, typed_words
+from hardmax.core import SequenceInput
 
 
 @click.command(
     "run",
-    short_help="Evaluate a compiled model at a point.",
+    short_help="Evaluate a compiled model at a point, or on a word.",
     context_settings={"ignore_unknown_options": True},  # so that -0.5 is a number
 )
-@click.argument("model", metavar="MODEL")
+@click.argument("model", metavar="[MODEL]", required=False)
 @click.argument("values", metavar="[VALUES]...", nargs=-1, type=click.UNPROCESSED)
 @click.option(
     "--input",
     "place",
     metavar="FILE",
-    help="Many points: .npy, .npz, text with one point per line, or - for stdin.",
+    help="Many points: .npy, .npz, text with one point or word per line, or - for stdin.",
 )
+@_options.program
+@_options.alphabet
+@_options.length
+@click.option("--trace", is_flag=True, help="Show who attends to whom and what every token holds.")
+@click.option("--plot", metavar="FILE", help="Draw how every head attends, as .svg or .png.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 @guarded
-def run_model(model: str, values: tuple[str, ...], place: str | None, as_json: bool) -> None:
+def run_model(
+    model: str | None,
+    values: tuple[str, ...],
+    place: str | None,
+    program: str | None,
+    alphabet: str | None,
+    length: int | None,
+    trace: bool,
+    plot: str | None,
+    as_json: bool,
+) -> None:
     """Evaluate MODEL, a file saved by `hardmax compile`, and show its outputs beside the
-    target's own values and the claimed bound.
+    target's own values and the claimed bound. With --program a sequence program is compiled and
+    run at once, without a file. A word is a text, or symbols between commas; --trace and --plot
+    follow one word through the model.
 
     \b
     Examples:
@@ -41,9 +62,30 @@ def run_model(model: str, values: tuple[str, ...], place: str | None, as_json: b
       hardmax run t.safetensors x0=0.3 x1=-0.5 --json
       hardmax run t.safetensors --input points.npy
       echo "0.3 -0.5" | hardmax run t.safetensors --input -
+      hardmax run sort.safetensors cabea
+      hardmax run --program reverse --alphabet abcde --length 5 abca --trace --plot attention.svg
     """
-    _refuse_options(values)
-    construction = open_model(model)
+    _refuse_options((model or "", *values))
+    if plot is not None:
+        check_picture_place(plot, source=model if program is None else None, called="the model")
+    if program is not None:
+        values = values if model is None else (model, *values)
+        built = WordModel.of(compile_program(program, alphabet, length))
+        run_words(built, typed_words(values, place, built.alphabet), trace, plot, as_json)
+        return
+    opened = open_model(_given_model(model, alphabet, length))
+    if isinstance(opened.transformer.input, SequenceInput):
+        stored = WordModel.of(opened)
+        run_words(stored, typed_words(values, place, stored.alphabet), trace, plot, as_json)
+        return
+    assert isinstance(opened, Construction)
+    _refuse_tracing(trace, plot)
+    _run_points(opened, values, place, as_json)
+
+
+def _run_points(
+    construction: Construction, values: tuple[str, ...], place: str | None, as_json: bool
+) -> None:
     points = _points(values, place, construction.names)
     evaluation = Evaluation.of(construction, points)
     if as_json:
@@ -94,6 +136,21 @@ class Evaluation:
                 for point, output, target, difference, inside in rows
             ],
         }
+
+
+def _given_model(model: str | None, alphabet: str | None, length: int | None) -> str:
+    if model is None:
+        raise click.UsageError("Missing argument 'MODEL' (or give --program).")
+    for option, value in {"--alphabet": alphabet, "--length": length}.items():
+        if value is not None:
+            raise RequestError(f"{option} belongs to --program; a model knows its own.")
+    return model
+
+
+def _refuse_tracing(trace: bool, plot: str | None) -> None:
+    if trace or plot is not None:
+        option = "--trace" if trace else "--plot"
+        raise RequestError(f"{option} follows a word through a model, but this one reads numbers.")
 
 
 def _refuse_options(values: tuple[str, ...]) -> None:

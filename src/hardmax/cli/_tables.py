@@ -10,7 +10,7 @@ from rich.table import Table
 
 from hardmax import Bill, Certificate, Claim, Construction, Measurement, Verdict
 from hardmax.cli._records import equation, network_record, semantics, witness_record
-from hardmax.core import Target, fingerprint
+from hardmax.core import Target, Words, fingerprint
 
 if TYPE_CHECKING:
     from hardmax.cli._run import Evaluation
@@ -39,7 +39,8 @@ def print_compiled(
     line = f"{measurement.error:.6g} measured {'<=' if holds else '>'} {claim.error:.6g} claimed"
     if asked is not None:
         line += f" <= {asked:g} asked"
-    console.print(f"{line}, on {measurement.points:,} points of {claim.domain}", soft_wrap=True)
+    among = "" if isinstance(claim.domain, Words) else "points of "
+    console.print(f"{line}, on {measurement.points:,} {among}{claim.domain}", soft_wrap=True)
     if certificate is not None:
         console.print(str(certificate), soft_wrap=True)
     if plot is not None:

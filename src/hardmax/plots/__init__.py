@@ -1,5 +1,6 @@
 """Pictures of what the library found. matplotlib is loaded when one is drawn, not before."""
 
+from hardmax.plots._attention import attention_picture as attention_picture
 from hardmax.plots._error import check_error_picture as check_error_picture
 from hardmax.plots._error import error_picture as error_picture
 from hardmax.plots._picture import check_picture as check_picture

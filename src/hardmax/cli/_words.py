@@ -1,0 +1,211 @@
+"""What `hardmax run` does with a model that reads words: answers, and the way to them."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import click
+import numpy as np
+
+from hardmax import Construction, FileError, RequestError
+from hardmax.cli._errors import BROKEN_CLAIM, note_written
+from hardmax.cli._programs import read_word
+from hardmax.cli._records import print_json
+from hardmax.core import (
+    Claim,
+    Legend,
+    SequenceInput,
+    SequenceTrace,
+    Transformer,
+    Word,
+    evaluate,
+    trace_sequence,
+)
+from hardmax.interop import StoredConstruction
+
+
+@dataclass(frozen=True, eq=False)
+class WordModel:
+    """A model of words; without a claim where its file does not hold what it computes."""
+
+    transformer: Transformer
+    legend: Legend | None
+    claim: Claim | None
+
+    @classmethod
+    def of(cls, model: Construction | StoredConstruction) -> WordModel:
+        claim = model.claim if isinstance(model, Construction) else None
+        return cls(model.transformer, model.legend, claim)
+
+    @property
+    def alphabet(self) -> Word:
+        source = self.transformer.input
+        assert isinstance(source, SequenceInput)
+        return source.alphabet  # type: ignore[return-value]  # symbols are texts or whole numbers
+
+    def answer(self, word: Word) -> Answer:
+        """What the model says, and what its target says where the claim covers the word."""
+        outputs = np.atleast_2d(evaluate(self.transformer, word))
+        if self.claim is None:
+            return Answer(word, outputs, outputs.tolist())
+        target = self.claim.target
+        decode = getattr(target, "decode", _numbers)
+        if not self.claim.domain.contains(word):
+            return Answer(word, outputs, decode(outputs))
+        rows = target(word)
+        true = np.array(rows, dtype=np.float64).reshape(outputs.shape)
+        away = float(np.abs(outputs - true).max(initial=0.0))
+        return Answer(word, outputs, decode(outputs), decode(rows), away)
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """The answer to a word beside the target's own; the last two are None without a promise."""
+
+    word: Word
+    outputs: np.ndarray
+    found: Any
+    wanted: Any = None
+    difference: float | None = None
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "word": list(self.word),
+            "answer": _plain(self.found),
+            "outputs": self.outputs.tolist(),
+            "target": _plain(self.wanted),
+            "difference": self.difference,
+            "inside": self.difference is not None,
+        }
+
+
+def typed_words(values: tuple[str, ...], place: str | None, alphabet: Word) -> list[Word]:
+    """The words from the command line, or one per line of a file or of - for stdin."""
+    if place is not None and values:
+        raise RequestError("Give the word as text or with --input, not both.")
+    if place is None and not values:
+        shown = alphabet[: min(3, len(alphabet))]
+        raise RequestError(f"Say on which word: {shown_items(list(shown))}, or --input FILE.")
+    return [read_word(text, alphabet) for text in (values if place is None else _lines(place))]
+
+
+def run_words(
+    model: WordModel, words: list[Word], trace: bool, plot: str | None, as_json: bool
+) -> None:
+    """Answer every word, and follow one through the model if that is asked for."""
+    followed = None
+    if trace or plot is not None:
+        if len(words) != 1:
+            raise RequestError(f"--trace and --plot follow one word, but {len(words)} came.")
+        followed = trace_sequence(model.transformer, words[0], model.legend)
+    answers = [model.answer(word) for word in words]
+    if plot is not None and followed is not None:
+        _draw(followed, plot)
+    if as_json:
+        _print_record(model, answers, followed if trace else None, plot)
+    else:
+        from hardmax.cli._trace_tables import print_answers, print_trace
+
+        print_answers(model, answers, plot)
+        if trace and followed is not None:
+            print_trace(followed)
+    _warn(model, answers)
+
+
+def shown_items(items: Any) -> str:
+    """An answer as a word would be typed: cab, or 1,2,1 where not all are single characters."""
+    if not isinstance(items, list | tuple):
+        return _shown(items)
+    if not len(items):
+        return "(empty)"
+    texts = [_shown(item) for item in items]
+    single = all(isinstance(item, str) and len(item) == 1 for item in items)
+    return ("" if single else ",").join(texts)
+
+
+def _shown(item: Any) -> str:
+    if isinstance(item, list | tuple):
+        parts = [_shown(part) for part in item]
+        return parts[0] if len(parts) == 1 else f"({', '.join(parts)})"
+    if isinstance(item, float):
+        return f"{item:.6g}"
+    return "nothing" if item is None else str(item)
+
+
+def _numbers(rows: Any) -> list[list[float]]:
+    return [[float(number) for number in row] for row in rows]
+
+
+def _plain(item: Any) -> Any:
+    """For JSON, which has no fractions: 1/2 is a text."""
+    if isinstance(item, list | tuple):
+        return [_plain(part) for part in item]
+    return str(item) if isinstance(item, Fraction) else item
+
+
+def _lines(place: str) -> list[str]:
+    try:
+        if place == "-":
+            return sys.stdin.read().splitlines()
+        with open(place, encoding="utf-8") as file:
+            return file.read().splitlines()
+    except UnicodeDecodeError:
+        raise FileError(f"{place} holds no text. Give one word per line.") from None
+    except OSError as reason:
+        raise FileError(f"{place} could not be read ({reason.strerror}).") from reason
+
+
+def _draw(trace: SequenceTrace, plot: str) -> None:
+    from hardmax.plots import attention_picture
+
+    attention_picture(trace, path=plot)
+    note_written(plot)
+
+
+def _print_record(
+    model: WordModel, answers: list[Answer], trace: SequenceTrace | None, plot: str | None
+) -> None:
+    claim = model.claim
+    print_json(
+        {
+            "claim": claim and {"error": claim.error, "domain": str(claim.domain)},
+            "words": [answer.record() for answer in answers],
+            "trace": None if trace is None else trace_record(trace),
+            "plot": plot,
+        }
+    )
+
+
+def trace_record(trace: SequenceTrace) -> dict[str, Any]:
+    """Everything that was seen on the way of one word."""
+    return {
+        "tokens": list(trace.tokens),
+        "coordinates": list(trace.coordinates),
+        "streams": [stream.tolist() for stream in trace.streams],
+        "heads": [
+            {
+                "sublayer": head.sublayer,
+                "head": head.head,
+                "step": head.step,
+                "weights": head.weights.tolist(),
+            }
+            for head in trace.heads
+        ],
+    }
+
+
+def _warn(model: WordModel, answers: list[Answer]) -> None:
+    if model.claim is None:
+        click.echo("The file does not hold the program: the answers are bare numbers.", err=True)
+        return
+    differences = [answer.difference for answer in answers if answer.difference is not None]
+    outside = len(answers) - len(differences)
+    if outside:
+        many = f"{outside} of {len(answers)} words lie " if len(answers) > 1 else ""
+        click.echo(f"{many}outside the claimed {model.claim.domain}: no promise", err=True)
+    if any(not difference <= model.claim.error for difference in differences):
+        click.echo("A difference breaks the claim: do not use this model.", err=True)
+        raise click.exceptions.Exit(BROKEN_CLAIM)
