@@ -48,7 +48,7 @@ class WordModel:
 
     def answer(self, word: Word) -> Answer:
         """What the model says, and what its target says where the claim covers the word."""
-        outputs = np.atleast_2d(evaluate(self.transformer, word))
+        outputs = np.atleast_2d(evaluate(self.transformer, [word])[0])
         if self.claim is None:
             return Answer(word, outputs, outputs.tolist())
         target = self.claim.target

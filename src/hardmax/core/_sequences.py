@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._errors import ShapeError
+from hardmax._errors import RequestError, ShapeError
 from hardmax.core._inputs import SequenceInput
 from hardmax.core._layers import Attention, FeedForward, HeadGroup
 from hardmax.core._transformer import Transformer
@@ -37,6 +37,7 @@ def _evaluate_batch(transformer: Transformer, ids: list[list[int]]) -> list[Any]
             nothing = np.zeros((0, transformer.outputs))  # no symbols, no rows
             results = [found if one else nothing for one, found in zip(ids, results, strict=True)]
             continue
+        check_readable(transformer, length)
         members = [i for i, sequence in enumerate(ids) if len(sequence) == length]
         scores = max(1, len(transformer.heads)) * (length + 1) ** 2
         step = max(1, _LARGEST_SCORES // scores)
@@ -66,6 +67,17 @@ def _run(transformer: Transformer, ids: np.ndarray) -> np.ndarray:
             case FeedForward():
                 stream = fed_forward(sublayer, stream)
     return read_out(transformer, stream)
+
+
+def check_readable(transformer: Transformer, length: int) -> None:
+    """Refuse words that do not have the token from which the answer is read."""
+    source, token = transformer.input, transformer.readout.token
+    assert isinstance(source, SequenceInput)
+    tokens = length + (source.start is not None)
+    if token is not None and not -tokens <= token < tokens:
+        raise RequestError(
+            f"This model answers at token {token}, which a word of {length} symbols does not have."
+        )
 
 
 def embedded(source: SequenceInput, ids: np.ndarray) -> np.ndarray:

@@ -14,6 +14,7 @@ from hardmax.core._layers import Attention, FeedForward
 from hardmax.core._legend import Legend
 from hardmax.core._sequences import (
     attended,
+    check_readable,
     embedded,
     fed_forward,
     group_weights,
@@ -87,6 +88,7 @@ def trace_sequence(
     tokens = (*((START,) if source.start is not None else ()), *map(str, symbols))
     if not tokens:
         raise RequestError("The empty word has no tokens, so there is nothing to trace.")
+    check_readable(transformer, len(symbols))
     streams, attention = [embedded(source, ids)], []
     for sublayer in transformer.sublayers:
         match sublayer:
