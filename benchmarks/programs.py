@@ -2,7 +2,7 @@
 
     python -m benchmarks.programs                      the fourteen rows of Tracr's table
     python -m benchmarks.programs --sweep              the gallery at alphabet 10, lengths 5 to 100:
-                                                       about ten minutes
+                                                       about five minutes
     python -m benchmarks.programs --sweep --quick      shorter words, and fewer
     python -m benchmarks.programs --json numbers.json  all numbers, for machines
 
