@@ -19,7 +19,7 @@ from hardmax.checker.sequences._certify import certify_sequences, check_sequence
 from hardmax.checker.sequences._exact import error_at, rounded_down
 from hardmax.checker.sequences._heads import attend
 from hardmax.checker.sequences._layers import read_out
-from hardmax.checker.sequences._program import Summed, run_steps
+from hardmax.checker.sequences._program import Run, Summed
 from hardmax.checker.sequences._scores import Asks, score_radius
 from hardmax.checker.sequences._slots import Slots
 from hardmax.checker.sequences._stream import (
@@ -886,7 +886,7 @@ def test_steps_on_slots_say_what_steps_on_words_say(seed):
     if rng.random() < 0.5:
         slots, _ = follow_words(model, words, length, FLOAT64)
     slots.loose = True
-    found = run_steps(steps, slots, {})
+    found = Run(steps, slots, {}).outputs()
     for numbers, _ in some_words(words, length, rng, 12):
         values, truth = slots.values(numbers), steps.values([int(i) for i in numbers])
         for value, expected in zip(found, truth[3:], strict=True):
@@ -1233,7 +1233,7 @@ def test_steps_of_too_many_numbers_at_once_are_refused():
     """600^7 combinations have no number in int64."""
     steps = SequenceSteps([Pointwise((SYMBOL,) * 7, max)], [3])
     with pytest.raises(TooLarge, match="too much at once"):
-        run_steps(steps, Slots(1, 0, 600), {})
+        Run(steps, Slots(1, 0, 600), {}).outputs()
 
 
 def beyond_float16(kind):

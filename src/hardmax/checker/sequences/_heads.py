@@ -48,12 +48,12 @@ def _head(stream: Stream, head: Head, slots: Slots, arithmetic: Arithmetic) -> S
     seen = seen if head.causal else np.ones(seen.shape, dtype=bool)
     low, high = _seen_range(values, seen)
     hull, most = _hull(low, high), np.maximum(np.abs(low), np.abs(high))
-    weights = graded(stream, head, slots, arithmetic)
-    if weights is not None:
-        try:
+    try:
+        weights = graded(stream, head, slots, arithmetic)
+        if weights is not None:
             return _weighted(weights, values, slots, arithmetic)
-        except TooLarge:
-            pass  # the largest weight may still decide
+    except TooLarge:
+        pass  # the largest weight may still decide
     try:
         choice = choose(stream, head, slots, arithmetic)
         mixer = _Mixer(choice, values, slots)
@@ -249,7 +249,7 @@ class _Mixer:
         loose = np.where(winners, radius, 0.0).max(axis=inner)
         low, high = (np.where(np.isfinite(end), end, 0.0) for end in (low, high))  # nobody: 0
         alike = high - low <= np.abs(values).max() * _NOISE
-        if self.clear and not alike.all():
+        if self.clear and not alike[self.slots.first :].all():  # of the start token, the range
             self._add_quotient(row, every, winners, values, loose)
             return
         middle, spread = _hull(low, high)

@@ -5,9 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from hardmax.checker.sequences._axes import Axes
-from hardmax.checker.sequences._stream import Arithmetic, Stream, Table, TooLarge, added
+from hardmax.checker.sequences._stream import (
+    LARGEST_TABLE,
+    Arithmetic,
+    Stream,
+    Table,
+    TooLarge,
+    added,
+)
 from hardmax.core import FeedForward, ReadOut
 from hardmax.numerics import inflate
+
+_SMALL = 2.0**-10  # of the largest spread of a coordinate's blocks
 
 
 def feed_forward(stream: Stream, layer: FeedForward, arithmetic: Arithmetic) -> Stream:
@@ -72,15 +81,52 @@ def rectified(stream: Stream) -> Stream:
         chosen[rows] = True
         part = stream.rows(np.flatnonzero(chosen))
         part = Stream({a: part.blocks[a] for a in axes_used}, part.grid, part.lead)
-        axes, table = _rectify_together(part)
+        axes, table = _rectify(part)
         _place(parts, axes, table, chosen, stream.width)
     return Stream(parts, stream.grid, stream.lead).trimmed()
+
+
+def _rectify(part: Stream) -> tuple[Axes, Table]:
+    """All coordinates of a part in one table, or one by one if that would be too large."""
+    size = np.prod((*part.leading, *part.size_of(part.axes)), dtype=float)
+    if size * part.width <= LARGEST_TABLE or size > LARGEST_TABLE:
+        return _rectify_together(part)
+    rows = (part.rows(np.array([row])) for row in range(part.width))
+    found = [_rectify_together(row)[1] for row in rows]
+    return part.axes, Table(*(np.concatenate(side, axis=-1) for side in zip(*found, strict=True)))
+
+
+def without_small(part: Stream) -> Stream:
+    """Blocks that hardly vary at most tokens become balls: fewer axes, a larger radius."""
+    spreads = {axes: _spread(table, part.lead) for axes, table in part.blocks.items()}
+    most = np.maximum.reduce([spread.max(axis=-1) for spread in spreads.values()])
+    kept: dict[Axes, Table] = {(): part.blocks[()]}
+    for axes, table in part.blocks.items():
+        if not axes:
+            continue
+        small = spreads[axes].max(axis=-1) <= most * _SMALL
+        if small.mean() > 0.5:
+            inner = tuple(range(part.lead, part.lead + len(axes)))
+            low, high = table.low.min(axis=inner), table.high.max(axis=inner)
+            half = inflate(0.5 * high - 0.5 * low) + np.maximum(np.abs(low), np.abs(high)) * 2.0**-50
+            kept[()] = added(kept[()], Table(0.5 * low + 0.5 * high, half))
+        else:
+            kept[axes] = table
+    return Stream(kept, part.grid, part.lead)
+
+
+def _spread(table: Table, lead: int) -> np.ndarray:
+    inner = tuple(range(lead, table.middle.ndim - 1))
+    return np.asarray(table.middle.max(axis=inner) - table.middle.min(axis=inner))
 
 
 def _rectify_together(part: Stream) -> tuple[Axes, Table]:
     try:
         middle, radius = part.joined()
     except TooLarge:
+        fewer = without_small(part)
+        if fewer.axes != part.axes:
+            return _rectify_together(fewer)
         low, high = (np.maximum(end, 0.0) for end in part.range)
         return (), Table(0.5 * low + 0.5 * high, inflate(0.5 * high - 0.5 * low) + high * 2.0**-50)
     below = middle <= -radius
@@ -117,16 +163,20 @@ def _place(
 
 
 def tidied(stream: Stream) -> Stream:
-    """Every coordinate in a block with no more axes than it varies along."""
+    """Every coordinate in a block with no more axes than its middle varies along.
+
+    Along other axes the largest radius is kept: a ball may grow, never shrink.
+    """
     parts: dict[Axes, Table] = {(): stream.blocks[()]}
     for axes, table in stream.blocks.items():
         if not axes:
             continue
         for kept, rows in _by_variation(table, axes, stream.lead).items():
+            gone = tuple(stream.lead + i for i, axis in enumerate(axes) if axis not in kept)
             index = tuple(slice(None) if axis in kept else 0 for axis in axes)
             index = (*[slice(None)] * stream.lead, *index)
-            part = Table(table.middle[index], table.radius[index])
-            part = Table(part.middle[..., rows], part.radius[..., rows])
+            middle = table.middle[index][..., rows]
+            part = Table(middle, table.radius[..., rows].max(axis=gone))
             if not part.is_zero:
                 chosen = np.zeros(stream.width, dtype=bool)
                 chosen[rows] = True
@@ -135,14 +185,11 @@ def tidied(stream: Stream) -> Stream:
 
 
 def _by_variation(table: Table, axes: Axes, lead: int) -> dict[Axes, list[int]]:
-    """The coordinates by the axes along which their balls are not all the same."""
+    """The coordinates by the axes along which their middles are not all the same."""
     varies = []
     for place in range(lead, lead + len(axes)):
-        differs = np.zeros(table.middle.shape[-1], dtype=bool)
-        for values in table:
-            first = np.take(values, [0], axis=place)
-            differs |= (values != first).any(axis=_all_but_last(values))
-        varies.append(differs)
+        first = np.take(table.middle, [0], axis=place)
+        varies.append((table.middle != first).any(axis=_all_but_last(table.middle)))
     groups: dict[Axes, list[int]] = {}
     for row in range(table.middle.shape[-1]):
         kept = tuple(a for a, differs in zip(axes, varies, strict=True) if differs[row])

@@ -20,7 +20,19 @@ from hardmax.checker.sequences._axes import Axes, aligned, merged_axes, without_
 from hardmax.checker.sequences._choices import LARGEST_CHOICE
 from hardmax.checker.sequences._slots import LARGEST_SLOT, OWN_SYMBOL, Slots, Total, Whole
 from hardmax.checker.sequences._stream import LARGEST_TABLE, TooLarge
-from hardmax.core import Aggregate, Combination, Pointwise, Selection, SequenceSteps, plain
+from hardmax.core import (
+    GIVEN,
+    INDEX,
+    LENGTH,
+    SYMBOL,
+    Aggregate,
+    Combination,
+    Pointwise,
+    Selection,
+    SequenceStep,
+    SequenceSteps,
+    plain,
+)
 
 _LARGEST_CODE = 2.0**62  # of several values together, in int64
 
@@ -47,12 +59,13 @@ class Summed:
 Value = Coded | Summed
 
 
-def run_steps(steps: SequenceSteps, slots: Slots, memory: Memory) -> list[Value]:
-    """The outputs of the steps. `memory` keeps what functions said, from length to length."""
-    return _Run(steps, slots, memory).outputs()
+class Run:
+    """The values of the steps, worked out when they are asked for.
 
+    `memory` keeps what functions said, from length to length. The target says nothing about the
+    start token, so that slots are looked for loosely while it runs.
+    """
 
-class _Run:
     def __init__(self, steps: SequenceSteps, slots: Slots, memory: Memory) -> None:
         self.steps, self.slots, self.memory = steps, slots, memory
         self.tokens, self.first = slots.tokens, slots.first
@@ -60,26 +73,41 @@ class _Run:
         index = np.maximum(np.arange(self.tokens) - self.first, 0)
         symbols = slots.slots[OWN_SYMBOL].size
         own = np.tile(np.arange(symbols), (self.tokens, 1))
-        self.values: list[Value] = [
-            Coded((OWN_SYMBOL,), own, tuple(range(symbols))),
-            Coded((), index, tuple(range(length))),
-            Coded((), np.zeros(self.tokens, dtype=np.int64), (length,)),
-        ]
+        self._known: dict[int, Value] = {
+            SYMBOL: Coded((OWN_SYMBOL,), own, tuple(range(symbols))),
+            INDEX: Coded((), index, tuple(range(length))),
+            LENGTH: Coded((), np.zeros(self.tokens, dtype=np.int64), (length,)),
+        }
 
     def outputs(self) -> list[Value]:
-        for number, step in enumerate(self.steps.steps):
-            match step:
-                case Pointwise():
-                    value: Value = self._pointwise(number, step)
-                case Combination():
-                    value = self._combination(step)
-                case Aggregate():
-                    value = self._aggregate(number, step)
-            self.values.append(value)
-        return [self.values[output] for output in self.steps.outputs]
+        return [self.value(output) for output in self.steps.outputs]
+
+    def value(self, number: int) -> Value:
+        """A value by its number among the steps."""
+        if number not in self._known:
+            loose, self.slots.loose = self.slots.loose, True
+            try:
+                self._known[number] = self._made(number - GIVEN, self.steps.steps[number - GIVEN])
+            finally:
+                self.slots.loose = loose
+        return self._known[number]
+
+    def cut(self, number: int, slot: int, numbers: tuple[Any, ...]) -> None:
+        """From now on a value is what a slot of its own says, whatever the word."""
+        codes = np.tile(np.arange(len(numbers)), (self.tokens, 1))  # by the slot's own numbers
+        self._known[number] = Coded((slot,), codes, numbers)
+
+    def _made(self, number: int, step: SequenceStep) -> Value:
+        match step:
+            case Pointwise():
+                return self._pointwise(number, step)
+            case Combination():
+                return self._combination(step)
+            case Aggregate():
+                return self._aggregate(number, step)
 
     def _coded(self, number: int) -> Coded:
-        value = self.values[number]
+        value = self.value(number)
         return value if isinstance(value, Coded) else self._added(value)
 
     def _added(self, value: Summed) -> Coded:
@@ -127,7 +155,7 @@ class _Run:
     def _combination(self, step: Combination) -> Value:
         constant, terms = Fraction(step.constant), []
         for weight, source in zip(step.weights, step.sources, strict=True):
-            value = self.values[source]
+            value = self.value(source)
             if isinstance(value, Coded):
                 value = Summed(Fraction(0), ((Fraction(1), value),))
             constant += Fraction(weight) * value.constant

@@ -7,6 +7,9 @@ For words of one length, a token knows its own symbol, and learns of the others 
   numbers are 0 and 1) and on slots of the asking token;
 - *max*: the same with the largest instead of the sum.
 
+A fourth kind of slot, *held*, is a value of the target's steps that was found in the stream (see
+`_cuts`): the token knows it, and nothing else is remembered of it.
+
 The definitions are kept in a normal form, so that two ways to compute the same thing get the same
 slot: what a token knows of itself is not asked again, constants are taken out, common factors and
 signs removed, and nothing is said to depend on what it does not depend on. A head of the
@@ -93,6 +96,14 @@ class Slots:
         possible = np.asarray(slot.possible.any(axis=tuple(range(1, 1 + len(slot.asking)))))
         possible = possible[places] | (places < 0)[..., None]
         return self._slot(Slot("at", slot.size, asking, (base,), places, possible))
+
+    def held(self, value: int, possible: np.ndarray) -> int:
+        """The slot of a value of the target's steps; all that is known: what it can be, and where.
+
+        `possible` is token x number of the value.
+        """
+        table = value * self.tokens + np.arange(self.tokens)
+        return self._slot(Slot("held", possible.shape[1], (), (), table, possible))
 
     def sum(self, asking: Axes, asked: Axes, numbers: np.ndarray) -> Total:
         """The sum over all tokens of whole numbers: asking token, slots, token asked, slots.
@@ -281,6 +292,8 @@ class Slots:
         return values
 
     def _value(self, slot: Slot, values: list[list[int]], t: int) -> int:
+        if slot.kind == "held":
+            raise ValueError("What a held slot says is known to the target alone.")
         own = slot.table[(t, *(values[axis][t] for axis in slot.asking))]
         if slot.kind == "at":
             return values[slot.asked[0]][own] if own >= 0 else 0

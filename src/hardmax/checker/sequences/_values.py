@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
 
 from hardmax.checker.sequences._axes import Axes
 from hardmax.checker.sequences._batches import enclose_words, sequence_input, tokens_read
+from hardmax.checker.sequences._cuts import Compare, Place, cut
 from hardmax.checker.sequences._heads import attend
-from hardmax.checker.sequences._layers import feed_forward, read_out
-from hardmax.checker.sequences._program import Coded, Memory, Summed, Value, run_steps
+from hardmax.checker.sequences._layers import feed_forward, read_out, tidied, without_small
+from hardmax.checker.sequences._program import Coded, Memory, Run, Summed, Value
 from hardmax.checker.sequences._search import FORMATS, Search
 from hardmax.checker.sequences._slots import OWN_SYMBOL, Slots
 from hardmax.checker.sequences._stream import (
@@ -24,7 +26,7 @@ from hardmax.checker.sequences._stream import (
     added,
     stored,
 )
-from hardmax.core import Construction, FeedForward, SequenceSteps, Transformer, Words
+from hardmax.core import Construction, FeedForward, SequenceSteps, Transformer, Witness, Words
 
 
 def bound_words(search: Search, steps: SequenceSteps) -> None:
@@ -35,13 +37,14 @@ def bound_words(search: Search, steps: SequenceSteps) -> None:
     """
     search.method = "value sets"
     memory: Memory = {}
+    modes = [False] if search.construction.witness is None else [False, True]
     for name in FORMATS:
         worst, arithmetic = 0.0, Arithmetic.of(name)
         for length in reversed(search.words.lengths):
             if search.clock.is_spent:
                 search.advice = f"The budget was spent at words of length {length}. Raise it."
                 return
-            worst = max(worst, _bound(search, steps, length, arithmetic, memory))
+            worst = max(worst, _bound(search, steps, length, arithmetic, memory, modes))
             search.tell(f"words of length {length} in {name}")
             if not worst <= search.claimed:
                 worst = math.inf
@@ -52,12 +55,35 @@ def bound_words(search: Search, steps: SequenceSteps) -> None:
 
 
 def _bound(
-    search: Search, steps: SequenceSteps, length: int, arithmetic: Arithmetic, memory: Memory
+    search: Search,
+    steps: SequenceSteps,
+    length: int,
+    arithmetic: Arithmetic,
+    memory: Memory,
+    modes: list[bool],
 ) -> float:
+    """The best bound, with or without cuts; the way that did it comes first next time."""
     if length == 0:
         return bound_of_empty_word(search, arithmetic)
+    best = math.inf
+    for mode in tuple(modes):
+        best = min(best, _bound_by(search, steps, length, arithmetic, memory, mode))
+        if best <= search.claimed:
+            modes.sort(key=lambda one: one is not mode)
+            return best
+    return best
+
+
+def _bound_by(
+    search: Search,
+    steps: SequenceSteps,
+    length: int,
+    arithmetic: Arithmetic,
+    memory: Memory,
+    cuts: bool,
+) -> float:
     try:
-        bound, cases = bound_of_length(search.construction, steps, length, arithmetic, memory)
+        bound, cases = bound_of_length(search.construction, steps, length, arithmetic, memory, cuts)
     except Overflow:
         return math.inf
     except TooLarge as reason:
@@ -93,16 +119,18 @@ def bound_of_length(
     length: int,
     arithmetic: Arithmetic,
     memory: Memory,
+    cuts: bool = False,
 ) -> tuple[float, int]:
     """A bound on the error over all words of one length, for the reals and the format.
 
     Also the number of cases of tokens and slots in which the two were compared.
     """
     transformer, words = construction.transformer, construction.claim.domain
-    slots, streams = follow_words(transformer, words, length, arithmetic)
+    target = _Target(steps, memory, construction.witness if cuts else None)
+    change = target.cutting(arithmetic)
+    slots, streams = follow_words(transformer, words, length, arithmetic, change)
     answer = read_out(streams[-1], transformer.readout, arithmetic)
-    slots.loose = True
-    wanted = run_steps(steps, slots, memory)
+    wanted = target.run(slots).outputs()
     tokens = tokens_read(transformer, length)
     worst, cases = 0.0, 0
     for row, value in enumerate(wanted):
@@ -122,8 +150,15 @@ def bound_of_length(
     return worst, cases
 
 
+Change = Callable[[Slots, int, Stream], Stream]  # of the stream after a sublayer
+
+
 def follow_words(
-    transformer: Transformer, words: Words, length: int, arithmetic: Arithmetic
+    transformer: Transformer,
+    words: Words,
+    length: int,
+    arithmetic: Arithmetic,
+    change: Change | None = None,
 ) -> tuple[Slots, list[Stream]]:
     """The stream after the embedding and after every sublayer, for all words of one length."""
     source = sequence_input(transformer)
@@ -131,13 +166,49 @@ def follow_words(
     slots = Slots(length + first, first, len(words.alphabet))
     stream = _embed(transformer, words, slots, arithmetic)
     streams = [stream]
-    for sublayer in transformer.sublayers:
+    for number, sublayer in enumerate(transformer.sublayers):
         if isinstance(sublayer, FeedForward):
             stream = feed_forward(stream, sublayer, arithmetic)
         else:
             stream = attend(stream, sublayer, slots, arithmetic)
+        if change is not None:
+            stream = change(slots, number, stream)
         streams.append(stream)
     return slots, streams
+
+
+class _Target:
+    """The target's steps beside the Transformer: cut where the witness says, if that is wanted."""
+
+    def __init__(self, steps: SequenceSteps, memory: Memory, witness: Witness | None) -> None:
+        self.steps, self.memory = steps, memory
+        self.holdings = () if witness is None else witness.holdings
+        self._run: Run | None = None
+
+    def run(self, slots: Slots) -> Run:
+        if self._run is None:
+            self._run = Run(self.steps, slots, self.memory)
+        return self._run
+
+    def cutting(self, arithmetic: Arithmetic) -> Change:
+        def change(slots: Slots, number: int, stream: Stream) -> Stream:
+            for holding in self.holdings:
+                if holding.sublayer == number:
+                    place = Place(self.run(slots), slots, arithmetic, compared_on(slots))
+                    stream = cut(stream, holding, place)
+            return stream
+
+        return change
+
+
+def compared_on(slots: Slots) -> Compare:
+    """How far one coordinate is from a value of the target, at symbols' tokens."""
+
+    def compare(given: Stream, value: Value) -> float:
+        errors = _error(_difference(given, value, slots), slots)[slots.first :]
+        return float(errors.max(initial=0.0))
+
+    return compare
 
 
 def _embed(transformer: Transformer, words: Words, slots: Slots, arithmetic: Arithmetic) -> Stream:
@@ -201,16 +272,34 @@ def enclosed(numbers: list[Fraction]) -> Table:
 
 def _error(difference: Stream, slots: Slots | None) -> np.ndarray:
     """The largest |difference| at each token; block by block where a joint table is too large."""
+    difference = tidied(difference)
     try:
         table = difference.joined()
     except TooLarge:
-        low, high = difference.range
-        size = np.maximum(np.abs(low), np.abs(high))[:, 0]
-        return np.where(np.isnan(size), np.inf, size)
+        fewer = without_small(difference)
+        if fewer.axes != difference.axes:
+            return _error(fewer, slots)
+        return _error_by_blocks(difference, slots)
     size = table.size[..., 0]
     if slots is not None:
         size = np.where(slots.possible(difference.axes), size, 0.0)
     return np.asarray(size.max(axis=tuple(range(1, size.ndim))))
+
+
+def _error_by_blocks(difference: Stream, slots: Slots | None) -> np.ndarray:
+    """The same from the range of each block, over the values that its slots can have."""
+    tokens = difference.leading[0]
+    low = high = Table.point(np.zeros(tokens))
+    for axes, table in difference.blocks.items():
+        able = np.True_ if slots is None else slots.possible(axes)
+        inner = tuple(range(1, 1 + len(axes)))
+        least = np.where(able, table.low[..., 0], np.inf).min(axis=inner)
+        most = np.where(able, table.high[..., 0], -np.inf).max(axis=inner)
+        some = np.isfinite(least) | np.isnan(least)
+        low = added(low, Table.point(np.where(some, least, 0.0)))
+        high = added(high, Table.point(np.where(some, most, 0.0)))
+    size = np.maximum(np.abs(low.low), np.abs(high.high))
+    return np.where(np.isnan(size), np.inf, size)
 
 
 def _difference_at_one(given: Stream, value: Value, slots: Slots, token: int, place: int) -> Stream:

@@ -74,12 +74,15 @@ class Code:
         return min(self._number, key=lambda one: abs(float(self._number[one]) - value))
 
 
-def steps_of(program: Program, words: Words, codes: Mapping[Value, Code]) -> SequenceSteps:
-    """The steps of a program; its outputs are numbers by their codes."""
+def steps_of(
+    program: Program, words: Words, codes: Mapping[Value, Code]
+) -> tuple[SequenceSteps, dict[Value, int]]:
+    """The steps of a program, whose outputs are numbers by their codes; and each value's number."""
     writer = _Writer(words, codes)
     for value in program.values:
         writer.place[value] = writer.write(value)
-    return SequenceSteps(writer.steps, [writer.place[out] for out in program.outputs], program.at)
+    outputs = [writer.place[out] for out in program.outputs]
+    return SequenceSteps(writer.steps, outputs, program.at), writer.place
 
 
 class _Writer:

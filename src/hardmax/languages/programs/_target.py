@@ -92,6 +92,14 @@ class ProgramTarget:
         return answers if self.each_symbol else answers[0]
 
     def steps(self) -> SequenceSteps | None:
+        return self._steps[0]
+
+    def step_of(self, value: Value) -> int | None:
+        """The number of a value among the steps, if it is there."""
+        return self._steps[1].get(value)
+
+    @cached_property
+    def _steps(self) -> tuple[SequenceSteps, dict[Value, int]]:
         return steps_of(self.program, self.words, self.codes)
 
     def encode(self) -> EncodedTarget | None:

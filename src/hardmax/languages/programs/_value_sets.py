@@ -127,6 +127,8 @@ class _Sets:
 
     def _combinations(self, value: Applied | Combined) -> set[Item]:
         """All arguments that may come together, and some that never do."""
+        if isinstance(value, Combined):
+            return self._sums(value)
         distinct = list(dict.fromkeys(sources_of(value)))
         cases = math.prod(len(self.sets[source]) for source in distinct)
         if cases > _MOST_CASES:
@@ -139,6 +141,24 @@ class _Sets:
             except SemanticsError:
                 continue  # these may never come together; if they do, the interpreter says so
         return found
+
+    def _sums(self, value: Combined) -> set[Item]:
+        """All sums of multiples of the sources' numbers; nothing, where one may be nothing."""
+        weights: dict[Value, Fraction] = {}
+        for source, weight in zip(value.sources, value.weights, strict=True):
+            weights[source] = weights.get(source, Fraction(0)) + weight
+        total = {value.constant}
+        for source, weight in weights.items():
+            numbers = [
+                weight * number(one)
+                for one in self.sets[source]
+                if one is not None and not isinstance(one, str)
+            ]
+            total = {a + b for a in total for b in numbers}
+            if len(total) > LARGEST:
+                raise _too_large(value, len(total))
+        nothing = {None} if any(None in self.sets[source] for source in weights) else set()
+        return {plain(one) for one in total} | nothing
 
     def _aggregates(self, value: Aggregated, items: Items) -> set[Item]:
         held = {one for one in items if one is not None}

@@ -6,7 +6,16 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from hardmax.core import Attention, FeedForward, Head, Legend, ReadOut, SequenceInput, Transformer
+from hardmax.core import (
+    Attention,
+    FeedForward,
+    Head,
+    Holding,
+    Legend,
+    ReadOut,
+    SequenceInput,
+    Transformer,
+)
 from hardmax.lowering.programs._sketch import Form, HeadSketch, Register, Sketch, Unit
 
 
@@ -31,6 +40,23 @@ class Assembly:
         bias = np.array([form.constant for form in answers])
         token = None if at is None else at + self.first if at >= 0 else at
         return Transformer(self._input(), sublayers, ReadOut(weights, bias, token))
+
+    def holding(self, form: Form, sublayer: int, value: int) -> Holding | None:
+        """That a form holds a value of the steps after a sublayer; None if it was not kept."""
+        if not form.terms or not all(register in self.place for register in form.terms):
+            return None
+        places = sorted((self.place[r], w) for r, w in form.terms.items())
+        number = sum(other <= sublayer for other in self.sketch.sublayers) - 1
+        return Holding(
+            sublayer=number,
+            token=-1,
+            coordinates=np.array([place for place, _ in places]),
+            value=value,
+            components=np.array([0]),
+            errors=np.array([0.0]),
+            weights=np.array([[weight for _, weight in places]]),
+            constants=np.array([form.constant]),
+        )
 
     def legend(self) -> Legend:
         steps = []

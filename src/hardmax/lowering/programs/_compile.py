@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from hardmax._errors import RequestError
-from hardmax.core import Claim, Construction, Share, Words
+from hardmax.core import Claim, Construction, Holding, Share, Witness, Words
 from hardmax.languages.programs import (
     Aggregated,
     Given,
@@ -19,7 +20,7 @@ from hardmax.languages.programs import (
 from hardmax.lowering.programs._aggregates import Aggregates
 from hardmax.lowering.programs._assembly import Assembly
 from hardmax.lowering.programs._heads import Heads, Rows
-from hardmax.lowering.programs._merging import merge_registers
+from hardmax.lowering.programs._merging import Rename, merge_registers
 from hardmax.lowering.programs._placing import Made, Placed, Placing
 from hardmax.lowering.programs._sketch import Form, Sketch
 
@@ -50,12 +51,23 @@ class _Compiler:
     def construction(self) -> Construction:
         target, outputs = self.target, self.target.program.outputs
         answers = [self._answer(output) for output in outputs]
-        answers = merge_registers(self.sketch, answers)
+        answers, rename = merge_registers(self.sketch, answers)
         assembly = Assembly(self.sketch, answers)
+        witness = Witness(self._holdings(assembly, rename))
         transformer = assembly.transformer(answers, target.program.at)
         room = min(map(target.spacing, outputs)) / 4
         claim = Claim(target, target.words, [Share("margin", "room for decoding", room)])
-        return Construction(transformer, claim, None, "program", assembly.legend())
+        return Construction(transformer, claim, witness, "program", assembly.legend())
+
+    def _holdings(self, assembly: Assembly, rename: Rename) -> Iterator[Holding]:
+        """Where the program's own values are held, sublayer by sublayer."""
+        held = sorted(self.placing.holds.items(), key=lambda pair: pair[1].ready)
+        for value, placed in held:
+            step, form = self.target.step_of(value), rename(placed.form)
+            if step is not None and form is not None:
+                found = assembly.holding(form, placed.ready - 1, step)
+                if found is not None:
+                    yield found
 
     def _answer(self, output: Value) -> Form:
         code = self.target.codes[output]

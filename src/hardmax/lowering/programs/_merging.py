@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from hardmax.lowering.programs._sketch import Form, HeadSketch, Register, Sketch, Unit
 
 _Read = tuple[int, float]  # number of a form, weight in it
 
 
-def merge_registers(sketch: Sketch, answers: Sequence[Form]) -> list[Form]:
+Rename = Callable[[Form], Form | None]
+
+
+def merge_registers(sketch: Sketch, answers: Sequence[Form]) -> tuple[list[Form], Rename]:
     """Where all forms read w_1 r_1 + w_2 r_2 with one ratio of weights, r_1 takes both.
 
     The registers must be empty at first and be written by one and the same sublayer, so that
-    nobody can have read one of them before. The sketch changes; the answers come back renamed.
+    nobody can have read one of them before. The sketch changes; the answers come back renamed,
+    with a way to rename any other form: None if it reads apart what is one register now.
     """
     forms = [*_forms(sketch), *answers]
     reads: dict[Register, list[_Read]] = {}
@@ -37,7 +41,25 @@ def merge_registers(sketch: Sketch, answers: Sequence[Form]) -> list[Form]:
         for register, weight in members[1:]:
             becomes[register] = keeper, weight / scale
             keeper.bound += register.bound * abs(weight / scale)
-    return _renamed(sketch, answers, becomes)
+    return _renamed(sketch, answers, becomes), _renaming(becomes)
+
+
+def _renaming(becomes: dict[Register, tuple[Register, float]]) -> Rename:
+    members: dict[Register, dict[Register, float]] = {}
+    for register, (keeper, ratio) in becomes.items():
+        members.setdefault(keeper, {keeper: 1.0})[register] = ratio
+
+    def rename(form: Form) -> Form | None:
+        for register in form.terms:
+            keeper = becomes.get(register, (register, 1.0))[0]
+            own = form.terms.get(keeper, 0.0)
+            for member, ratio in members.get(keeper, {}).items():
+                if abs(form.terms.get(member, 0.0) - own * ratio) > 1e-9 * abs(own):
+                    return None
+        kept = {r: w for r, w in form.terms.items() if r not in becomes}
+        return Form(kept, form.constant)
+
+    return rename
 
 
 def _forms(sketch: Sketch) -> list[Form]:

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hardmax._errors import RequestError, SemanticsError
 from hardmax.languages.programs import (
+    Applied,
     Code,
     Combined,
     Constant,
@@ -33,7 +35,8 @@ from hardmax.lowering.programs._lookup import Polygon, additive_parts, find_code
 from hardmax.lowering.programs._questions import same_values
 from hardmax.lowering.programs._sketch import Form, Sketch
 
-_MOST_CASES = 2**16  # combinations of roots in one look-up
+_MOST_CASES = 2**17  # combinations of values in one look-up
+_FEW_CASES = 2**12  # of roots: what lies between is not kept
 _CLOSE = 1e-9
 
 
@@ -75,6 +78,7 @@ class Placing:
     ) -> None:
         self.words, self.sketch, self._make = target.words, sketch, make
         self.codes = dict(target.codes)
+        self.holds: dict[Value, Placed] = {}  # in the order in which they were placed
         self._made: dict[Value, Made] = {}
         self._looked_up: dict[tuple, Placed] = {}
 
@@ -93,19 +97,36 @@ class Placing:
 
     def made(self, value: Value) -> Made:
         if value not in self._made:
-            self._made[value] = self._make(value)
+            self._made[value] = found = self._make(value)
+            self._note(value, found.levels, found.placed)
         return self._made[value]
 
     # ---- values --------------------------------------------------------------------------------
 
-    def place(self, value: Value, numbers: Sequence[float], *, clean: bool = False) -> Placed:
+    def place(self, value: Value, numbers: ArrayLike, *, clean: bool = False) -> Placed:
         """The form that holds numbers[k] where the value is its k-th item."""
         return self.place_function([value], np.asarray(numbers, dtype=float), clean=clean)
+
+    def _note(self, value: Value, numbers: np.ndarray, placed: Placed) -> None:
+        """Remember where a value is held by its own numbers, if the index does not decide it."""
+        if placed.ready == 0 or value in self.holds:
+            return
+        if all(isinstance(root, Given) and root.what != "tokens" for root in roots_of(value)):
+            return
+        affine = _affine(numbers, self.natural(value))
+        if affine is not None and affine[0] != 0.0:
+            self.holds[value] = placed.scaled(*affine)
 
     def place_function(
         self, sources: Sequence[Value], table: np.ndarray, *, clean: bool = False
     ) -> Placed:
         """The form that holds a function of several values, given by a table over their items."""
+        placed = self._place(sources, table, clean)
+        if len(sources) == 1:
+            self._note(sources[0], table, placed)
+        return placed
+
+    def _place(self, sources: Sequence[Value], table: np.ndarray, clean: bool) -> Placed:
         distinct = list(dict.fromkeys(sources))
         if len(distinct) < len(sources):
             place = {source: k for k, source in enumerate(distinct)}
@@ -119,17 +140,32 @@ class Placing:
             linear = self._linear(values[0], table, clean)
             if linear is not None:
                 return linear
-        roots = list(dict.fromkeys(root for value in values for root in roots_of(value)))
-        cases = math.prod(len(self.items(root)) for root in roots)
-        if cases > _MOST_CASES:
-            roots = values
-            if math.prod(len(self.items(value)) for value in values) > _MOST_CASES:
-                raise RequestError(
-                    f"A step depends on {written(values[0])} and {len(values) - 1} more values, "
-                    f"which together take too many values to compile. Map them to fewer first."
-                )
-            return self._look_up(roots, table, clean)
+        roots = self._frontier(values)
         return self._look_up(roots, self._over(roots, values, table), clean)
+
+    def _frontier(self, values: list[Value]) -> list[Value]:
+        """The values to look up by: the roots, or what lies on the way to them if they are many."""
+        roots = _distinct(root for value in values for root in roots_of(value))
+        if self._cases(roots) <= _FEW_CASES:
+            return roots
+        found = _distinct(source for value in values for source in _behind(value))
+        if self._cases(found) > _MOST_CASES:
+            raise RequestError(
+                f"The step {written(values[0])} depends on {self._cases(found):,} combinations of "
+                f"values, which is too many to compile. Map its arguments to fewer values first."
+            )
+        expanded = True
+        while expanded:
+            expanded = False
+            for one in found:
+                further = _distinct(s for v in found for s in (_behind(v) if v is one else [v]))
+                if not same_values(further, found) and self._cases(further) <= _FEW_CASES:
+                    found, expanded = further, True
+                    break
+        return found
+
+    def _cases(self, values: list[Value]) -> int:
+        return math.prod(len(self.items(value)) for value in values)
 
     def _over(self, roots: list[Value], values: list[Value], table: np.ndarray) -> np.ndarray:
         """The table as one over the items of the roots; what cannot happen repeats what can."""
@@ -263,6 +299,15 @@ class Placing:
             self.sketch.unit(sublayer, name, unit, {register: weight})
         found = Placed(Form({register: 1.0}), sublayer + 1, clean)
         return passed + found
+
+
+def _distinct(values: Iterable[Value]) -> list[Value]:
+    return list(dict.fromkeys(values))
+
+
+def _behind(value: Value) -> list[Value]:
+    """What a function reads; any other value itself."""
+    return list(value.sources) if isinstance(value, Applied | Combined) else [value]
 
 
 def _is_column(root: Value) -> bool:
