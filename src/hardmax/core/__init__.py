@@ -3,6 +3,7 @@
 from hardmax.core._batched import evaluate as evaluate
 from hardmax.core._bill import Bill as Bill
 from hardmax.core._bill import count_bill as count_bill
+from hardmax.core._bill import padded_parameters as padded_parameters
 from hardmax.core._claim import MARGIN as MARGIN
 from hardmax.core._claim import Claim as Claim
 from hardmax.core._claim import Share as Share
@@ -30,6 +31,7 @@ from hardmax.core._sequence_target import LENGTH as LENGTH
 from hardmax.core._sequence_target import SYMBOL as SYMBOL
 from hardmax.core._sequence_target import Aggregate as Aggregate
 from hardmax.core._sequence_target import Combination as Combination
+from hardmax.core._sequence_target import Picked as Picked
 from hardmax.core._sequence_target import Pointwise as Pointwise
 from hardmax.core._sequence_target import Selection as Selection
 from hardmax.core._sequence_target import SequenceStep as SequenceStep

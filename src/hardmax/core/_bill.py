@@ -87,7 +87,7 @@ def count_bill(
         parameters=_ends(transformer)
         + sum(map(_head_size, heads))
         + sum(map(_feed_forward_size, _feed_forwards(transformer))),
-        padded_parameters=_ends(transformer) + _padded(transformer),
+        padded_parameters=padded_parameters(transformer),
         nonzero_parameters=sum(int(np.count_nonzero(a)) for a in weight_arrays(transformer)),
         source_parameters=source_parameters,
         largest_weight=_largest_weight(transformer),
@@ -95,6 +95,11 @@ def count_bill(
         flops=_flops(transformer),
         attention_memory=8 * max(per_layer, default=0) * transformer.tokens**2,
     )
+
+
+def padded_parameters(transformer: Transformer) -> int:
+    """The parameters of a stack of uniform layers and heads, embedding and read-out included."""
+    return _ends(transformer) + _padded(transformer)
 
 
 def weight_arrays(transformer: Transformer) -> Iterator[np.ndarray]:

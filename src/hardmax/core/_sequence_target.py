@@ -38,6 +38,18 @@ class Pointwise:
 
 
 @dataclass(frozen=True, eq=False)
+class Picked:
+    """At every position, the one of several values whose number another value says, from 0."""
+
+    number: int
+    options: tuple[int, ...]
+
+    @property
+    def sources(self) -> tuple[int, ...]:
+        return (self.number, *self.options)
+
+
+@dataclass(frozen=True, eq=False)
 class Combination:
     """At every position, constant + sum_i weights[i] * sources[i]; the weights are exact."""
 
@@ -101,7 +113,7 @@ class Aggregate:
         return min(values) if self.kind == "min" else max(values)
 
 
-SequenceStep = Pointwise | Combination | Aggregate
+SequenceStep = Pointwise | Picked | Combination | Aggregate
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,6 +160,8 @@ def _at(step: SequenceStep, values: list[list[Any]], t: int) -> Any:
     match step:
         case Pointwise(sources=sources, function=function):
             return function(*[values[source][t] for source in sources])
+        case Picked(number=number, options=options):
+            return values[options[values[number][t]]][t]
         case Combination(sources=sources, weights=weights, constant=constant):
             terms = (
                 Fraction(w) * Fraction(values[s][t]) for w, s in zip(weights, sources, strict=True)

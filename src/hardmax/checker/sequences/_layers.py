@@ -108,7 +108,8 @@ def without_small(part: Stream) -> Stream:
         if small.mean() > 0.5:
             inner = tuple(range(part.lead, part.lead + len(axes)))
             low, high = table.low.min(axis=inner), table.high.max(axis=inner)
-            half = inflate(0.5 * high - 0.5 * low) + np.maximum(np.abs(low), np.abs(high)) * 2.0**-50
+            size = np.maximum(np.abs(low), np.abs(high))
+            half = inflate(0.5 * high - 0.5 * low) + size * 2.0**-50
             kept[()] = added(kept[()], Table(0.5 * low + 0.5 * high, half))
         else:
             kept[axes] = table

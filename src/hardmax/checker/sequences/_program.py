@@ -27,6 +27,7 @@ from hardmax.core import (
     SYMBOL,
     Aggregate,
     Combination,
+    Picked,
     Pointwise,
     Selection,
     SequenceStep,
@@ -101,6 +102,8 @@ class Run:
         match step:
             case Pointwise():
                 return self._pointwise(number, step)
+            case Picked():
+                return self._picked(step)
             case Combination():
                 return self._combination(step)
             case Aggregate():
@@ -151,6 +154,19 @@ class Run:
         possible = self.slots.possible(axes)
         possible[: self.first] = False
         return np.where(possible, joint, joint[possible][0] if possible.any() else 0)
+
+    def _picked(self, step: Picked) -> Value:
+        """sum over t of options[t] where the number is t: each term depends on two values only."""
+        number, options = self._coded(step.number), [self._coded(o) for o in step.options]
+        axes = {axis for value in (number, *options) for axis in value.axes}
+        if np.prod(self.slots.sizes(tuple(axes)), dtype=float) <= LARGEST_SLOT:
+            return self._apply(lambda t, *given: given[t], [number, *options], None)
+        terms = [
+            (Fraction(1), self._apply(_option(t), [number, option], None))
+            for t, option in enumerate(options)
+            if t in number.numbers
+        ]
+        return Summed(Fraction(0), tuple(terms))
 
     def _combination(self, step: Combination) -> Value:
         constant, terms = Fraction(step.constant), []
@@ -304,6 +320,10 @@ class _Selected:
     @property
     def always(self) -> np.ndarray:
         return np.asarray(self.holds.all(axis=self._inner))
+
+
+def _option(t: int) -> Callable[..., Any]:
+    return lambda number, option: option if number == t else 0
 
 
 def _adder(weight: Fraction) -> Callable[..., Any]:

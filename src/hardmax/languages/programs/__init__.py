@@ -60,6 +60,7 @@ from hardmax.languages.programs._program import Program as Program
 from hardmax.languages.programs._program import program as program
 from hardmax.languages.programs._rasp import from_rasp as from_rasp
 from hardmax.languages.programs._steps import Code as Code
+from hardmax.languages.programs._steps import Round as Round
 from hardmax.languages.programs._target import ProgramTarget as ProgramTarget
 from hardmax.languages.programs._text import parse_program as parse_program
 from hardmax.languages.programs._value_sets import TooLarge as TooLarge

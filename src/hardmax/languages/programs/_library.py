@@ -41,7 +41,8 @@ def shift(by: int = 1, default: Item = None) -> Program:
 
 def sorted_by(key: Value, value: Value | None = None) -> Value:
     """The value (the tokens) in the order of a key; equal keys keep their order."""
-    rank = (there(key) < key).count() + ((there(key) == key) & _before).count()
+    earlier = (there(key) < key) | ((there(key) == key) & _before)
+    rank = earlier.count()
     return (there(rank) == _s.index).only(_s.tokens if value is None else value)
 
 

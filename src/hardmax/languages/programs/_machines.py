@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from hardmax._errors import RequestError
@@ -64,6 +65,38 @@ class Machine:
     @property
     def states(self) -> int:
         return len(self.moves)
+
+    def map_of(self, symbol: Any) -> tuple[int, ...]:
+        """Where a symbol leads from each state."""
+        number = self.number(symbol)
+        return tuple(row[number] for row in self.moves)
+
+    @cached_property
+    def counter(self) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+        """States in a circle, and how far each symbol goes on it, if that is all the machine does.
+
+        The circle is that of a symbol which leads through all states; every other symbol must be a
+        rotation of it.
+        """
+        maps = [tuple(row[k] for row in self.moves) for k in range(len(self.alphabet))]
+        for leads in maps:
+            circle = [0]
+            while leads[circle[-1]] != 0 and len(circle) < self.states:
+                circle.append(leads[circle[-1]])
+            if len(set(circle)) < self.states or leads[circle[-1]] != 0:
+                continue
+            place = {state: i for i, state in enumerate(circle)}
+            shifts = [{(place[m[s]] - i) % self.states for i, s in enumerate(circle)} for m in maps]
+            if all(len(found) == 1 for found in shifts):
+                return tuple(circle), tuple(found.pop() for found in shifts)
+        return None
+
+    @cached_property
+    def resets(self) -> bool:
+        """Whether each symbol leads from everywhere to one state, or changes nothing."""
+        itself = tuple(range(self.states))
+        maps = [tuple(row[k] for row in self.moves) for k in range(len(self.alphabet))]
+        return all(leads == itself or len(set(leads)) == 1 for leads in maps)
 
     def __repr__(self) -> str:
         return f"Machine({self.states} states, {len(self.alphabet)} symbols)"

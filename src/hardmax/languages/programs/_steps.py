@@ -8,7 +8,7 @@ with items and answer with numbers; what may be nothing is never selected.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from hardmax.core import (
     INDEX,
@@ -16,6 +16,7 @@ from hardmax.core import (
     SYMBOL,
     Aggregate,
     Combination,
+    Picked,
     Pointwise,
     SequenceSteps,
     Words,
@@ -41,6 +42,7 @@ from hardmax.languages.programs._nodes import (
 from hardmax.languages.programs._program import Program
 from hardmax.languages.programs._value_sets import Items
 
+Round = tuple[tuple[int, ...], tuple[int, ...]]  # the maps held earlier, and all composed
 _GIVEN = {"index": INDEX, "length": LENGTH}
 
 
@@ -74,15 +76,22 @@ class Code:
         return min(self._number, key=lambda one: abs(float(self._number[one]) - value))
 
 
-def steps_of(
-    program: Program, words: Words, codes: Mapping[Value, Code]
-) -> tuple[SequenceSteps, dict[Value, int]]:
-    """The steps of a program, whose outputs are numbers by their codes; and each value's number."""
+def steps_of(program: Program, words: Words, codes: Mapping[Value, Code]) -> Written:
+    """The steps of a program, whose outputs are numbers by their codes."""
     writer = _Writer(words, codes)
     for value in program.values:
         writer.place[value] = writer.write(value)
     outputs = [writer.place[out] for out in program.outputs]
-    return SequenceSteps(writer.steps, outputs, program.at), writer.place
+    steps = SequenceSteps(writer.steps, outputs, program.at)
+    return Written(steps, writer.place, writer.scans)
+
+
+class Written(NamedTuple):
+    """Steps, the number of each value among them, and the rounds of machines."""
+
+    steps: SequenceSteps
+    place: dict[Value, int]
+    scans: dict[Value, list[Round]]
 
 
 class _Writer:
@@ -90,6 +99,7 @@ class _Writer:
         self.words, self.codes = words, codes
         self.steps: list[Any] = []
         self.place: dict[Value, int] = {}
+        self.scans: dict[Value, list[Round]] = {}
 
     def _add(self, step: Any) -> int:
         self.steps.append(step)
@@ -113,7 +123,7 @@ class _Writer:
                     return self._add(Combination(places, weights, constant))
                 return self._pointwise(sources, lambda given: combined(value, given), code)
             case Scanned(source=source, machine=machine):
-                return self._scan(self.place[source], self.codes[source], machine)
+                return self._scan(value, self.place[source], self.codes[source], machine)
             case Memorised():
                 return self._table(value, code)
             case Aggregated():
@@ -138,7 +148,7 @@ class _Writer:
 
     def _aggregate(self, value: Aggregated, code: Code) -> int:
         if value.value is None:
-            return self._add(Aggregate(self._chosen(value.selection, None), "count"))
+            return self._count(value.selection)
         read, chosen = value.value, self._chosen(value.selection, value.value)
         if value.kind == "sum":
             return self._add(Aggregate(chosen, "sum", self._plain(read)))
@@ -147,6 +157,18 @@ class _Writer:
         recoded = self._recoded(read, code)
         kind = value.kind if value.kind in ("min", "max") else "mean"
         return self._add(Aggregate(chosen, kind, recoded, code.number_or(value.default, 0)))
+
+    def _count(self, selection: Selection) -> int:
+        """How many are selected; of two selections joined by "or", those of each, less of both.
+
+        So it is counted by heads, too: each of the two is simpler than their union.
+        """
+        if not (isinstance(selection, Joined) and selection.how == "or"):
+            return self._add(Aggregate(self._chosen(selection, None), "count"))
+        first, *rest = selection.parts
+        other = rest[0] if len(rest) == 1 else Joined("or", tuple(rest))
+        counts = [self._count(part) for part in (first, other, Joined("and", (first, other)))]
+        return self._add(Combination(tuple(counts), (1, 1, -1)))
 
     def _ranked(self, value: Ranked, code: Code) -> int:
         """u_0 + sum over v of (u_(v+1) - u_v) where at most `rank` items are <= u_v.
@@ -222,12 +244,15 @@ class _Writer:
 
     # ---- machines and tables -------------------------------------------------------------------
 
-    def _scan(self, source: int, code: Code, machine: Machine) -> int:
-        """Where each state leads, composed over 1, 2, 4, ... symbols up to here.
+    def _scan(self, value: Value, source: int, code: Code, machine: Machine) -> int:
+        """A counter by a sum; otherwise where each state leads, composed over 1, 2, 4, ... symbols.
 
         After the round with stride d the maps are those of the last 2 d symbols (or of all, if
         there are fewer): a map is composed with the one held d positions earlier, if there is one.
         """
+
+        if machine.counter is not None:
+            return self._counter(source, code, machine)
 
         def move(state: int) -> Callable[[Any], int]:
             return lambda n: machine.moves[state][machine.number(code.item(n))]
@@ -240,9 +265,18 @@ class _Writer:
             before = [
                 self._add(Aggregate(earlier, "mean", own, state)) for state, own in enumerate(maps)
             ]
-            maps = [self._add(Pointwise((first, *maps), _picked)) for first in before]
+            maps = [self._add(Picked(first, tuple(maps))) for first in before]
+            self.scans.setdefault(value, []).append((tuple(before), tuple(maps)))
             stride *= 2
         return maps[0]
+
+    def _counter(self, source: int, code: Code, machine: Machine) -> int:
+        assert machine.counter is not None
+        circle, shifts = machine.counter
+        shift = Pointwise((source,), lambda n: shifts[machine.number(code.item(n))])
+        so_far = Chosen((INDEX,), (INDEX,), lambda there, here: there <= here)
+        total = self._add(Aggregate(so_far, "sum", self._add(shift)))
+        return self._add(Pointwise((total,), lambda n: circle[int(n) % len(circle)]))
 
     def _table(self, value: Memorised, code: Code) -> int:
         """The word as one number in base k + 1, and its row of the table."""
@@ -282,10 +316,6 @@ def _reached(whole: Code) -> Callable[[Any, Any], int]:
         return int(_is_rank(rank) and count <= rank)
 
     return reached
-
-
-def _picked(state: int, *maps: int) -> int:
-    return maps[state]
 
 
 def _or_zero(one: Item) -> Any:

@@ -15,7 +15,7 @@ from hardmax.languages.programs._nodes import (
     Value,
 )
 from hardmax.languages.programs._program import Program
-from hardmax.languages.programs._steps import Code, steps_of
+from hardmax.languages.programs._steps import Code, Round, Written, steps_of
 from hardmax.languages.programs._value_sets import value_sets
 
 
@@ -92,14 +92,18 @@ class ProgramTarget:
         return answers if self.each_symbol else answers[0]
 
     def steps(self) -> SequenceSteps | None:
-        return self._steps[0]
+        return self._steps.steps
 
     def step_of(self, value: Value) -> int | None:
         """The number of a value among the steps, if it is there."""
-        return self._steps[1].get(value)
+        return self._steps.place.get(value)
+
+    def rounds_of(self, value: Value) -> list[Round]:
+        """How a machine's maps are composed: the numbers of the steps, round by round."""
+        return self._steps.scans.get(value, [])
 
     @cached_property
-    def _steps(self) -> tuple[SequenceSteps, dict[Value, int]]:
+    def _steps(self) -> Written:
         return steps_of(self.program, self.words, self.codes)
 
     def encode(self) -> EncodedTarget | None:

@@ -151,7 +151,7 @@ class Aggregates:
         return Made(total, levels)
 
     def _count(self, value: Aggregated, question: Question, levels: np.ndarray) -> Made:
-        """The start token's share is 1/(1 + matches)."""
+        """w matches and the start token share the weight: the matches have w/(1 + w) of it."""
         rows = self._rows(question, "ties")
         own = 0
         order = question.order
@@ -164,9 +164,9 @@ class Aggregates:
             own = 0
         elif order not in ("all", "causal"):
             causal, mask = False, question.mask
-        share = Placed(self.heads.sketch.start, 0, False)
+        share = Placed(self.heads.sketch.token, 0, True)
         found = self.heads.attend(written(value), rows, share, causal=causal, mask=mask)
-        return Made(found, 1.0 / (1.0 + own + levels))
+        return Made(found, 1.0 - 1.0 / (1.0 + own + levels))
 
     # ---- means and single places ---------------------------------------------------------------
 

@@ -26,8 +26,13 @@ class Assembly:
         self.sketch = sketch
         self.first = int(sketch.needs_start)
         used = _used(sketch, answers)
-        self.place = {register: i for i, register in enumerate(used)}
+        heir = _heir(sketch, answers)
+        self.place = {register: i for i, register in enumerate(r for r in used if r is not heir)}
         self.width = max(1, len(self.place))
+        self.above: dict[Register, float] = {}
+        if heir is not None and sketch.token_register is not None:
+            self.place[heir] = self.place[sketch.token_register]
+            self.above[heir] = 1.0
 
     def transformer(self, answers: Sequence[Form], at: int | None) -> Transformer:
         sublayers: list[Attention | FeedForward] = []
@@ -37,7 +42,7 @@ class Assembly:
             else:
                 sublayers.append(Attention(map(self._head, self.sketch.heads[number])))
         weights = self._rows(answers)
-        bias = np.array([form.constant for form in answers])
+        bias = self._constants(answers)
         token = None if at is None else at + self.first if at >= 0 else at
         return Transformer(self._input(), sublayers, ReadOut(weights, bias, token))
 
@@ -55,7 +60,7 @@ class Assembly:
             components=np.array([0]),
             errors=np.array([0.0]),
             weights=np.array([[weight for _, weight in places]]),
-            constants=np.array([form.constant]),
+            constants=self._constants([form]),
         )
 
     def legend(self) -> Legend:
@@ -63,7 +68,12 @@ class Assembly:
         for number in self.sketch.sublayers:
             parts = self.sketch.units[number] if number % 2 else self.sketch.heads[number]
             steps.append([part.step for part in parts])
-        return Legend([register.name for register in self.place], steps)
+        names = [""] * self.width
+        for register, place in self.place.items():
+            names[place] = (
+                f"{names[place]}, then {register.name}" if names[place] else register.name
+            )
+        return Legend(names, steps)
 
     def _input(self) -> SequenceInput:
         words = self.sketch.words
@@ -83,6 +93,15 @@ class Assembly:
                 row[self.place[register]] += weight
         return rows
 
+    def _constants(self, forms: Sequence[Form]) -> np.ndarray:
+        """What is added to the rows: less what a coordinate holds beyond its register."""
+        return np.array(
+            [
+                form.constant - sum(w * self.above.get(r, 0.0) for r, w in form.terms.items())
+                for form in forms
+            ]
+        )
+
     def _head(self, head: HeadSketch) -> Head:
         query, key, value = (
             self._rows([self.sketch.linear(form) for form in forms])
@@ -98,12 +117,55 @@ class Assembly:
 
     def _feed_forward(self, units: list[Unit]) -> FeedForward:
         inner = self._rows([unit.inner for unit in units])
-        bias = np.array([unit.inner.constant for unit in units])
+        bias = self._constants([unit.inner for unit in units])
         outer = np.zeros((self.width, len(units)))
         for column, unit in enumerate(units):
             for register, weight in unit.outer.items():
                 outer[self.place[register], column] += weight
         return FeedForward(inner, bias, outer, np.zeros(self.width))
+
+
+def _heir(sketch: Sketch, answers: Iterable[Form]) -> Register | None:
+    """A register that can take the token register's coordinate: 1 at every symbol until then.
+
+    Nothing may read the token register after the heir is written, and no head the heir: it is 1 too
+    much, which only biases can take off. It is 0 at the start token, as the heir is.
+    """
+    token = sketch.token_register
+    if token is None:
+        return None
+    last = max(
+        (n for n in sketch.sublayers for form in _read(sketch, n) if token in form.terms),
+        default=-1,
+    )
+    if any(token in form.terms for form in answers):
+        return None
+    by_heads = {
+        register for n in sketch.heads for form in _read(sketch, n) for register in form.terms
+    }
+    for register in sketch.registers:
+        empty = not (register.symbols.any() or register.places.any() or register.start)
+        if empty and register not in by_heads and _first_written(sketch, register) >= last:
+            return register
+    return None
+
+
+def _read(sketch: Sketch, sublayer: int) -> list[Form]:
+    """What a sublayer reads."""
+    found = [unit.inner for unit in sketch.units.get(sublayer, [])]
+    for head in sketch.heads.get(sublayer, []):
+        found += [sketch.linear(f) for f in (*head.query, *head.key, *head.value)]
+    return found
+
+
+def _first_written(sketch: Sketch, register: Register) -> int:
+    """The first sublayer that writes to a register; -1 if none does."""
+    for number in sketch.sublayers:
+        written = [r for head in sketch.heads.get(number, []) for r, _ in head.output]
+        written += [r for unit in sketch.units.get(number, []) for r in unit.outer]
+        if register in written:
+            return number
+    return -1
 
 
 def _used(sketch: Sketch, answers: Iterable[Form]) -> list[Register]:

@@ -7,14 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hardmax._errors import RequestError
-from hardmax.core import Claim, Construction, Holding, Share, Witness, Words
+from hardmax.core import Claim, Construction, Holding, Share, Witness, Words, padded_parameters
 from hardmax.languages.programs import (
     Aggregated,
+    Applied,
+    Combined,
     Given,
+    Memorised,
     Program,
     ProgramTarget,
     Ranked,
+    Scanned,
     Value,
 )
 from hardmax.lowering.programs._aggregates import Aggregates
@@ -22,7 +25,9 @@ from hardmax.lowering.programs._assembly import Assembly
 from hardmax.lowering.programs._heads import Heads, Rows
 from hardmax.lowering.programs._merging import Rename, merge_registers
 from hardmax.lowering.programs._placing import Made, Placed, Placing
+from hardmax.lowering.programs._scans import Scans
 from hardmax.lowering.programs._sketch import Form, Sketch
+from hardmax.lowering.programs._tables import Tables
 
 
 @dataclass(frozen=True)
@@ -30,23 +35,37 @@ class Way:
     """The choices that a compilation leaves open."""
 
     length: str = "sum"  # of ones; or "last": the largest index
-    sane_start: bool = False  # the start token, too, gets sums and not their multiples
+    fuse: bool = True  # functions of functions are looked up at once, from their roots
+    parallel: bool = False  # machines are composed, even where one layer would do
 
 
 def lower_program(program: Program, words: Words) -> Construction:
     """The smallest Transformer for a program on words, of the ways that there are."""
     target = ProgramTarget(program, words)
-    made = [_Compiler(target, way).construction() for way in (Way(), Way(length="last"))]
-    return min(made, key=lambda one: one.bill.padded_parameters)
+    made = [_Compiler(target, way).construction() for way in _ways(program)]
+    return min(made, key=lambda one: padded_parameters(one.transformer))
+
+
+def _ways(program: Program) -> list[Way]:
+    """The ways that can make a difference."""
+    values = program.values
+    lengths = ["sum"]
+    if any(isinstance(value, Given) and value.what == "length" for value in values):
+        lengths.append("last")
+    depth = sum(isinstance(value, Applied | Combined) for value in values)
+    fusing = [True, False] if depth > 1 else [True]
+    return [Way(length=length, fuse=fuse) for length in lengths for fuse in fusing]
 
 
 class _Compiler:
     def __init__(self, target: ProgramTarget, way: Way) -> None:
         self.target, self.way = target, way
         self.sketch = Sketch(target.words)
-        self.placing = Placing(target, self.sketch, self._make)
-        self.heads = Heads(self.sketch, self.placing, way.sane_start)
+        self.placing = Placing(target, self.sketch, self._make, way.fuse)
+        self.heads = Heads(self.sketch, self.placing)
         self.aggregates = Aggregates(self.placing, self.heads)
+        self.scans = Scans(self.placing, self.heads, way.parallel)
+        self.tables = Tables(self.placing, self.heads)
 
     def construction(self) -> Construction:
         target, outputs = self.target, self.target.program.outputs
@@ -61,13 +80,16 @@ class _Compiler:
 
     def _holdings(self, assembly: Assembly, rename: Rename) -> Iterator[Holding]:
         """Where the program's own values are held, sublayer by sublayer."""
-        held = sorted(self.placing.holds.items(), key=lambda pair: pair[1].ready)
-        for value, placed in held:
-            step, form = self.target.step_of(value), rename(placed.form)
-            if step is not None and form is not None:
-                found = assembly.holding(form, placed.ready - 1, step)
-                if found is not None:
-                    yield found
+        held = [*self.scans.held]
+        for value, placed in self.placing.holds.items():
+            step = self.target.step_of(value)
+            if step is not None:
+                held.append((placed.ready - 1, placed.form, step))
+        for sublayer, form, step in sorted(held, key=lambda one: one[0]):
+            kept = rename(form)
+            found = None if kept is None else assembly.holding(kept, sublayer, step)
+            if found is not None:
+                yield found
 
     def _answer(self, output: Value) -> Form:
         code = self.target.codes[output]
@@ -82,7 +104,11 @@ class _Compiler:
                 return self.aggregates.make(value)
             case Ranked():
                 return self.aggregates.make_ranked(value)
-        raise RequestError(f"A {type(value).__name__} cannot be compiled yet.")
+            case Scanned():
+                return self.scans.make(value, self.target.rounds_of(value))
+            case Memorised():
+                return self.tables.make(value)
+        raise AssertionError(f"unknown value {type(value).__name__}")
 
     def _length(self, value: Given) -> Made:
         levels = self.placing.natural(value)

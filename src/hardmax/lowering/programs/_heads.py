@@ -1,16 +1,17 @@
 """The heads that do a program's aggregates.
 
 *Sums* are soft: the start token has score 0, every symbol -B, so each symbol has the weight
-e^-B = r up to 1/(1 + r n), and the values' sum comes out, divided by 1/r in the output matrix, to
-within the fraction r n. No division, no look-up, key width 1.
+e^-B = r up to 1/(1 + r n), and the values' sum comes out, times 1/r in the output matrix, to within
+the fraction r n. No division, no look-up, key width 1.
 
 *Everything else* is hard, and made soft by a coldness from its score gap. Equality of whole
 numbers k, q >= 1 is parabola routing: key (k, -k^2), query (2 q, 1) scores q^2 - (k - q)^2, so the
-keys equal to q win with gap 1. The start token, whose registers are 0, acts as k = 0: it loses
-against every match, and wins where q <= 0. With a third row, start times q^2 - 1/2, it wins where
-nothing matches (gap 1/2); with start times q^2 it ties with the matches, so that the weight of the
-start token is 1/(1 + w) for w matches: a count. Any other relation between classes of keys and of
-queries is a table of scores 0 and 1, as a product of matrices: one row per class on one side.
+keys equal to q win with gap 1. The start token's registers are 0, and so is its score: it loses
+against every match, and wins where q <= 0. A third row, key -1 and query q^2 - 1/2, takes that off
+the symbols' scores: now the start token wins where nothing matches (gap 1/2). With q^2 it ties with
+the matches, so that w matches together have the share w/(1 + w): a count. Any other relation
+between classes of keys and of queries is a table of scores 0 and 1, as a product of matrices, one
+row per class on one side, less 1/2 or 1 for a start token that wins or ties.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ EXCLUDED = 64.0  # score by which a masked place trails
 class Rows:
     """The scores of a selection, as forms: queries here, keys there, and the gap they guarantee.
 
-    `start` is the score of the start token for each query: "loses", "default" (it wins where
-    nothing is selected) or "ties" with what is selected.
+    The start token, whose score is 0, loses against what is selected; or it wins where nothing is
+    ("default"); or it "ties" with what is selected.
     """
 
     query: list[Form]
@@ -58,29 +59,38 @@ def coldness(gap: float, tokens: int) -> Softmax:
 class Heads:
     """Puts heads into a sketch."""
 
-    def __init__(self, sketch: Sketch, placing: Placing, sane_start: bool) -> None:
-        self.sketch, self.placing, self.sane_start = sketch, placing, sane_start
+    def __init__(self, sketch: Sketch, placing: Placing) -> None:
+        self.sketch, self.placing = sketch, placing
         self.tokens = sketch.words.longest + 1
         self._sums: dict[tuple, HeadSketch] = {}
 
     # ---- sums ----------------------------------------------------------------------------------
 
-    def sum(self, step: str, value: Placed, mask: np.ndarray | None, causal: bool) -> Placed:
-        """The sum over all places, or those up to here, of a value that is clean."""
+    def sum(
+        self,
+        step: str,
+        value: Placed,
+        mask: np.ndarray | None,
+        causal: bool,
+        error: int = _SUM_ERROR,
+    ) -> Placed:
+        """The sum over all places, or those up to here, of a value that is clean.
+
+        It is right to 2^-error of the largest summand.
+        """
         sublayer = even(value.ready)
-        bits = _SUM_ERROR + 2 * math.ceil(math.log2(self.tokens))
+        bits = error + 2 * math.ceil(math.log2(self.tokens))
         weight = 2.0**-bits
         row = self.sketch.linear(value.form)
         size = 2.0 ** math.ceil(math.log2(max(row.bound, 2.0**-20)))
         register = self.sketch.register(step, self.tokens * size)
-        key = (sublayer, causal, None if mask is None else mask.tobytes())
+        key = (sublayer, causal, bits, None if mask is None else mask.tobytes())
         if key not in self._sums:
             token = self.sketch.token
             self.sketch.needs_start = True
-            query = token + self.sketch.start if self.sane_start else token
             bias = None if mask is None else np.where(mask, 0.0, -EXCLUDED)
             head = HeadSketch(
-                step, [query], [token * -math.log(1 / weight)], [], [], Softmax(1.0), causal, bias
+                step, [token], [token * -math.log(1 / weight)], [], [], Softmax(1.0), causal, bias
             )
             self._sums[key] = self.sketch.head(sublayer, head)
         head = self._sums[key]
@@ -103,10 +113,8 @@ class Heads:
     ) -> Placed:
         """The mean of a value over the places that win; `default` is the start token's."""
         sublayer = even(max(rows.ready, value.ready))
-        row = self.sketch.linear(value.form)
-        if default:
-            row = row + self.sketch.start * default
-        register = self.sketch.register(step, max(row.bound, abs(default)))
+        row = self.sketch.linear(value.form + -default)
+        register = self.sketch.register(step, row.bound)
         bias = None
         if mask is not None:
             bias = np.where(mask, 0.0, -2.0 * self._reach(rows) - EXCLUDED)
@@ -128,7 +136,7 @@ class Heads:
             register.written = sublayer
         else:
             self.sketch.head(sublayer, head)
-        return Placed(Form({register: 1.0}), sublayer + 1, False)
+        return Placed(Form({register: 1.0}, default), sublayer + 1, False)
 
     def _twin(self, sublayer: int, head: HeadSketch) -> HeadSketch | None:
         """A head of the layer that attends alike: it can bring another value."""
@@ -157,12 +165,11 @@ class Heads:
         return Rows([], [], 0, 1.0)
 
     def by_key(self, keys: Sequence, scores: np.ndarray, start: float | None, gap: float) -> Rows:
-        """The same scores for everybody who asks; clean, so that the start token has its own."""
+        """The same scores for everybody who asks; the start token's, if it matters, becomes 0."""
         placed = self.placing.place_function(keys, scores, clean=True)
-        key = placed.form
-        if start is not None and start != 0.0:
-            key = self.sketch.linear(key) + self.sketch.start * start
-        return Rows([self.sketch.token], [key], placed.ready, gap)
+        if start is not None:
+            self.sketch.needs_start = True
+        return Rows([self.sketch.token], [placed.form + -(start or 0.0)], placed.ready, gap)
 
     def equal(
         self,
@@ -182,12 +189,11 @@ class Heads:
         ready = max(there.ready, squared.ready, here.ready)
         if start == "loses":
             return Rows(query, key, ready, 1.0)
+        self.sketch.needs_start = True
         shift = -0.5 if start == "default" else 0.0
         level = place(queries, query_numbers**2 + shift)
-        rows = Rows(
-            [*query, level.form], [*key, self.sketch.start], max(ready, level.ready), 1.0 + shift
-        )
-        return rows
+        less = self.sketch.token * -1.0
+        return Rows([*query, level.form], [*key, less], max(ready, level.ready), 1.0 + shift)
 
     def related(self, question: Question, start: str) -> Rows:
         """Any relation, by classes of keys or of queries, whichever are fewer."""
@@ -210,10 +216,7 @@ class Heads:
             ready = max(ready, left.ready, right.ready)
         if start == "loses":
             return Rows(query, key, ready, 1.0)
+        self.sketch.needs_start = True
         level = 0.5 if start == "default" else 1.0
-        return Rows(
-            [*query, self.sketch.token],
-            [*key, self.sketch.start * level],
-            ready,
-            level if level < 1 else 1.0,
-        )
+        token = self.sketch.token
+        return Rows([*query, token], [*key, token * -level], ready, level)

@@ -33,7 +33,7 @@ from hardmax.languages.programs import (
 )
 from hardmax.lowering.programs._lookup import Polygon, additive_parts, find_code, polygon
 from hardmax.lowering.programs._questions import same_values
-from hardmax.lowering.programs._sketch import Form, Sketch
+from hardmax.lowering.programs._sketch import Form, Sketch, spanned
 
 _MOST_CASES = 2**17  # combinations of values in one look-up
 _FEW_CASES = 2**12  # of roots: what lies between is not kept
@@ -74,11 +74,13 @@ class Placing:
     """The values of one program in one sketch; `make` turns a value from elsewhere into a head."""
 
     def __init__(
-        self, target: ProgramTarget, sketch: Sketch, make: Callable[[Value], Made]
+        self, target: ProgramTarget, sketch: Sketch, make: Callable[[Value], Made], fuse: bool
     ) -> None:
+        self._few = _FEW_CASES if fuse else 1
         self.words, self.sketch, self._make = target.words, sketch, make
         self.codes = dict(target.codes)
         self.holds: dict[Value, Placed] = {}  # in the order in which they were placed
+        self._functions: dict[Value, list[tuple[np.ndarray, Placed]]] = {}  # of one root each
         self._made: dict[Value, Made] = {}
         self._looked_up: dict[tuple, Placed] = {}
 
@@ -146,9 +148,9 @@ class Placing:
     def _frontier(self, values: list[Value]) -> list[Value]:
         """The values to look up by: the roots, or what lies on the way to them if they are many."""
         roots = _distinct(root for value in values for root in roots_of(value))
-        if self._cases(roots) <= _FEW_CASES:
+        if self._cases(roots) <= self._few:
             return roots
-        found = _distinct(source for value in values for source in _behind(value))
+        found = _distinct(source for value in values for source in self._arguments(value))
         if self._cases(found) > _MOST_CASES:
             raise RequestError(
                 f"The step {written(values[0])} depends on {self._cases(found):,} combinations of "
@@ -159,10 +161,17 @@ class Placing:
             expanded = False
             for one in found:
                 further = _distinct(s for v in found for s in (_behind(v) if v is one else [v]))
-                if not same_values(further, found) and self._cases(further) <= _FEW_CASES:
+                if not same_values(further, found) and self._cases(further) <= self._few:
                     found, expanded = further, True
                     break
         return found
+
+    def _arguments(self, value: Value) -> list[Value]:
+        """What a function reads; sums of numbers need no look-up and stay."""
+        plain = isinstance(value, Combined) and all(
+            self.code(one).is_plain for one in (value, *value.sources)
+        )
+        return [value] if plain else _behind(value)
 
     def _cases(self, values: list[Value]) -> int:
         return math.prod(len(self.items(value)) for value in values)
@@ -265,6 +274,18 @@ class Placing:
         affine = _affine(made.levels, numbers)
         if affine is not None and (made.placed.is_clean or not clean):
             return made.placed.scaled(*affine)
+        known = [one for one in self._functions.get(root, []) if one[1].is_clean or not clean]
+        weights = spanned([np.ones(len(numbers)), *(own for own, _ in known)], numbers)
+        if weights is not None:
+            total = Placed(Form({}, weights[0]), 0, True)
+            for (_, placed), weight in zip(known, weights[1:], strict=True):
+                total = total + placed.scaled(weight) if weight else total
+            return total
+        found = self._looked(root, made, numbers, clean)
+        self._functions.setdefault(root, []).append((numbers, found))
+        return found
+
+    def _looked(self, root: Value, made: Made, numbers: np.ndarray, clean: bool) -> Placed:
         order = np.argsort(made.levels)
         found = polygon(made.levels[order], numbers[order])
         return self._polygon(made.placed, found, float(made.levels.min()), _name([root]), clean)

@@ -14,6 +14,8 @@ import numpy as np
 
 from hardmax.core import Weighting, Words
 
+_SHARPEST = 5040.0  # weights of combinations are multiples of its inverse
+
 
 @dataclass(eq=False)
 class Register:
@@ -88,6 +90,18 @@ class Unit:
     outer: dict[Register, float]
 
 
+def spanned(basis: list[np.ndarray], wanted: np.ndarray) -> list[float] | None:
+    """The weights with which independent vectors add up to another one, if they do."""
+    if not basis:
+        return None
+    matrix = np.stack(basis, axis=1)
+    found = np.linalg.lstsq(matrix, wanted, rcond=None)[0]
+    weights = np.round(found * _SHARPEST) / _SHARPEST
+    if np.abs(matrix @ weights - wanted).max() > 1e-9 * max(1.0, float(np.abs(wanted).max())):
+        return None
+    return [float(weight) for weight in weights]
+
+
 class Sketch:
     """Registers, heads and hidden units of a Transformer of words."""
 
@@ -98,9 +112,8 @@ class Sketch:
         self.units: dict[int, list[Unit]] = {}
         self.needs_start = False
         self._units: dict[tuple[int, tuple], Unit] = {}
-        self._columns: dict[tuple, tuple[Register, float, float]] = {}
+        self._columns: list[tuple[Register, np.ndarray]] = []
         self._token: Register | None = None
-        self._start: Register | None = None
 
     # ---- registers ---------------------------------------------------------------------------
 
@@ -113,22 +126,21 @@ class Sketch:
     def column(self, name: str, symbols: np.ndarray, places: np.ndarray) -> Form:
         """symbols[token] + places[index]: an affine function of a register, 0 at the start token.
 
-        Columns that are affine functions of each other share a register.
+        A combination of columns that are there needs no register of its own.
         """
         base = float(symbols[0] + places[0])
         symbols, places = symbols - symbols[0], places - places[0]
         if not (symbols.any() or places.any()):
             return Form({}, base)
         together = np.concatenate([symbols, places])
-        first = float(together[np.flatnonzero(together)[0]])
-        key = tuple(np.round(together / first, 12).tolist())
-        if key not in self._columns:
-            register = self.register(name, 0.0)
+        weights = spanned([column for _, column in self._columns], together)
+        if weights is None:
+            register = self.register(name, float(np.abs(symbols[:, None] + places).max()))
             register.symbols, register.places = symbols, places
-            register.bound = float(np.abs(symbols[:, None] + places).max())
-            self._columns[key] = register, first, base
-        register, scale, _ = self._columns[key]
-        return Form({register: first / scale}, base)
+            self._columns.append((register, together))
+            return Form({register: 1.0}, base)
+        registers = [register for register, _ in self._columns]
+        return Form({r: w for r, w in zip(registers, weights, strict=True) if w}, base)
 
     @property
     def token(self) -> Form:
@@ -139,13 +151,9 @@ class Sketch:
         return Form({self._token: 1.0})
 
     @property
-    def start(self) -> Form:
-        """1 at the start token, 0 at every symbol."""
-        if self._start is None:
-            self.needs_start = True
-            self._start = self.register("start", 1.0)
-            self._start.start = 1.0
-        return Form({self._start: 1.0})
+    def token_register(self) -> Register | None:
+        """The register behind `token`, if it was needed."""
+        return self._token
 
     def linear(self, form: Form) -> Form:
         """The same at every symbol, without a constant: 0 where the registers are."""

@@ -1,0 +1,179 @@
+"""Finite-state machines.
+
+*A counter*, whose symbols turn a circle of states, is a sum and a look-up. *Resets*, symbols that
+lead from everywhere to one state among symbols that change nothing, are a head that looks at the
+last of them. *Any machine* is composed in ceil(log2 n) rounds: every token holds where each state
+leads over the last d symbols, a head fetches the map held d places earlier, and hidden units apply
+the one to the other by the scalar multiplexer: for a whole number a and 0 <= g_t <= C
+
+    g(a) = sum_t [relu(g_t + C (a - t)) - relu(g_t + C (a - t) - C)] - C a,
+
+because a term with t < a is C, one with t > a is 0, and that with t = a is g_a; C of them are left
+over a times. The start token holds the identity, attends to itself, and so keeps it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hardmax._errors import RequestError
+from hardmax.languages.programs import (
+    Given,
+    Machine,
+    Round,
+    Scanned,
+    Sequence,
+    apply,
+    evaluated,
+    roots_of,
+    there,
+    written,
+)
+from hardmax.lowering.programs._heads import Heads, coldness
+from hardmax.lowering.programs._placing import Made, Placed, Placing
+from hardmax.lowering.programs._sketch import Form, HeadSketch, Register, Sketch
+
+Held = tuple[int, Form, int]  # after a sublayer, a form holds the value of a step
+
+
+class Scans:
+    """Turns machines into layers."""
+
+    def __init__(self, placing: Placing, heads: Heads, parallel: bool) -> None:
+        self.placing, self.heads, self.parallel = placing, heads, parallel
+        self.sketch: Sketch = placing.sketch
+        self.held: list[Held] = []
+
+    def make(self, value: Scanned, rounds: list[Round]) -> Made:
+        machine = value.machine
+        levels = self.placing.natural(value)
+        if not self.parallel and machine.counter is not None:
+            return Made(self._counted(value), levels)
+        if not self.parallel and machine.resets:
+            return Made(self._reset(value), levels)
+        return Made(self._composed(value, rounds), levels)
+
+    # ---- one layer -----------------------------------------------------------------------------
+
+    def _counted(self, value: Scanned) -> Placed:
+        machine = value.machine
+        assert machine.counter is not None
+        circle, shifts = machine.counter
+        index = Sequence().index
+        step = apply(lambda symbol: shifts[machine.number(symbol)], value.source)
+        total = (there(index) <= index).sum(step)
+        states = [float(circle[int(one) % len(circle)]) for one in self.placing.items(total)]  # type: ignore[arg-type]
+        return self.placing.place(total, states)
+
+    def _reset(self, value: Scanned) -> Placed:
+        """Score: the index, and more than that for a reset; the start token in between."""
+        machine, longest = value.machine, self.placing.words.longest
+        symbols = self.placing.items(value.source)
+        moves = [machine.map_of(symbol) for symbol in symbols]
+        is_reset = np.array([float(len(set(leads)) == 1) for leads in moves])
+        index = Sequence().index
+        scores = np.add.outer(longest * is_reset, np.arange(float(longest)))
+        rows = self.heads.by_key((value.source, index), scores, longest - 0.5, 0.5)
+        held = self.placing.place(value.source, [float(leads[0]) for leads in moves], clean=True)
+        self.sketch.needs_start = True
+        return self.heads.attend(written(value), rows, held, causal=True)
+
+    # ---- rounds --------------------------------------------------------------------------------
+
+    def _composed(self, value: Scanned, rounds: list[Round]) -> Placed:
+        maps, track, most = self._maps(value), self._track(), value.machine.states - 1.0
+        before = [self.sketch.register(f"earlier {one.name}", most) for one in maps]
+        strides = [2**k for k in range((self.placing.words.longest - 1).bit_length())]
+        for number, stride in enumerate(strides):
+            sublayer, last = 2 * number, stride == strides[-1]
+            self._fetch(value, maps, before, track, stride, sublayer)
+            if number < len(rounds):
+                self._note(rounds[number], maps, before, sublayer, last)
+            self._compose(maps, before, sublayer + 1, last)
+        sublayer = 2 * len(strides)
+        return Placed(Form({maps[0]: 1.0}), sublayer, False)
+
+    def _maps(self, value: Scanned) -> list[Register]:
+        """Where each state leads on the symbol held here; the start token holds the identity."""
+        roots = roots_of(value.source)
+        if not all(isinstance(root, Given) and root.what == "tokens" for root in roots):
+            raise RequestError(
+                "A machine that is neither a counter nor made of resets reads tokens, or functions "
+                "of tokens; this one reads a value that comes from other positions."
+            )
+        self.sketch.needs_start = True
+        machine: Machine = value.machine
+        tokens = Sequence().tokens
+        read = [evaluated(value.source, {tokens: one}) for one in self.placing.words.alphabet]
+        maps = []
+        for state in range(machine.states):
+            register = self.sketch.register(f"map of {state}", machine.states - 1.0)
+            register.symbols = np.array([float(machine.step(state, one)) for one in read])
+            register.start = float(state)
+            maps.append(register)
+        return maps
+
+    def _track(self) -> _Track:
+        """The place from 1 on, its square, and 1, at the start token, too."""
+        longest = self.placing.words.longest
+        place = self.sketch.register("place", float(longest))
+        square = self.sketch.register("place squared", float(longest) ** 2)
+        one = self.sketch.register("one", 1.0)
+        place.places = np.arange(longest) + 1.0
+        square.places = place.places**2
+        one.symbols, one.start = np.ones(len(self.placing.words.alphabet)), 1.0
+        return _Track(Form({place: 1.0}), Form({square: 1.0}), Form({one: 1.0}))
+
+    def _fetch(
+        self,
+        value: Scanned,
+        maps: list[Register],
+        before: list[Register],
+        track: _Track,
+        stride: int,
+        sublayer: int,
+    ) -> None:
+        """What is held `stride` places earlier, or by the start token if there is no such place."""
+        query = [(track.place + track.one * -float(stride)) * 2.0, track.one]
+        key = [track.place, track.square * -1.0]
+        values = [Form({register: 1.0}) for register in maps]
+        output = [(register, 1.0) for register in before]
+        weighting = coldness(1.0, self.heads.tokens)
+        step = f"{written(value)}: maps {stride} earlier"
+        self.sketch.head(sublayer, HeadSketch(step, query, key, values, output, weighting))
+
+    def _compose(
+        self, maps: list[Register], before: list[Register], sublayer: int, last: bool
+    ) -> None:
+        """maps[s] becomes maps[before[s]]; before[s] becomes 0. In the end one state is enough.
+
+        What is there already is taken away by units that let it pass: all of it is >= 0.
+        """
+        most = len(maps) - 1.0
+        unit, wanted = self.sketch.unit, range(1 if last else len(maps))
+        for s in wanted:
+            for t, option in enumerate(maps):
+                inner = Form({before[s]: most}) + Form({option: 1.0}) + -most * t
+                unit(sublayer, f"compose {s}", inner, {maps[s]: 1.0})
+                unit(sublayer, f"compose {s}", inner + -most, {maps[s]: -1.0})
+            unit(
+                sublayer, f"compose {s}", Form({before[s]: 1.0}), {maps[s]: -most, before[s]: -1.0}
+            )
+            unit(sublayer, f"compose {s}", Form({maps[s]: 1.0}), {maps[s]: -1.0})
+
+    def _note(
+        self, steps: Round, maps: list[Register], before: list[Register], sublayer: int, last: bool
+    ) -> None:
+        for step, register in zip(steps[0], before, strict=True):
+            self.held.append((sublayer, Form({register: 1.0}), step))
+        for step, register in zip(steps[1][: 1 if last else None], maps, strict=False):
+            self.held.append((sublayer + 1, Form({register: 1.0}), step))
+
+
+@dataclass(frozen=True, eq=False)
+class _Track:
+    place: Form
+    square: Form
+    one: Form

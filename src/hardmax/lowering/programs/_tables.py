@@ -1,0 +1,97 @@
+"""Tables from words to words, memorised exactly.
+
+Every token learns the whole word, as digits: with i the index and c the number of the symbol (from
+1 on), relu(c - K (i - p)^2) is c at place p and 0 elsewhere, and a sum brings x_p to everybody; it
+is 0 beyond the end. Row r of the table is found by its squared distance, which is linear in the x_p
+and in q = sum of x_p^2: relu(1 - q + 2 r.x - |r|^2) is 1 at x = r and 0 at any other word. So one
+hidden unit a row writes all answers, and a multiplexer picks that of the own index.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hardmax.languages.programs import Item, Memorised, Sequence, written
+from hardmax.lowering.programs._heads import Heads
+from hardmax.lowering.programs._placing import Made, Placed, Placing
+from hardmax.lowering.programs._sketch import Form, Sketch
+
+_BITS = 30  # of a digit: distances add up many of them
+
+
+class Tables:
+    """Turns memorised tables into layers."""
+
+    def __init__(self, placing: Placing, heads: Heads) -> None:
+        self.placing, self.heads = placing, heads
+        self.sketch: Sketch = placing.sketch
+        self.longest = placing.words.longest
+
+    def make(self, value: Memorised) -> Made:
+        digits = {one: k + 1 for k, one in enumerate(self.placing.items(value.source))}
+        places, square = self._word(value, len(digits))
+        answers = self._answers(value, digits, places, square)
+        return Made(self._own(value, answers), self.placing.natural(value))
+
+    def _word(self, value: Memorised, symbols: int) -> tuple[list[Placed], Placed]:
+        """The digit of every place, and the sum of their squares, at every token."""
+        numbers = np.arange(symbols) + 1.0
+        digit = self.placing.place(value.source, numbers, clean=True)
+        index = self._index(1)
+        parabola = self._index(2)
+        sublayer = digit.ready + 1 - digit.ready % 2
+        places = []
+        for p in range(self.longest):
+            away = parabola.form + index.form * (-2.0 * p) + float(p * p)
+            name = f"symbol {p}"
+            register = self.sketch.register(name, float(symbols))
+            inner = self.sketch.linear(digit.form + away * -(symbols + 1.0))
+            self.sketch.unit(sublayer, name, inner, {register: 1.0})
+            own = Placed(Form({register: 1.0}), sublayer + 1, True)
+            places.append(self.heads.sum(name, own, None, False, _BITS))
+        squares = self.placing.place(value.source, numbers**2, clean=True)
+        late = Placed(squares.form, max(squares.ready, sublayer + 1), True)
+        return places, self.heads.sum("sum of squares", late, None, False, _BITS)
+
+    def _index(self, power: int) -> Placed:
+        return self.placing.place(Sequence().index, np.arange(float(self.longest)) ** power)
+
+    def _answers(
+        self, value: Memorised, digits: dict[Item, int], places: list[Placed], square: Placed
+    ) -> list[Placed]:
+        """For each place, the answer's number less that of the answer off the table."""
+        code = self.placing.code(value)
+        usual = float(code.number(value.otherwise))
+        numbers = self.placing.natural(value)
+        found = [
+            self.sketch.register(f"answer {p}", float(np.ptp(numbers))) for p in range(self.longest)
+        ]
+        sublayer = square.ready + 1 - square.ready % 2
+        for word, answer in value.rows.items():
+            if len(word) > self.longest or not all(one in digits for one in word):
+                continue  # no such word will come
+            row = [float(digits[one]) for one in word]
+            inner = square.form * -1.0 + (1.0 - sum(d * d for d in row))
+            for d, place in zip(row, places, strict=False):
+                inner = inner + place.form * (2.0 * d)
+            outer = {
+                found[p]: float(code.number(one)) - usual
+                for p, one in enumerate(answer)
+                if code.number(one) != code.number(value.otherwise)
+            }
+            self.sketch.unit(sublayer, f"row {''.join(map(str, word))}", inner, outer)
+        return [Placed(Form({register: 1.0}), sublayer + 1, False) for register in found]
+
+    def _own(self, value: Memorised, answers: list[Placed]) -> Placed:
+        """The answer of the own index: the multiplexer of `_scans` with the index as number."""
+        numbers = self.placing.natural(value)
+        low, most = float(numbers.min()), float(np.ptp(numbers))
+        usual = float(self.placing.code(value).number(value.otherwise))
+        index = self._index(1)
+        sublayer = answers[0].ready + 1 - answers[0].ready % 2
+        register = self.sketch.register(written(value), most * self.longest)
+        for t, option in enumerate(answers):
+            inner = option.form + index.form * most + (usual - low - most * t)
+            self.sketch.unit(sublayer, "answer here", inner, {register: 1.0})
+            self.sketch.unit(sublayer, "answer here", inner + -most, {register: -1.0})
+        return Placed(Form({register: 1.0}, low) + index.form * -most, sublayer + 1, False)
