@@ -221,11 +221,11 @@ def addition() -> Shown:
     """
     digits, is_a = 22, 1 - s.index % 2
     column = s.tokens + s.tokens.at(s.index + 2 * is_a - 1)
-    carries = so_far.max(s.index + digits * (column - 10 * is_a > 9))
-    stops = so_far.max(s.index + digits * (column + 10 * is_a < 9))
-    last = carries - stops  # above 0 if a carry comes in
+    clipped = (column - 20 * is_a).map(lambda above: min(max(above - 8, 0), 2))
+    sign = clipped + is_a - 1  # of column - 9 at b_i, and 0 at a_i
+    last = so_far.max(s.index + digits * sign) - so_far.max(s.index - digits * sign)
     carries_out = 2 * digits * (column - 9) + last > 0
-    answer = column + (last > 0) - 10 * carries_out
+    answer = column + (last > 0) - 10 * carries_out  # last > 0: a carry comes in
     return p.Program(answer), Words(range(10), digits, digits)
 
 
