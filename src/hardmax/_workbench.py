@@ -54,6 +54,7 @@ def compile(
     prefer: str | None = None,
     alphabet: Iterable[Any] | None = None,
     length: int | None = None,
+    positions: str = "scalar",
 ) -> Construction:
     """A Transformer that computes `source` on the domain `on` to within `error`.
 
@@ -69,9 +70,12 @@ def compile(
 
     For a sequence program give an `alphabet` (a text or a list of symbols) and the largest
     `length`, or on=Words(...): the decoded answer is the interpreter's for every such word.
+    `positions` are "scalar" (the index and functions of it), "one-hot", "sinusoidal", "relative"
+    (biases only) or "none"; `route` is "shallow" (the default) or "parallel", for machines.
     """
     if isinstance(source, Program):
-        return lower_program(source, words_for(source, on, alphabet, length))
+        words = words_for(source, on, alphabet, length)
+        return lower_program(source, words, positions=positions, route=route)
     if on is None:
         raise RequestError('Say on which domain: on={"x": (-1, 1)}, or on="[-1,1]^2".')
     target = as_target(source)

@@ -68,7 +68,7 @@ class StoredConstruction:
     certificate: dict[str, Any] | None = None
     legend: Legend | None = None
 
-    def join(self, target: Target) -> Construction:
+    def join(self, target: Any) -> Construction:
         """The construction again, now that its target is known."""
         claim = Claim(target, self.domain, self.ledger)
         return Construction(self.transformer, claim, self.witness, self.route, self.legend)

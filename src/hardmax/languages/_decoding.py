@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from hardmax._errors import FileError
-from hardmax.core import EncodedTarget, Target
+from hardmax.core import EncodedTarget, SequenceTarget, Target
 from hardmax.languages._function import Function
 from hardmax.languages._max_affine import MaxAffine
 from hardmax.languages._maxout import MaxoutNetwork
 from hardmax.languages._piecewise import PiecewiseLinear
 from hardmax.languages._relu import ReluNetwork
+from hardmax.languages.programs import ProgramTarget
 
 DECODERS: dict[str, Callable[[Mapping[str, np.ndarray]], Target]] = {
     "relu": ReluNetwork.decode,
@@ -22,18 +23,20 @@ DECODERS: dict[str, Callable[[Mapping[str, np.ndarray]], Target]] = {
 }
 
 
-def decode_target(encoded: EncodedTarget) -> Target:
+def decode_target(encoded: EncodedTarget) -> Target | SequenceTarget:
     """The target behind an encoding: decode_target(t.encode()) computes what t does, exactly.
 
     The text is for people, and meaning is in the kind and the tensors; a function has no
-    tensors, and its text is its meaning.
+    tensors, and its text is its meaning, as is that of a sequence program.
     """
     if encoded.kind == "function":
         return Function.decode(encoded.text)
+    if encoded.kind == "program":
+        return ProgramTarget.decode_text(encoded.text)
     decoder = DECODERS.get(encoded.kind)
     if decoder is None:
         raise FileError(
             f"There is no target of kind {encoded.kind!r}; this version knows "
-            f"{[*DECODERS, 'function']}."
+            f"{[*DECODERS, 'function', 'program']}."
         )
     return decoder(encoded.tensors)

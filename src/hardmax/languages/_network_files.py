@@ -42,7 +42,10 @@ def load_network(path: str | os.PathLike[str]) -> Target:
         kind = tensors.pop(KIND, None)
         if kind is None:
             return network_of(tensors)
-        return decode_target(EncodedTarget(str(kind), "", dict(checked_reals(tensors))))
+        network = decode_target(EncodedTarget(str(kind), "", dict(checked_reals(tensors))))
+        if not isinstance(network, Target):
+            raise FileError(f"it holds a {kind}.")
+        return network
     except (FileError, ShapeError) as reason:
         raise type(reason)(f"{path} is no network: {reason}") from reason
 

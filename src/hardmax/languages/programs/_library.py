@@ -158,7 +158,7 @@ def dyck(brackets: str | Iterable[str] = "()") -> Program:
     level = height + _s.tokens.map(lambda t: t in rights)  # of a pair, the same on both sides
     kind = {**{left: i for i, left in enumerate(lefts)}, **{r: i for i, r in enumerate(rights)}}
     if len(kinds) == 1:
-        return Program(shuffle_dyck(kinds).outputs, "Dyck-1")
+        return Program(shuffle_dyck(brackets).outputs, "Dyck-1")
     opens = _s.tokens.map(lambda t: t in lefts)
     where_opened = (there(where(opens, level, None)) == level) & _before
     partner = where_opened.last(_s.tokens.map(lambda t: kind.get(t, -1)))

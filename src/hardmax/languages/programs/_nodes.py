@@ -108,11 +108,11 @@ class Value:
 
     def at(self, position: Any, default: Item = None) -> Value:
         """What is held at a computed position (the default where there is no such position)."""
-        return (there(Given("index")) == position).only(self, default)
+        return (there(_INDEX) == position).only(self, default)
 
     def shifted(self, by: int, default: Item = None) -> Value:
         """What is held `by` positions to the left."""
-        return self.at(Given("index") - by, default)
+        return self.at(_INDEX - by, default)
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,15 +265,15 @@ class Selection:
 
     def first(self, value: Any, default: Item = None) -> Value:
         """What the leftmost position selected holds."""
-        return as_value(value).at(self.min(Given("index")), default)
+        return as_value(value).at(self.min(_INDEX), default)
 
     def last(self, value: Any, default: Item = None) -> Value:
         """What the rightmost position selected holds."""
-        return as_value(value).at(self.max(Given("index")), default)
+        return as_value(value).at(self.max(_INDEX), default)
 
     def causal(self) -> Selection:
         """Without the positions to the right of here."""
-        return self & (there(Given("index")) <= Given("index"))
+        return self & (there(_INDEX) <= _INDEX)
 
 
 @dataclass(frozen=True, eq=False)

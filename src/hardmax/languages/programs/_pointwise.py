@@ -59,8 +59,8 @@ def keys_and_queries(selection: Selection) -> tuple[list[Value], list[Value]]:
             return list(dict.fromkeys(keys)), list(dict.fromkeys(queries))
         case Joined(parts=parts):
             pairs = [keys_and_queries(part) for part in parts]
-            keys = dict.fromkeys(key for own, _ in pairs for key in own)
-            return list(keys), list(dict.fromkeys(q for _, asked in pairs for q in asked))
+            there = dict.fromkeys(key for own, _ in pairs for key in own)
+            return list(there), list(dict.fromkeys(q for _, asked in pairs for q in asked))
     raise AssertionError(f"unknown selection {selection!r}")
 
 

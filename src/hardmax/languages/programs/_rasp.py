@@ -13,8 +13,8 @@ from typing import Any
 from hardmax._errors import RequestError
 from hardmax.languages.programs._nodes import (
     Constant,
-    Given,
     Selection,
+    Sequence,
     Value,
     apply,
     combination,
@@ -77,7 +77,7 @@ class _Reader:
         kind = _kind(node)
         match kind:
             case "TokensType" | "IndicesType" | "LengthType":
-                return Given(_GIVEN[kind])
+                return getattr(Sequence(), _GIVEN[kind])
             case "Map":
                 return apply(node.f, self.value(node.inner))
             case "SequenceMap":
@@ -121,7 +121,8 @@ class _Reader:
         def holds(key: int, query: int) -> bool:
             return query < len(table) and key < len(table[query]) and bool(table[query][key])
 
-        found = select(Given("index"), Given("index"), holds, text="stated({}, {})")
+        index = Sequence().index
+        found = select(index, index, holds, text="stated({}, {})")
         return found.causal() if self.causal else found
 
 
@@ -131,7 +132,7 @@ def _constant(value: Any) -> Value:
         return Constant(value)
     items = list(value)
     return apply(
-        lambda i: items[i] if i < len(items) else None, Given("index"), text=f"{items}[{{}}]"
+        lambda i: items[i] if i < len(items) else None, Sequence().index, text=f"{items}[{{}}]"
     )
 
 

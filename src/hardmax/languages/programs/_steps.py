@@ -54,7 +54,7 @@ class Code:
         self.is_numeric = not any(isinstance(one, str) for one in items)
         self.is_plain = self.is_numeric and None not in items
         found = [one for one in items if one is not None]
-        nothing = min(found, default=1) - 1 if self.is_numeric else 0  # type: ignore[type-var,operator]
+        nothing = min(found, default=1) - 1 if self.is_numeric else 0
         self._number: dict[Item, Any] = {
             one: (nothing if one is None else one) if self.is_numeric else k
             for k, one in enumerate(items)

@@ -10,6 +10,7 @@ from typing import Any
 
 from hardmax._errors import RequestError
 from hardmax.core import EncodedTarget, SequenceSteps, Words
+from hardmax.languages.programs._encoding import decode_program, encode_program
 from hardmax.languages.programs._items import Item
 from hardmax.languages.programs._nodes import (
     Value,
@@ -107,5 +108,11 @@ class ProgramTarget:
         return steps_of(self.program, self.words, self.codes)
 
     def encode(self) -> EncodedTarget | None:
-        """A program is made of Python functions: a file cannot hold it as it is."""
-        return None
+        """The program with its functions as tables; None if these would be too long."""
+        sets = {value: code.items for value, code in self.codes.items()}
+        return encode_program(self.program, self.words, sets)
+
+    @classmethod
+    def decode_text(cls, text: str) -> ProgramTarget:
+        """The target behind the text of an encoding."""
+        return cls(*decode_program(text))

@@ -208,8 +208,8 @@ class _Sets:
             case Related(keys=keys, queries=queries) if len(keys) == len(queries) <= 1:
                 if any(key is not query for key, query in zip(keys, queries, strict=True)):
                     return False
-                held = [(one,) for key in keys for one in self.sets[key]] or [()]
-                return all(related(selection, list(one), list(one)) for one in held)
+                held = [[one] for key in keys for one in self.sets[key]] or [[]]
+                return all(related(selection, one, one) for one in held)
         return False
 
     def _means(self, value: Aggregated, numbers: list[Fraction], unit: Fraction) -> set[Item]:

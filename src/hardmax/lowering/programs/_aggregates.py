@@ -98,7 +98,7 @@ class Aggregates:
         """What is not selected adds 0: a sum over all places."""
         read = value.value
         items = () if read is None else self.placing.items(read)
-        own = np.array([0.0 if one is None else float(one) for one in items])  # type: ignore[arg-type]
+        own = np.array([0.0 if one is None else float(one) for one in items])
         holds = question.holds[:, 0].astype(float)
         holds = holds.reshape([len(self.placing.items(key)) for key in question.keys])
         sources = [*question.keys]
@@ -146,7 +146,7 @@ class Aggregates:
             self.placing.learn(count, tuple(range(self.longest + 1)))
         total = Placed(Form(), 0, True)
         for one, count in zip(numbers, counts, strict=True):
-            every = np.arange(self.longest + 1.0) * float(one)  # type: ignore[arg-type]
+            every = np.arange(self.longest + 1.0) * float(one)
             total = total + self.placing.place(count, every)
         return Made(total, levels)
 
@@ -207,6 +207,11 @@ class Aggregates:
 
     def _gather(self, step: str, question: Question, held: Placed, default: float) -> Placed:
         """At most one place for each index: parabola routing on the index."""
+        if self.heads.sketch.positions in ("relative", "none"):
+            self.heads.sketch.needs_start = True
+            token = self.heads.sketch.token
+            rows = Rows([token], [token * 0.5], 0, 0.5)
+            return self.heads.attend(step, rows, held, mask=question.mask, default=default)
         index = Sequence().index
         wanted = np.where(question.mask.any(axis=1), question.mask.argmax(axis=1) + 1.0, 0.0)
         beyond = any(wanted[i] > n for n in self.words.lengths for i in range(n))
@@ -247,7 +252,7 @@ class Aggregates:
     def _number_at(self, values: tuple[Value, ...], i: int, n: int) -> int:
         number = 0
         for value in values:
-            given = {root: i if root.what == "index" else n for root in roots_of(value)}  # type: ignore[attr-defined]
+            given = {root: i if _is_index(root) else n for root in roots_of(value)}
             items = self.placing.items(value)
             number = number * len(items) + items.index(evaluated(value, given))
         return number
@@ -357,9 +362,9 @@ class Aggregates:
     def _plain(self, value: Value) -> np.ndarray | None:
         """The items' own numbers, if they are whole."""
         items = self.placing.items(value)
-        if not self.placing.code(value).is_plain or any(Fraction(one) % 1 for one in items):  # type: ignore[arg-type]
+        if not self.placing.code(value).is_plain or any(Fraction(one) % 1 for one in items):
             return None
-        return np.array([float(one) for one in items])  # type: ignore[arg-type]
+        return np.array([float(one) for one in items])
 
 
 def _mixes(selection: Selection) -> bool:

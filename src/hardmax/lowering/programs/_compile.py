@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hardmax._errors import RequestError
 from hardmax.core import Claim, Construction, Holding, Share, Witness, Words, padded_parameters
 from hardmax.languages.programs import (
     Aggregated,
@@ -24,10 +25,13 @@ from hardmax.lowering.programs._aggregates import Aggregates
 from hardmax.lowering.programs._assembly import Assembly
 from hardmax.lowering.programs._heads import Heads, Rows
 from hardmax.lowering.programs._merging import Rename, merge_registers
+from hardmax.lowering.programs._order import check_positions
 from hardmax.lowering.programs._placing import Made, Placed, Placing
 from hardmax.lowering.programs._scans import Scans
 from hardmax.lowering.programs._sketch import Form, Sketch
 from hardmax.lowering.programs._tables import Tables
+
+ROUTES = ("shallow", "parallel")  # machines in one layer where they allow it, or never
 
 
 @dataclass(frozen=True)
@@ -39,10 +43,25 @@ class Way:
     parallel: bool = False  # machines are composed, even where one layer would do
 
 
-def lower_program(program: Program, words: Words) -> Construction:
+def lower_program(
+    program: Program, words: Words, *, positions: str = "scalar", route: str | None = None
+) -> Construction:
     """The smallest Transformer for a program on words, of the ways that there are."""
+    check_positions(program, words, positions)
+    if route not in (None, *ROUTES):
+        raise RequestError(
+            f"There is no route {route!r} for a program; choose one of {', '.join(ROUTES)}."
+        )
     target = ProgramTarget(program, words)
-    made = [_Compiler(target, way).construction() for way in _ways(program)]
+    ways = [replace(way, parallel=route == "parallel") for way in _ways(program)]
+    made, refusals = [], []
+    for way in ways:
+        try:
+            made.append(_Compiler(target, way, positions).construction())
+        except RequestError as reason:
+            refusals.append(reason)
+    if not made:
+        raise refusals[0]
     return min(made, key=lambda one: padded_parameters(one.transformer))
 
 
@@ -58,9 +77,9 @@ def _ways(program: Program) -> list[Way]:
 
 
 class _Compiler:
-    def __init__(self, target: ProgramTarget, way: Way) -> None:
+    def __init__(self, target: ProgramTarget, way: Way, positions: str) -> None:
         self.target, self.way = target, way
-        self.sketch = Sketch(target.words)
+        self.sketch = Sketch(target.words, positions)
         self.placing = Placing(target, self.sketch, self._make, way.fuse)
         self.heads = Heads(self.sketch, self.placing)
         self.aggregates = Aggregates(self.placing, self.heads)

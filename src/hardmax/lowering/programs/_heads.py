@@ -78,6 +78,8 @@ class Heads:
 
         It is right to 2^-error of the largest summand.
         """
+        if causal or mask is not None:
+            self.sketch.check_order(step)
         sublayer = even(value.ready)
         bits = error + 2 * math.ceil(math.log2(self.tokens))
         weight = 2.0**-bits
@@ -112,6 +114,8 @@ class Heads:
         default: float = 0.0,
     ) -> Placed:
         """The mean of a value over the places that win; `default` is the start token's."""
+        if causal or mask is not None:
+            self.sketch.check_order(step)
         sublayer = even(max(rows.ready, value.ready))
         row = self.sketch.linear(value.form + -default)
         register = self.sketch.register(step, row.bound)

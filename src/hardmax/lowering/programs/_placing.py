@@ -256,7 +256,7 @@ class Placing:
         for root, numbers in zip(roots, parts, strict=True):
             if _is_column(root):
                 names.append(_name([root]))
-                if root.what == "tokens":  # type: ignore[attr-defined]
+                if isinstance(root, Given) and root.what == "tokens":
                     place = {one: k for k, one in enumerate(self.items(root))}
                     symbols += numbers[[place[one] for one in self.words.alphabet]]
                 else:
@@ -355,7 +355,7 @@ def _diagonal(table: np.ndarray, axes: list[int]) -> np.ndarray:
 
 
 def _numbers(items: Sequence[Item]) -> np.ndarray:
-    return np.array([float(one) for one in items])  # type: ignore[arg-type]
+    return np.array([float(one) for one in items])
 
 
 def _affine(levels: np.ndarray, numbers: np.ndarray) -> tuple[float, float] | None:

@@ -64,7 +64,7 @@ class Scans:
         index = Sequence().index
         step = apply(lambda symbol: shifts[machine.number(symbol)], value.source)
         total = (there(index) <= index).sum(step)
-        states = [float(circle[int(one) % len(circle)]) for one in self.placing.items(total)]  # type: ignore[arg-type]
+        states = [float(circle[int(one) % len(circle)]) for one in self.placing.items(total)]
         return self.placing.place(total, states)
 
     def _reset(self, value: Scanned) -> Placed:
@@ -117,14 +117,13 @@ class Scans:
 
     def _track(self) -> _Track:
         """The place from 1 on, its square, and 1, at the start token, too."""
-        longest = self.placing.words.longest
-        place = self.sketch.register("place", float(longest))
-        square = self.sketch.register("place squared", float(longest) ** 2)
+        words = self.placing.words
+        places, nothing = np.arange(words.longest) + 1.0, np.zeros(len(words.alphabet))
+        place = self.sketch.linear(self.sketch.column("index", nothing, places))
+        square = self.sketch.linear(self.sketch.column("index squared", nothing, places**2))
         one = self.sketch.register("one", 1.0)
-        place.places = np.arange(longest) + 1.0
-        square.places = place.places**2
-        one.symbols, one.start = np.ones(len(self.placing.words.alphabet)), 1.0
-        return _Track(Form({place: 1.0}), Form({square: 1.0}), Form({one: 1.0}))
+        one.symbols, one.start = np.ones(len(words.alphabet)), 1.0
+        return _Track(place, square, Form({one: 1.0}))
 
     def _fetch(
         self,

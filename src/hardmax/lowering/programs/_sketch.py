@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from hardmax._errors import RequestError
 from hardmax.core import Weighting, Words
 
 _SHARPEST = 5040.0  # weights of combinations are multiples of its inverse
@@ -96,17 +97,36 @@ def spanned(basis: list[np.ndarray], wanted: np.ndarray) -> list[float] | None:
         return None
     matrix = np.stack(basis, axis=1)
     found = np.linalg.lstsq(matrix, wanted, rcond=None)[0]
-    weights = np.round(found * _SHARPEST) / _SHARPEST
-    if np.abs(matrix @ weights - wanted).max() > 1e-9 * max(1.0, float(np.abs(wanted).max())):
-        return None
-    return [float(weight) for weight in weights]
+    scale = max(1.0, float(np.abs(wanted).max()))
+    for weights in (np.round(found * _SHARPEST) / _SHARPEST, found):
+        if np.abs(matrix @ weights - wanted).max() <= 1e-12 * scale * len(wanted):
+            return [float(weight) for weight in weights]
+    return None
+
+
+def position_columns(positions: str, longest: int) -> list[np.ndarray]:
+    """What the positions hold whether or not it is needed: any function of the index is linear.
+
+    One-hot: one column for each place but the first, where all are 0. Sinusoidal: sines and
+    cosines of the multiples of one angle, which are orthogonal.
+    """
+    places = np.arange(longest)
+    if positions == "one-hot":
+        return [(places == place).astype(float) for place in range(1, longest)]
+    if positions != "sinusoidal":
+        return []
+    waves = []
+    for k in range(1, longest // 2 + 1):
+        angle = 2 * np.pi * k * places / longest
+        waves += [np.cos(angle)] if 2 * k == longest else [np.cos(angle), np.sin(angle)]
+    return waves
 
 
 class Sketch:
     """Registers, heads and hidden units of a Transformer of words."""
 
-    def __init__(self, words: Words) -> None:
-        self.words = words
+    def __init__(self, words: Words, positions: str = "scalar") -> None:
+        self.words, self.positions = words, positions
         self.registers: list[Register] = []
         self.heads: dict[int, list[HeadSketch]] = {}
         self.units: dict[int, list[Unit]] = {}
@@ -114,6 +134,11 @@ class Sketch:
         self._units: dict[tuple[int, tuple], Unit] = {}
         self._columns: list[tuple[Register, np.ndarray]] = []
         self._token: Register | None = None
+        for number, places in enumerate(position_columns(positions, words.longest)):
+            register = self.register(f"position {number}", float(np.abs(places).max()))
+            register.places = places - places[0]
+            empty = np.zeros(len(words.alphabet))
+            self._columns.append((register, np.concatenate([empty, register.places])))
 
     # ---- registers ---------------------------------------------------------------------------
 
@@ -123,13 +148,34 @@ class Sketch:
         self.registers.append(Register(name, *empty, bound=bound))
         return self.registers[-1]
 
+    def _check_index(self, name: str) -> None:
+        if self.positions in ("relative", "none"):
+            known = "No positions are" if self.positions == "none" else "Only relative biases are"
+            raise RequestError(
+                f"{known} asked for, but the step {name} needs the index itself. Use "
+                f'positions="scalar".'
+            )
+
+    def check_order(self, step: str) -> None:
+        """A mask or a bias tells positions apart: not without positions."""
+        if self.positions == "none":
+            raise RequestError(
+                f"No positions are asked for, but the step {step} selects by the index. Use "
+                f'positions="scalar".'
+            )
+
     def column(self, name: str, symbols: np.ndarray, places: np.ndarray) -> Form:
         """symbols[token] + places[index]: an affine function of a register, 0 at the start token.
 
         A combination of columns that are there needs no register of its own.
         """
+        if symbols.any() and places.any() and self.positions != "scalar":
+            nowhere, nothing = np.zeros(len(places)), np.zeros(len(symbols))
+            return self.column(name, symbols, nowhere) + self.column(name, nothing, places)
         base = float(symbols[0] + places[0])
         symbols, places = symbols - symbols[0], places - places[0]
+        if places.any():
+            self._check_index(name)
         if not (symbols.any() or places.any()):
             return Form({}, base)
         together = np.concatenate([symbols, places])

@@ -1,0 +1,268 @@
+"""Programs as text that a file can hold, and back.
+
+A program is made of Python functions, which a file cannot hold and nobody should load. On words
+over an alphabet every function has finitely many arguments, so it is written as a table; those of
+Python's `operator` are written by name. What is read back is data: nothing is ever run.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import operator
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any
+
+from hardmax._errors import FileError, HardmaxError, SemanticsError
+from hardmax.core import EncodedTarget, Words
+from hardmax.languages.programs._interpreter import applied, related
+from hardmax.languages.programs._items import Item
+from hardmax.languages.programs._machines import Machine
+from hardmax.languages.programs._nodes import (
+    Aggregated,
+    Applied,
+    Combined,
+    Constant,
+    Given,
+    Joined,
+    Memorised,
+    Ranked,
+    Related,
+    Scanned,
+    Selection,
+    Sequence,
+    Value,
+)
+from hardmax.languages.programs._program import Program
+
+KIND = "program"
+_MOST_ROWS = 2**18  # of all tables of one program
+_NAMED = {
+    name: getattr(operator, name)
+    for name in ("eq", "ne", "lt", "le", "gt", "ge", "mul", "floordiv", "mod", "not_", "abs")
+}
+_NAMES = {function: name for name, function in _NAMED.items()}
+
+Sets = Mapping[Value, tuple[Item, ...]]
+
+
+class _TooMany(Exception):
+    """The tables would be too long for a file."""
+
+
+def encode_program(program: Program, words: Words, sets: Sets) -> EncodedTarget | None:
+    """The program on these words as JSON; None if its tables would be too long."""
+    writer = _Writer(sets)
+    try:
+        nodes = [writer.node(value) for value in program.values]
+    except _TooMany:
+        return None
+    content = {
+        "name": program.name,
+        "at": program.at,
+        "words": str(words),
+        "nodes": nodes,
+        "outputs": [writer.place[output] for output in program.outputs],
+    }
+    return EncodedTarget(KIND, json.dumps(content, separators=(",", ":")), {})
+
+
+class _Writer:
+    def __init__(self, sets: Sets) -> None:
+        self.sets = sets
+        self.place: dict[Value, int] = {}
+        self.rows = 0
+
+    def node(self, value: Value) -> dict[str, Any]:
+        self.place[value] = len(self.place)
+        match value:
+            case Given(what=what):
+                return {"kind": what}
+            case Constant(item=same):
+                return {"kind": "constant", "item": _packed(same)}
+            case Applied():
+                function = self._function(value.function, value.sources, _applier(value))
+                return {
+                    "kind": "applied",
+                    "sources": self._places(value.sources),
+                    "text": value.text,
+                    "nothing": value.takes_nothing,
+                    "function": function,
+                }
+            case Combined(sources=sources, weights=weights, constant=constant):
+                numbers = [str(Fraction(one)) for one in (*weights, constant)]
+                return {"kind": "combined", "sources": self._places(sources), "numbers": numbers}
+            case Aggregated():
+                read = None if value.value is None else self.place[value.value]
+                return {
+                    "kind": "aggregated",
+                    "selection": self._selection(value.selection),
+                    "how": value.kind,
+                    "value": read,
+                    "default": _packed(value.default),
+                }
+            case Ranked():
+                return {
+                    "kind": "ranked",
+                    "selection": self._selection(value.selection),
+                    "value": self.place[value.value],
+                    "rank": self.place[value.rank],
+                    "default": _packed(value.default),
+                }
+            case Scanned(source=source, machine=machine):
+                return {"kind": "scanned", "source": self.place[source], **_machine(machine)}
+            case Memorised(source=source, rows=rows, otherwise=otherwise):
+                self._count(len(rows))
+                pairs = [[_all(word), _all(answer)] for word, answer in rows.items()]
+                rest = {"rows": pairs, "otherwise": _packed(otherwise)}
+                return {"kind": "memorised", "source": self.place[source], **rest}
+        raise AssertionError(f"unknown value {type(value).__name__}")
+
+    def _places(self, values: tuple[Value, ...]) -> list[int]:
+        return [self.place[value] for value in values]
+
+    def _selection(self, selection: Selection) -> dict[str, Any]:
+        match selection:
+            case Joined(how=how, parts=parts):
+                return {"how": how, "parts": [self._selection(part) for part in parts]}
+            case Related(keys=keys, queries=queries, relation=relation, text=text):
+
+                def holds(*given: Item) -> bool:
+                    return related(selection, list(given[: len(keys)]), list(given[len(keys) :]))
+
+                function = self._function(relation, (*keys, *queries), holds)
+                sides = {"keys": self._places(keys), "queries": self._places(queries)}
+                return {"how": "related", **sides, "text": text, "function": function}
+        raise AssertionError(f"unknown selection {type(selection).__name__}")
+
+    def _function(
+        self, function: Callable[..., Any], sources: tuple[Value, ...], call: Callable[..., Any]
+    ) -> Any:
+        """Its name, or what it says to all arguments; those on which it fails are left out."""
+        if function in _NAMES:
+            return _NAMES[function]
+        lists = [self.sets[source] for source in sources]
+        self._count(math.prod(map(len, lists)))
+        rows = []
+        for given in itertools.product(*lists):
+            try:
+                rows.append([_all(given), _packed(call(*given))])
+            except SemanticsError:
+                continue
+        return rows
+
+    def _count(self, rows: int) -> None:
+        self.rows += rows
+        if self.rows > _MOST_ROWS:
+            raise _TooMany
+
+
+def _applier(value: Applied) -> Callable[..., Item]:
+    return lambda *given: applied(value, list(given))
+
+
+def _machine(machine: Machine) -> dict[str, Any]:
+    return {
+        "alphabet": _all(machine.alphabet),
+        "moves": [list(row) for row in machine.moves],
+        "accepting": sorted(machine.accepting),
+    }
+
+
+def _all(items: Any) -> list[Any]:
+    return [_packed(one) for one in items]
+
+
+def _packed(one: Any) -> Any:
+    """JSON has no fractions: they are written in a list of their own."""
+    return [str(one)] if isinstance(one, Fraction) else one
+
+
+def _unpacked(one: Any) -> Item:
+    if isinstance(one, list):
+        return Fraction(one[0])
+    if one is not None and not isinstance(one, str | int | float):
+        raise FileError("holds a program with an item that is no symbol and no number.")
+    return one
+
+
+# ---- reading -----------------------------------------------------------------------------------
+
+
+def decode_program(text: str) -> tuple[Program, Words]:
+    """The program that `encode_program` wrote, and the words it is about."""
+    try:
+        content = json.loads(text)
+        reader = _Reader()
+        for node in content["nodes"]:
+            reader.values.append(reader.value(node))
+        outputs = [reader.values[place] for place in content["outputs"]]
+        program = Program(outputs, str(content["name"]), content["at"])
+        return program, Words.parse(content["words"])
+    except HardmaxError:
+        raise
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as reason:
+        raise FileError(f"holds a program that cannot be read: {reason!r}.") from reason
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.values: list[Value] = []
+
+    def value(self, node: dict[str, Any]) -> Value:
+        kind = node["kind"]
+        if kind in ("tokens", "index", "length"):
+            return getattr(Sequence(), kind)
+        if kind == "constant":
+            return Constant(_unpacked(node["item"]))
+        if kind == "applied":
+            function = _function(node["function"])
+            return Applied(function, self._all(node["sources"]), node["text"], node["nothing"])
+        if kind == "combined":
+            *weights, constant = map(Fraction, node["numbers"])
+            return Combined(self._all(node["sources"]), tuple(weights), constant)
+        if kind == "aggregated":
+            read = None if node["value"] is None else self.values[node["value"]]
+            default = _unpacked(node["default"])
+            return Aggregated(self._selection(node["selection"]), node["how"], read, default)
+        if kind == "ranked":
+            value, rank = self.values[node["value"]], self.values[node["rank"]]
+            default = _unpacked(node["default"])
+            return Ranked(self._selection(node["selection"]), value, rank, default)
+        if kind == "scanned":
+            return Scanned(self.values[node["source"]], _machine_from(node))
+        if kind == "memorised":
+            rows = {
+                tuple(map(_unpacked, word)): tuple(map(_unpacked, answer))
+                for word, answer in node["rows"]
+            }
+            otherwise = _unpacked(node["otherwise"])
+            return Memorised(self.values[node["source"]], rows, otherwise)
+        raise FileError(f"holds a program with a step of the unknown kind {kind!r}.")
+
+    def _all(self, places: list[int]) -> tuple[Value, ...]:
+        return tuple(self.values[place] for place in places)
+
+    def _selection(self, part: dict[str, Any]) -> Selection:
+        if part["how"] in ("and", "or", "not"):
+            return Joined(part["how"], tuple(map(self._selection, part["parts"])))
+        keys, queries = self._all(part["keys"]), self._all(part["queries"])
+        return Related(keys, queries, _function(part["function"]), part["text"])
+
+
+def _function(written: Any) -> Callable[..., Any]:
+    if isinstance(written, str):
+        return _NAMED[written]
+    table = {tuple(map(_unpacked, given)): _unpacked(found) for given, found in written}
+    return lambda *given: table[given]
+
+
+def _machine_from(node: dict[str, Any]) -> Machine:
+    moves = tuple(tuple(map(int, row)) for row in node["moves"])
+    alphabet = tuple(map(_unpacked, node["alphabet"]))
+    states = range(len(moves))
+    if not all(len(row) == len(alphabet) and all(s in states for s in row) for row in moves):
+        raise FileError("holds a machine whose transition table is incomplete.")
+    return Machine(alphabet, tuple(states), moves, frozenset(map(int, node["accepting"])))
