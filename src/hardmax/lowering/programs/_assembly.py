@@ -26,7 +26,7 @@ class Assembly:
         self.sketch = sketch
         self.first = int(sketch.needs_start)
         used = _used(sketch, answers)
-        heir = _heir(sketch, answers)
+        heir = _heir(sketch, answers) if sketch.token_register in used else None
         self.place = {register: i for i, register in enumerate(r for r in used if r is not heir)}
         self.width = max(1, len(self.place))
         self.above: dict[Register, float] = {}
