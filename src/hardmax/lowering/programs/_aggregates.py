@@ -194,11 +194,8 @@ class Aggregates:
         if order not in ("all", "causal"):
             mask = question.mask
         is_sure = self._never_empty(question)
-        if question.wants_all and mask is None and not self.heads.sketch.needs_start:
-            return attend(step, self.heads.uniform(), held, causal=causal)
         if question.wants_all and mask is None:
-            rows = self.heads.by_key((), np.array(1.0), None, 1.0)
-            return attend(step, rows, held, causal=causal)
+            return attend(step, self.heads.uniform(), held, causal=causal)
         start = "loses" if is_sure else "default"
         rows = self._rows(question, start)
         return attend(

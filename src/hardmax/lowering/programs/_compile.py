@@ -26,7 +26,7 @@ from hardmax.lowering.programs._assembly import Assembly
 from hardmax.lowering.programs._heads import Heads, Rows
 from hardmax.lowering.programs._merging import Rename, merge_registers
 from hardmax.lowering.programs._order import check_positions
-from hardmax.lowering.programs._placing import Made, Placed, Placing
+from hardmax.lowering.programs._placing import Made, NeedsSaneStart, Placed, Placing
 from hardmax.lowering.programs._scans import Scans
 from hardmax.lowering.programs._sketch import Form, Sketch
 from hardmax.lowering.programs._tables import Tables
@@ -57,7 +57,7 @@ def lower_program(
     made, refusals = [], []
     for way in ways:
         try:
-            made.append(_Compiler(target, way, positions).construction())
+            made.append(_compiled(target, way, positions))
         except RequestError as reason:
             refusals.append(reason)
     if not made:
@@ -76,10 +76,18 @@ def _ways(program: Program) -> list[Way]:
     return [Way(length=length, fuse=fuse) for length in lengths for fuse in fusing]
 
 
+def _compiled(target: ProgramTarget, way: Way, positions: str) -> Construction:
+    try:
+        return _Compiler(target, way, positions, sane_start=False).construction()
+    except NeedsSaneStart:
+        return _Compiler(target, way, positions, sane_start=True).construction()
+
+
 class _Compiler:
-    def __init__(self, target: ProgramTarget, way: Way, positions: str) -> None:
+    def __init__(self, target: ProgramTarget, way: Way, positions: str, sane_start: bool) -> None:
         self.target, self.way = target, way
         self.sketch = Sketch(target.words, positions)
+        self.sketch.sane_start = sane_start
         self.placing = Placing(target, self.sketch, self._make, way.fuse)
         self.heads = Heads(self.sketch, self.placing)
         self.aggregates = Aggregates(self.placing, self.heads)
@@ -89,6 +97,8 @@ class _Compiler:
     def construction(self) -> Construction:
         target, outputs = self.target, self.target.program.outputs
         answers = [self._answer(output) for output in outputs]
+        if self.sketch.needs_start:
+            self.heads.spare_start()
         answers, rename = merge_registers(self.sketch, answers)
         assembly = Assembly(self.sketch, answers)
         witness = Witness(self._holdings(assembly, rename))

@@ -91,9 +91,9 @@ class Heads:
             token = self.sketch.token
             self.sketch.needs_start = True
             bias = None if mask is None else np.where(mask, 0.0, -EXCLUDED)
-            head = HeadSketch(
-                step, [token], [token * -math.log(1 / weight)], [], [], Softmax(1.0), causal, bias
-            )
+            query = self.sketch.one if self.sketch.sane_start and not causal else token
+            keys = [token * -math.log(1 / weight)]
+            head = HeadSketch(step, [query], keys, [], [], Softmax(1.0), causal, bias)
             self._sums[key] = self.sketch.head(sublayer, head)
         head = self._sums[key]
         head.value.append(row * (1 / size))
@@ -165,8 +165,16 @@ class Heads:
     # ---- scores --------------------------------------------------------------------------------
 
     def uniform(self) -> Rows:
-        """Everybody wins."""
+        """Everybody wins; see `spare_start` for the start token, if there will be one."""
         return Rows([], [], 0, 1.0)
+
+    def spare_start(self) -> None:
+        """Heads without scores, too, leave out the start token that other steps brought."""
+        token = self.sketch.token
+        for head in (head for heads in self.sketch.heads.values() for head in heads):
+            if not head.query:
+                head.query, head.key = [token], [token]
+                head.weighting = coldness(1.0, self.tokens)
 
     def by_key(self, keys: Sequence, scores: np.ndarray, start: float | None, gap: float) -> Rows:
         """The same scores for everybody who asks; the start token's, if it matters, becomes 0."""

@@ -70,6 +70,23 @@ class Made:
     levels: np.ndarray
 
 
+class _Codes(dict[Value, Code]):
+    """The codes of a program's values, and of others when they are asked for."""
+
+    def __init__(self, target: ProgramTarget) -> None:
+        super().__init__(target.codes)
+        self._words = target.words
+
+    def __missing__(self, value: Value) -> Code:
+        for one, items in value_sets([value], self._words).items():
+            self.setdefault(one, Code(items))
+        return self[value]
+
+
+class NeedsSaneStart(Exception):
+    """A head's sum is read at the start token, too: it must be a sum there."""
+
+
 class Placing:
     """The values of one program in one sketch; `make` turns a value from elsewhere into a head."""
 
@@ -78,16 +95,13 @@ class Placing:
     ) -> None:
         self._few = _FEW_CASES if fuse else 1
         self.words, self.sketch, self._make = target.words, sketch, make
-        self.codes = dict(target.codes)
+        self.codes = _Codes(target)
         self.holds: dict[Value, Placed] = {}  # in the order in which they were placed
         self._functions: dict[Value, list[tuple[np.ndarray, Placed]]] = {}  # of one root each
         self._made: dict[Value, Made] = {}
         self._looked_up: dict[tuple, Placed] = {}
 
     def code(self, value: Value) -> Code:
-        if value not in self.codes:
-            for one, items in value_sets([value], self.words).items():
-                self.learn(one, items)
         return self.codes[value]
 
     def learn(self, value: Value, items: tuple[Item, ...]) -> None:
@@ -315,6 +329,8 @@ class Placing:
         for knot, weight in zip(knots.tolist(), weights.tolist(), strict=True):
             unit = inner.form + -knot
             if clean and not (inner.is_clean and unit.constant <= 0.0):
+                if not self.sketch.sane_start:
+                    raise NeedsSaneStart
                 off = 2.0 ** math.ceil(math.log2(max(unit.bound, 1.0)))
                 unit = unit + self.sketch.token * off + -off
             self.sketch.unit(sublayer, name, unit, {register: weight})

@@ -121,9 +121,7 @@ class Scans:
         places, nothing = np.arange(words.longest) + 1.0, np.zeros(len(words.alphabet))
         place = self.sketch.linear(self.sketch.column("index", nothing, places))
         square = self.sketch.linear(self.sketch.column("index squared", nothing, places**2))
-        one = self.sketch.register("one", 1.0)
-        one.symbols, one.start = np.ones(len(words.alphabet)), 1.0
-        return _Track(place, square, Form({one: 1.0}))
+        return _Track(place, square, self.sketch.one)
 
     def _fetch(
         self,

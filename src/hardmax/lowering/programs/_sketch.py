@@ -127,6 +127,9 @@ class Sketch:
 
     def __init__(self, words: Words, positions: str = "scalar") -> None:
         self.words, self.positions = words, positions
+        self.sane_start = (
+            False  # whether the start token, too, gets sums, and not multiples of them
+        )
         self.registers: list[Register] = []
         self.heads: dict[int, list[HeadSketch]] = {}
         self.units: dict[int, list[Unit]] = {}
@@ -134,6 +137,7 @@ class Sketch:
         self._units: dict[tuple[int, tuple], Unit] = {}
         self._columns: list[tuple[Register, np.ndarray]] = []
         self._token: Register | None = None
+        self._one: Register | None = None
         for number, places in enumerate(position_columns(positions, words.longest)):
             register = self.register(f"position {number}", float(np.abs(places).max()))
             register.places = places - places[0]
@@ -195,6 +199,14 @@ class Sketch:
             self._token = self.register("token", 1.0)
             self._token.symbols = np.ones(len(self.words.alphabet))
         return Form({self._token: 1.0})
+
+    @property
+    def one(self) -> Form:
+        """1 at every token, the start token among them."""
+        if self._one is None:
+            self._one = self.register("one", 1.0)
+            self._one.symbols, self._one.start = np.ones(len(self.words.alphabet)), 1.0
+        return Form({self._one: 1.0})
 
     @property
     def token_register(self) -> Register | None:
