@@ -33,6 +33,7 @@ from hardmax.core._sequence_target import Aggregate as Aggregate
 from hardmax.core._sequence_target import Combination as Combination
 from hardmax.core._sequence_target import Picked as Picked
 from hardmax.core._sequence_target import Pointwise as Pointwise
+from hardmax.core._sequence_target import Recalled as Recalled
 from hardmax.core._sequence_target import Selection as Selection
 from hardmax.core._sequence_target import SequenceStep as SequenceStep
 from hardmax.core._sequence_target import SequenceSteps as SequenceSteps

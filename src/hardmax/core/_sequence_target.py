@@ -6,7 +6,7 @@ straight-line program of values that every position holds; its meaning is `Seque
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol, runtime_checkable
@@ -47,6 +47,22 @@ class Picked:
     @property
     def sources(self) -> tuple[int, ...]:
         return (self.number, *self.options)
+
+
+@dataclass(frozen=True, eq=False)
+class Recalled:
+    """What a table of words says: rows[word][position], the word being that of a value.
+
+    A word that is no row has the same answer at every position.
+    """
+
+    value: int
+    rows: Mapping[tuple[Number, ...], tuple[Number, ...]]
+    otherwise: Number
+
+    @property
+    def sources(self) -> tuple[int, ...]:
+        return (self.value,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +129,7 @@ class Aggregate:
         return min(values) if self.kind == "min" else max(values)
 
 
-SequenceStep = Pointwise | Picked | Combination | Aggregate
+SequenceStep = Pointwise | Picked | Recalled | Combination | Aggregate
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,6 +178,9 @@ def _at(step: SequenceStep, values: list[list[Any]], t: int) -> Any:
             return function(*[values[source][t] for source in sources])
         case Picked(number=number, options=options):
             return values[options[values[number][t]]][t]
+        case Recalled(value=value, rows=rows, otherwise=otherwise):
+            row = rows.get(tuple(values[value]))
+            return otherwise if row is None else row[t]
         case Combination(sources=sources, weights=weights, constant=constant):
             terms = (
                 Fraction(w) * Fraction(values[s][t]) for w, s in zip(weights, sources, strict=True)

@@ -103,10 +103,24 @@ def _mean_of(share: np.ndarray, table: Table) -> Table:
     return Table(share @ table.middle, inflate(radius, tokens + 8))
 
 
+def _add_apart(
+    result: Blocks, given: Graded, axes: Axes, column: Table, row: int, slots: Slots
+) -> None:
+    """One table for each token asked, over its slots: a sum that is not added up."""
+    for j in range(slots.tokens):
+        learnt = tuple(slots.at(axis, (), np.full(slots.tokens, j)) for axis in axes)
+        share = given.weights[:, j].reshape(-1, *[1] * len(axes))
+        middle = share * column.middle[j]
+        radius = inflate(share * column.radius[j]) + np.abs(middle) * 2.0**-51
+        result.add(learnt, _in_row(Table(middle, radius), row, result.width))
+
+
 def _add_graded(
     result: Blocks, given: Graded, axes: Axes, column: Table, row: int, slots: Slots
 ) -> None:
     """base_j + unit * (a whole number), of which those that vary must have one weight in a row."""
+    if slots.split:
+        return _add_apart(result, given, axes, column, row, slots)
     tokens = slots.tokens
     base = column.middle.reshape(tokens, -1)[:, 0]
     lattice = _lattice(column.middle - base.reshape(-1, *[1] * len(axes)))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from hardmax.checker.sequences._axes import Axes
+from hardmax.checker.sequences._indicators import indicators
+from hardmax.checker.sequences._slots import Slots
 from hardmax.checker.sequences._stream import (
     LARGEST_TABLE,
     Arithmetic,
@@ -19,13 +21,32 @@ from hardmax.numerics import inflate
 _SMALL = 2.0**-10  # of the largest spread of a coordinate's blocks
 
 
-def feed_forward(stream: Stream, layer: FeedForward, arithmetic: Arithmetic) -> Stream:
+def feed_forward(
+    stream: Stream, layer: FeedForward, arithmetic: Arithmetic, slots: Slots | None = None
+) -> Stream:
     """x + outer @ relu(inner @ x + inner_bias) + outer_bias, token by token; equal tokens once."""
     chosen, places = _different_tokens(stream)
+    if slots is not None and slots.split:
+        chosen = places = np.arange(stream.leading[-1])  # words are told by all of their tokens
     part = stream.at_tokens(chosen) if len(chosen) < len(places) else stream
-    hidden = rectified(part.affine(layer.inner, layer.inner_bias, arithmetic))
+    hidden = rectified(part.affine(layer.inner, layer.inner_bias, arithmetic), slots)
     part = tidied(updated(part, [(hidden, layer.outer)], layer.outer_bias, arithmetic))
+    if slots is not None and slots.split:
+        return _start_ranged(part, slots.first)
     return part.at_tokens(places) if len(chosen) < len(places) else part
+
+
+def _start_ranged(stream: Stream, first: int) -> Stream:
+    """Of the start token only the ranges, so that it does not keep blocks alive."""
+    low, high = (end[:first] for end in stream.range)
+    size = np.maximum(np.abs(low), np.abs(high))
+    half = np.where(high > low, inflate(0.5 * high - 0.5 * low) + size * 2.0**-50, 0.0)
+    blocks = {axes: Table(*(side.copy() for side in t)) for axes, t in stream.blocks.items()}
+    for table in blocks.values():
+        table.middle[:first], table.radius[:first] = 0.0, 0.0
+    blocks[()].middle[:first] = np.where(high > low, 0.5 * low + 0.5 * high, low)
+    blocks[()].radius[:first] = half
+    return Stream(blocks, stream.grid, stream.lead).trimmed()
 
 
 def _different_tokens(stream: Stream) -> tuple[np.ndarray, np.ndarray]:
@@ -59,7 +80,7 @@ def read_out(stream: Stream, readout: ReadOut, arithmetic: Arithmetic) -> Stream
     return tidied(stream.affine(readout.weights, readout.bias, arithmetic))
 
 
-def rectified(stream: Stream) -> Stream:
+def rectified(stream: Stream, slots: Slots | None = None) -> Stream:
     """relu, coordinate by coordinate.
 
     A coordinate whose sign is known for every token passes, or is 0, block by block. Any other
@@ -81,19 +102,23 @@ def rectified(stream: Stream) -> Stream:
         chosen[rows] = True
         part = stream.rows(np.flatnonzero(chosen))
         part = Stream({a: part.blocks[a] for a in axes_used}, part.grid, part.lead)
-        axes, table = _rectify(part)
+        axes, table = _rectify(part, slots)
         _place(parts, axes, table, chosen, stream.width)
     return Stream(parts, stream.grid, stream.lead).trimmed()
 
 
-def _rectify(part: Stream) -> tuple[Axes, Table]:
+def _rectify(part: Stream, slots: Slots | None) -> tuple[Axes, Table]:
     """All coordinates of a part in one table, or one by one if that would be too large."""
     size = np.prod((*part.leading, *part.size_of(part.axes)), dtype=float)
+    if slots is not None and slots.split and part.axes:
+        found = indicators(part, slots)
+        if found is not None:
+            return found
     if size * part.width <= LARGEST_TABLE or size > LARGEST_TABLE:
         return _rectify_together(part)
     rows = (part.rows(np.array([row])) for row in range(part.width))
-    found = [_rectify_together(row)[1] for row in rows]
-    return part.axes, Table(*(np.concatenate(side, axis=-1) for side in zip(*found, strict=True)))
+    each = [_rectify_together(row)[1] for row in rows]
+    return part.axes, Table(*(np.concatenate(side, axis=-1) for side in zip(*each, strict=True)))
 
 
 def without_small(part: Stream) -> Stream:

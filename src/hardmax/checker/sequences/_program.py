@@ -29,6 +29,7 @@ from hardmax.core import (
     Combination,
     Picked,
     Pointwise,
+    Recalled,
     Selection,
     SequenceStep,
     SequenceSteps,
@@ -104,6 +105,8 @@ class Run:
                 return self._pointwise(number, step)
             case Picked():
                 return self._picked(step)
+            case Recalled():
+                return self._recalled(step)
             case Combination():
                 return self._combination(step)
             case Aggregate():
@@ -154,6 +157,31 @@ class Run:
         possible = self.slots.possible(axes)
         possible[: self.first] = False
         return np.where(possible, joint, joint[possible][0] if possible.any() else 0)
+
+    def _recalled(self, step: Recalled) -> Coded:
+        """Which row the word is, a slot of its own, if the value is another name of the symbol."""
+        length = self.tokens - self.first
+        own = self._coded(step.value)
+        numbers = list(own.numbers)
+        shown = own.codes.reshape(self.tokens, -1)[self.first :]
+        is_name = own.axes == (OWN_SYMBOL,) and len(set(shown[-1].tolist())) == shown.shape[1]
+        if not is_name or not (shown == shown[-1:]).all():
+            raise TooLarge("A table of words is about more than their symbols.")
+        symbol = {numbers[code]: k for k, code in enumerate(shown[-1].tolist())}
+        rows = [row for row in step.rows if len(row) == length and all(n in symbol for n in row)]
+        if not rows:
+            nothing = np.zeros(self.tokens, dtype=np.int64)
+            return Coded((), nothing, (step.otherwise,))
+        words = np.array([[symbol[n] for n in row] for row in rows], dtype=np.int64)
+        slot = self.slots.word(words)
+        order = np.lexsort(words.T[::-1])
+        answers = [step.rows[rows[k]] for k in order]
+        found: dict[Any, int] = {}
+        codes = np.zeros((self.tokens, len(rows) + 1), dtype=np.int64)
+        for t in range(length):
+            said = [answer[t] for answer in answers] + [step.otherwise]
+            codes[self.first + t] = [found.setdefault(number, len(found)) for number in said]
+        return _merged((slot,), codes, list(found))
 
     def _picked(self, step: Picked) -> Value:
         """sum over t of options[t] where the number is t: each term depends on two values only."""

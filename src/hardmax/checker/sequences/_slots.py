@@ -7,8 +7,9 @@ For words of one length, a token knows its own symbol, and learns of the others 
   numbers are 0 and 1) and on slots of the asking token;
 - *max*: the same with the largest instead of the sum.
 
-A fourth kind of slot, *held*, is a value of the target's steps that was found in the stream (see
-`_cuts`): the token knows it, and nothing else is remembered of it.
+Two more kinds of slot: *word*, which of a list of words this is, or none; and *held*, a value of
+the target's steps that was found in the stream (see `_cuts`): the token knows it, and nothing else
+is remembered of it.
 
 The definitions are kept in a normal form, so that two ways to compute the same thing get the same
 slot: what a token knows of itself is not asked again, constants are taken out, common factors and
@@ -76,6 +77,7 @@ class Slots:
         self._numbers: dict[tuple, int] = {}
         self._by_symbols: dict[tuple, int] = {}
         self.loose = False  # the target says nothing about the start token
+        self.split = False  # sums are kept apart by token: no slot for the sum
 
     def sizes(self, axes: Axes) -> tuple[int, ...]:
         return tuple(self.slots[axis].size for axis in axes)
@@ -85,6 +87,8 @@ class Slots:
     def at(self, base: int, asking: Axes, places: np.ndarray) -> int:
         """The slot that holds what slot `base` of the token at `places` holds; -1: of no token."""
         slot = self.slots[base]
+        if slot.kind == "word":
+            return base
         if slot.kind == "own":
             places = np.where(places < self.first, -1, places)
         if slot.kind == "at" and not slot.asking:
@@ -104,6 +108,17 @@ class Slots:
         """
         table = value * self.tokens + np.arange(self.tokens)
         return self._slot(Slot("held", possible.shape[1], (), (), table, possible))
+
+    def word(self, words: np.ndarray) -> int:
+        """The slot that says which of some words this is, or none of them: word x place.
+
+        Every token knows it. The words are given by the numbers of their symbols, each once.
+        """
+        order = np.lexsort(words.T[::-1])
+        table = np.full((self.tokens, len(words)), -1, dtype=np.int64)
+        table[self.first :] = words[order].T
+        possible = np.ones((self.tokens, len(words) + 1), dtype=bool)
+        return self._slot(Slot("word", len(words) + 1, (), (), table, possible))
 
     def sum(self, asking: Axes, asked: Axes, numbers: np.ndarray) -> Total:
         """The sum over all tokens of whole numbers: asking token, slots, token asked, slots.
@@ -275,6 +290,8 @@ class Slots:
         everything = np.arange(slot.size)
         if slot.kind == "own":
             return ("own", token), everything
+        if slot.kind == "word":
+            return ("word", slot.table.tobytes()), everything
         if slot.kind == "at" and not slot.asking:
             place = int(slot.table[token])
             return self.seen_from(slot.asked[0], place) if place >= 0 else ((), everything[:1])
@@ -294,6 +311,10 @@ class Slots:
     def _value(self, slot: Slot, values: list[list[int]], t: int) -> int:
         if slot.kind == "held":
             raise ValueError("What a held slot says is known to the target alone.")
+        if slot.kind == "word":
+            own_word = np.array(values[OWN_SYMBOL][self.first :])
+            same = (slot.table[self.first :] == own_word[:, None]).all(axis=0)
+            return int(same.argmax()) if same.any() else slot.size - 1
         own = slot.table[(t, *(values[axis][t] for axis in slot.asking))]
         if slot.kind == "at":
             return values[slot.asked[0]][own] if own >= 0 else 0

@@ -26,7 +26,15 @@ from hardmax.checker.sequences._stream import (
     added,
     stored,
 )
-from hardmax.core import Construction, FeedForward, SequenceSteps, Transformer, Witness, Words
+from hardmax.core import (
+    Construction,
+    FeedForward,
+    Recalled,
+    SequenceSteps,
+    Transformer,
+    Witness,
+    Words,
+)
 
 
 def bound_words(search: Search, steps: SequenceSteps) -> None:
@@ -165,10 +173,12 @@ def follow_words(
     first = int(source.start is not None)
     slots = Slots(length + first, first, len(words.alphabet))
     stream = _embed(transformer, words, slots, arithmetic)
+    if change is not None:
+        stream = change(slots, -1, stream)
     streams = [stream]
     for number, sublayer in enumerate(transformer.sublayers):
         if isinstance(sublayer, FeedForward):
-            stream = feed_forward(stream, sublayer, arithmetic)
+            stream = feed_forward(stream, sublayer, arithmetic, slots)
         else:
             stream = attend(stream, sublayer, slots, arithmetic)
         if change is not None:
@@ -192,6 +202,7 @@ class _Target:
 
     def cutting(self, arithmetic: Arithmetic) -> Change:
         def change(slots: Slots, number: int, stream: Stream) -> Stream:
+            slots.split = any(isinstance(step, Recalled) for step in self.steps.steps)
             for holding in self.holdings:
                 if holding.sublayer == number:
                     place = Place(self.run(slots), slots, arithmetic, compared_on(slots))

@@ -18,6 +18,7 @@ from hardmax.core import (
     Combination,
     Picked,
     Pointwise,
+    Recalled,
     SequenceSteps,
     Words,
 )
@@ -279,25 +280,14 @@ class _Writer:
         return self._add(Pointwise((total,), lambda n: circle[int(n) % len(circle)]))
 
     def _table(self, value: Memorised, code: Code) -> int:
-        """The word as one number in base k + 1, and its row of the table."""
-        source = self.place[value.source]
+        """The rows in numbers; those with items that the value never takes are left out."""
         own = self.codes[value.source]
-        digits = {one: k + 1 for k, one in enumerate(own.items)}
-        base = len(digits) + 1
-        digit = self._add(
-            Pointwise((source, INDEX), lambda n, i: digits[own.item(n)] * base**i),
-        )
-        word = self._add(Aggregate(Chosen((), (), lambda: True), "sum", digit))
         rows = {
-            sum(digits[one] * base**i for i, one in enumerate(key)): answer
-            for key, answer in value.rows.items()
-            if all(one in digits for one in key)
+            tuple(own.number(one) for one in word): tuple(code.number(one) for one in answer)
+            for word, answer in value.rows.items()
+            if all(one in own.items for one in word)
         }
-
-        def look_up(number: int, index: int) -> Any:
-            return code.number(rows[number][index] if number in rows else value.otherwise)
-
-        return self._add(Pointwise((word, INDEX), look_up))
+        return self._add(Recalled(self.place[value.source], rows, code.number(value.otherwise)))
 
 
 def _held_in(value: Ranked, items: frozenset[Item]) -> Selection:

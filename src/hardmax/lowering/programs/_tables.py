@@ -3,8 +3,9 @@
 Every token learns the whole word, as digits: with i the index and c the number of the symbol (from
 1 on), relu(c - K (i - p)^2) is c at place p and 0 elsewhere, and a sum brings x_p to everybody; it
 is 0 beyond the end. Row r of the table is found by its squared distance, which is linear in the x_p
-and in q = sum of x_p^2: relu(1 - q + 2 r.x - |r|^2) is 1 at x = r and 0 at any other word. So one
-hidden unit a row writes all answers, and a multiplexer picks that of the own index.
+and in q = sum of x_p^2: relu(1 - 2 (q - 2 r.x + |r|^2)) is 1 at x = r, and 0 at any other word
+with room to spare. So one hidden unit a row writes all answers, and a multiplexer picks that of
+the own index.
 """
 
 from __future__ import annotations
@@ -71,9 +72,9 @@ class Tables:
             if len(word) > self.longest or not all(one in digits for one in word):
                 continue  # no such word will come
             row = [float(digits[one]) for one in word]
-            inner = square.form * -1.0 + (1.0 - sum(d * d for d in row))
+            inner = square.form * -2.0 + (1.0 - 2.0 * sum(d * d for d in row))
             for d, place in zip(row, places, strict=False):
-                inner = inner + place.form * (2.0 * d)
+                inner = inner + place.form * (4.0 * d)
             outer = {
                 found[p]: float(code.number(one)) - usual
                 for p, one in enumerate(answer)

@@ -1,0 +1,182 @@
+"""A bound without slots: every coordinate holds one value of the target, and the proof is local.
+
+Machines with many states have too many cases to be followed from the symbols on. But each head and
+each feed-forward layer computes steps of the target from steps of the target, register by register;
+so it is enough that each of them does so for all numbers that it can be given, and that errors do
+not grow. The witness says which step a coordinate is meant to hold; that is compared, not believed.
+What is not recognised becomes a ball, and a ball in the answer is no bound to speak of.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from hardmax.checker.sequences._batches import sequence_input, tokens_read
+from hardmax.checker.sequences._register_heads import attend
+from hardmax.checker.sequences._register_state import Register, State, near_grid
+from hardmax.checker.sequences._register_target import Target
+from hardmax.checker.sequences._register_units import feed_forward
+from hardmax.checker.sequences._stream import (
+    OWN,
+    OWN_UNIT,
+    Arithmetic,
+    Overflow,
+    lowest_bit,
+    stored,
+)
+from hardmax.core import (
+    SYMBOL,
+    Construction,
+    FeedForward,
+    Picked,
+    ReadOut,
+    SequenceSteps,
+    Transformer,
+    Witness,
+    Words,
+)
+from hardmax.numerics import inflate
+from hardmax.numerics import stray as stray_of
+
+_FEW = 4  # options that slots can follow
+
+
+def picks_from_many(steps: SequenceSteps) -> bool:
+    """Whether the target picks from so many values that slots are not the way."""
+    return any(isinstance(step, Picked) and len(step.options) > _FEW for step in steps.steps)
+
+
+def bound_by_registers(
+    construction: Construction,
+    steps: SequenceSteps,
+    length: int,
+    arithmetic: Arithmetic,
+    memory: dict[Any, Any],
+) -> float:
+    """A bound on the error over all words of one length, for the reals and the format.
+
+    Infinite if the target's steps are not found in the registers.
+    """
+    transformer, words = construction.transformer, construction.claim.domain
+    if length == 0:
+        return math.inf
+    key = ("registers", id(steps), length, len(words.alphabet))
+    if key not in memory:
+        memory[key] = Target(steps, length, len(words.alphabet))
+    target: Target = memory[key]
+    hints = _hints(construction.witness)
+    try:
+        state = embed(transformer, words, length, arithmetic)
+        for number, layer in enumerate(transformer.sublayers):
+            said = hints.get(number, {})
+            if isinstance(layer, FeedForward):
+                symbols = feed_forward(state.symbols, layer, arithmetic, memory, said, target)
+                start = state.start
+                if start is not None:
+                    start = feed_forward(start, layer, arithmetic, memory, {}, None)
+                state = State(length, symbols, start)
+            else:
+                state = attend(state, layer, arithmetic, said, target)
+        return _error(state, transformer, target, arithmetic)
+    except Overflow:
+        return math.inf
+
+
+def _hints(witness: Witness | None) -> dict[int, dict[int, list[int]]]:
+    """Values that single coordinates are said to hold: by sublayer, then by coordinate."""
+    hints: dict[int, dict[int, list[int]]] = {}
+    for holding in () if witness is None else witness.holdings:
+        plain = True
+        if holding.weights is not None and holding.constants is not None:
+            plain = np.array_equal(holding.weights, [[1.0]]) and not holding.constants.any()
+        if plain and len(holding.coordinates) == 1:
+            places = hints.setdefault(holding.sublayer, {})
+            places.setdefault(int(holding.coordinates[0]), []).append(holding.value)
+    return hints
+
+
+def embed(transformer: Transformer, words: Words, length: int, arithmetic: Arithmetic) -> State:
+    """Symbols are functions of the symbol's number and of the place."""
+    source = sequence_input(transformer)
+    rows = [source.alphabet.index(symbol) for symbol in words.alphabet]
+    first = int(source.start is not None)
+    own, places = source.embedding[rows], source.positions[first : first + length]
+    symbols = [
+        _sum(SYMBOL, own[None, :, c], places[:, None, c], arithmetic) for c in range(source.width)
+    ]
+    start = None
+    if source.start is not None:
+        pairs = zip(source.start, source.positions[0], strict=True)
+        ones = ((np.array([[a]]), np.array([[b]])) for a, b in pairs)
+        start = tuple(_sum(None, a, b, arithmetic) for a, b in ones)
+    return State(length, tuple(symbols), start)
+
+
+def _sum(root: int | None, a: np.ndarray, b: np.ndarray, arithmetic: Arithmetic) -> Register:
+    noise = float(sum(stored(part, arithmetic).radius.max() for part in (a, b)))
+    size = float(inflate(np.abs(a).max() + np.abs(b).max() + noise))
+    grid = min(float(lowest_bit(part).min()) for part in (a, b))
+    lost = _rounding(2, size, noise, grid, True, arithmetic)
+    arithmetic.check(np.asarray(size + lost))
+    return Register.of(root, a + b, inflate(noise + lost))
+
+
+def _rounding(
+    terms: int, size: float, noise: float, grid: float, held: bool, arithmetic: Arithmetic
+) -> float:
+    """What a sum loses, here and in the format."""
+    exact = bool(OWN.is_exact(np.asarray(size), np.asarray(grid)))
+    here = 0.0 if exact else float(stray_of(terms + 3, size, OWN_UNIT))
+    there = near_grid(terms, size, noise, grid, arithmetic) if held else None
+    rough = float(stray_of(terms + 3, size, arithmetic.unit))
+    return here + (rough if there is None else min(there, rough))
+
+
+def _error(state: State, transformer: Transformer, target: Target, arithmetic: Arithmetic) -> float:
+    """The largest difference of the answer and the target's outputs."""
+    tokens, at = tokens_read(transformer, state.length), target.steps.at
+    places = np.arange(state.length)
+    if at is not None:
+        places = places[[at]] if -state.length <= at < state.length else places[:0]
+    if not np.array_equal(tokens, places + state.first):
+        return math.inf
+    worst = 0.0
+    for row, value in enumerate(target.steps.outputs):
+        worst = max(worst, _difference(state, transformer.readout, row, value, target, arithmetic))
+    return worst
+
+
+def _difference(
+    state: State,
+    readout: ReadOut,
+    row: int,
+    value: int,
+    target: Target,
+    arithmetic: Arithmetic,
+) -> float:
+    form = target.form(value)
+    columns = np.flatnonzero(readout.weights[row])
+    parts = [state.symbols[c] for c in columns]
+    weights, bias = readout.weights[row, columns], readout.bias[row]
+    arithmetic.check_weights(weights)
+    arithmetic.check(np.abs(bias))
+    roots = {one.root for one in parts if one.root is not None}
+    if form is None or not roots <= {form.root}:
+        return math.inf
+    middle = np.full((1, 1), bias)
+    for weight, part in zip(weights, parts, strict=True):
+        middle = middle + weight * part.middle
+    sizes = np.abs(weights)
+    noise = float(inflate(sizes @ [one.radius for one in parts], len(parts) + 8))
+    size = float(inflate(sizes @ [one.size for one in parts] + abs(bias), len(parts) + 8))
+    grids = lowest_bit(weights) + np.array([one.grid for one in parts])
+    grid = float(np.min(np.append(grids, lowest_bit(np.asarray(bias)))))
+    held = bool(arithmetic.holds(np.append(weights, bias)).all())
+    lost = _rounding(len(parts) + 1, size, noise, grid, held, arithmetic)
+    arithmetic.check(np.asarray(size + lost))
+    apart = float(inflate(np.abs(middle - form.middle).max()))
+    error = float(inflate(apart + noise + lost + form.away))
+    return math.inf if math.isnan(error) else error
