@@ -52,6 +52,8 @@ def _evaluate_batch(transformer: Transformer, ids: list[list[int]]) -> list[Any]
 def _is_batch(x: Any, alphabet: tuple[Hashable, ...]) -> bool:
     if not isinstance(x, Sequence | np.ndarray):
         raise ShapeError("The input must be a sequence of symbols, or a list of sequences.")
+    if not all(isinstance(item, str | int | np.integer | Sequence | np.ndarray) for item in x):
+        raise ShapeError("The input must be a sequence of symbols, or a list of sequences.")
     return len(x) > 0 and not all(isinstance(item, str | int) and item in alphabet for item in x)
 
 

@@ -28,7 +28,7 @@ from hardmax.checker.sequences._stream import (
     added,
     lowest_bit,
 )
-from hardmax.core import Holding, plain
+from hardmax.core import GIVEN, Holding, plain
 
 Compare = Callable[[Stream, Value], float]  # the largest difference at a symbol's token
 
@@ -45,6 +45,12 @@ class Place(NamedTuple):
 def cut(stream: Stream, holding: Holding, place: Place) -> Stream:
     """The stream with a held value in place of what it was made of; the same if it is not held."""
     if holding.weights is None or holding.constants is None or len(holding.weights) != 1:
+        return stream
+    last = GIVEN + len(place.run.steps.steps) - 1
+    coordinates = holding.coordinates
+    if not 0 <= holding.value <= last or (coordinates >= stream.width).any():
+        return stream
+    if (coordinates < 0).any() or not holding.weights.any():
         return stream
     run, slots, arithmetic, compare = place
     try:

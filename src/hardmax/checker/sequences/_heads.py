@@ -124,9 +124,12 @@ def _add_graded(
     tokens = slots.tokens
     base = column.middle.reshape(tokens, -1)[:, 0]
     lattice = _lattice(column.middle - base.reshape(-1, *[1] * len(axes)))
-    spare = np.abs(column.middle).max() * 2.0**-52 + lattice.residue
-    varies = lattice.numbers.reshape(tokens, -1).any(axis=1)
-    radius = column.radius.reshape(tokens, -1).max(axis=1) + np.where(varies, spare, 0.0)
+    flat = column.middle.reshape(tokens, -1)
+    numbers = lattice.numbers.reshape(tokens, -1)
+    varies = numbers.any(axis=1)
+    residue = np.abs((flat - base[:, None]) - lattice.unit * numbers).max(axis=1)
+    rounding = np.abs(flat).max(axis=1) * 2.0**-49 * (flat != base[:, None]).any(axis=1)
+    radius = column.radius.reshape(tokens, -1).max(axis=1) + inflate(residue) + rounding
     result.add((), _in_row(_mean_of(given.weights, Table(base, radius)), row, result.width))
     counts = varies & (given.weights > 0.0)
     most = np.where(counts, given.weights, 0.0).max(axis=1)
@@ -136,8 +139,9 @@ def _add_graded(
     chosen = counts.reshape(*counts.shape, *[1] * len(axes))
     total = slots.sum((), axes, chosen * lattice.numbers)
     middle = total.numbers * aligned(lattice.unit * most, (), total.axes)
-    table = Table(middle, np.abs(middle) * 2.0**-39)
-    result.add(total.axes, _in_row(table, row, result.width))
+    size = (counts * np.abs(numbers).max(axis=1)).sum(axis=1) * (lattice.unit * most)
+    slack = np.broadcast_to(aligned(size * 2.0**-38, (), total.axes), middle.shape)
+    result.add(total.axes, _in_row(Table(middle, slack), row, result.width))
 
 
 def _lost(tokens: int, size: np.ndarray, arithmetic: Arithmetic) -> np.ndarray:

@@ -5,7 +5,7 @@ every number that an evaluation in the float format can arrive at: weights round
 sums in any order, each operation rounded once. A radius of 0 says that nothing was rounded.
 
 A `Stream` is a sum of tables. The block of `axes` depends on the token and on the values of those
-slots (see `_sequence_slots`); the block without axes depends on the token alone. Sums of small
+slots (see `_slots`); the block without axes depends on the token alone. Sums of small
 tables reach where one joint table would be too large, and a coordinate that nobody writes to stays
 what it was.
 """

@@ -90,8 +90,8 @@ prefix_sum = Program(_so_far.sum(_s.tokens), "prefix sum")  # of tokens that are
 
 def counter(symbol: Any, modulus: int) -> Program:
     """The number of occurrences up to here, modulo some number."""
-    if modulus < 1:
-        raise RequestError(f"A counter needs a modulus of at least 1, not {modulus}.")
+    if not isinstance(modulus, int) or modulus < 1:
+        raise RequestError(f"A counter needs a whole modulus of at least 1, not {modulus!r}.")
     counted = _so_far.sum(_s.tokens == symbol)
     return Program(counted % modulus, f"count of {symbol!r} so far, modulo {modulus}")
 
@@ -110,6 +110,8 @@ def detect(pattern: Iterable[Any]) -> Program:
 
 
 def _kinds(brackets: str | Iterable[str]) -> list[tuple[str, str]]:
+    if not isinstance(brackets, Iterable):
+        raise RequestError('Brackets are given as pairs, for example "()" or ["()", "[]"].')
     pairs = [brackets] if isinstance(brackets, str) and len(brackets) == 2 else list(brackets)
     if not pairs or not all(len(pair) == 2 for pair in pairs):
         raise RequestError('Brackets are given as pairs, for example "()" or ["()", "[]"].')

@@ -34,6 +34,8 @@ class Machine:
     ) -> Machine:
         """From a table {(state, symbol): state}, which must be complete."""
         table = dict(transitions)
+        if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in table):
+            raise RequestError("A transition table is {(state, symbol): state, ...}.")
         symbols = list(dict.fromkeys(s for _, s in table) if alphabet is None else alphabet)
         if len(set(symbols)) != len(symbols) or not symbols:
             raise RequestError("A machine's alphabet needs at least one symbol, and none twice.")

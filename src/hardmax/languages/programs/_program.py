@@ -36,11 +36,15 @@ class Program:
         object.__setattr__(self, "outputs", tuple(map(as_value, listed)))
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "at", at)
+        if at is not None and (isinstance(at, bool) or not isinstance(at, int)):
+            raise RequestError(f"A position is a whole number, not {at!r}.")
         if not self.outputs:
             raise RequestError("A program needs at least one output.")
 
     def __call__(self, word: Iterable[Any]) -> Any:
         """The answer for a word: a text, or a list of symbols."""
+        if not isinstance(word, Iterable):
+            raise RequestError(f"A program reads a text or a list of symbols, not {word!r}.")
         symbols = list(word)
         rows = self.trace(symbols)
         columns = [rows[output] for output in self.outputs]

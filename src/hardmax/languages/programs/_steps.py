@@ -178,6 +178,8 @@ class _Writer:
         stops at the first of them. Past the last item, and below 0, there is the default.
         """
         items = [one for one in self.codes[value.value].items if one is not None]
+        if not items:
+            return self._add(Combination((), (), code.number(value.default)))
         numbers = [code.number(one) for one in items]
         default = code.number_or(value.default, numbers[-1])
         terms, weights = [], []

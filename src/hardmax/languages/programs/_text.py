@@ -127,6 +127,8 @@ class _Reader:
                 return tuple(self.read(part) for part in parts)
             case ast.Dict(keys=keys, values=values):
                 pairs = zip(keys, values, strict=True)
+                if None in keys:
+                    raise _refused(node, "a table is written out, without **")
                 return {self._plain(k): self._plain(v) for k, v in pairs if k is not None}
             case ast.UnaryOp(op=op, operand=operand):
                 return self._unary(node, op, self.read(operand))

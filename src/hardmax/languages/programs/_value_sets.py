@@ -43,7 +43,8 @@ from hardmax.languages.programs._printing import written
 LARGEST = 2**14  # items of one value
 _MOST_CASES = 2**20  # combinations of arguments that are tried
 
-Case = tuple[int, int, int]  # token, index, length
+Case = tuple[int, int, int]  # token, index, length; 0 for what does not matter
+Reads = tuple[bool, bool, bool]  # whether they matter
 Items = tuple[Item, ...]
 
 
@@ -61,6 +62,7 @@ class _Sets:
         self.words = words
         self.sets: dict[Value, Items] = {}
         self.local: dict[Value, dict[Case, Item]] = {}  # values of the own position alone
+        self.reads: dict[Value, Reads] = {}  # which of token, index and length they depend on
 
     def of(self, values: list[Value]) -> dict[Value, Items]:
         for value in values:
@@ -75,31 +77,42 @@ class _Sets:
 
     # ---- what a position knows by itself -----------------------------------------------------
 
-    def _cases(self) -> Iterable[Case]:
-        symbols = range(len(self.words.alphabet))
+    def _cases(self, reads: Reads) -> Iterable[Case]:
+        """All tokens, indices and lengths that come together; 0 for what is not read."""
+        symbols = range(len(self.words.alphabet)) if reads[0] else range(1)
         lengths = [n for n in self.words.lengths if n]
-        return ((a, i, n) for n in lengths for i in range(n) for a in symbols)
+        if reads[1] and not reads[2]:
+            lengths = lengths[-1:]  # the longest words have all indices
+        places = ((i, n) for n in lengths for i in range(n if reads[1] else 1))
+        pairs = {(i if reads[1] else 0, n if reads[2] else 0) for i, n in places}
+        return ((a, i, n) for i, n in sorted(pairs) for a in symbols)
 
     def _table(self, value: Value) -> dict[Case, Item] | None:
-        """The item for each token, index and length, if they decide it."""
+        """The item for each token, index and length that it depends on, if these decide it."""
         match value:
-            case Given(what="tokens"):
-                return {case: self.words.alphabet[case[0]] for case in self._cases()}
-            case Given(what="index"):
-                return {case: case[1] for case in self._cases()}
-            case Given(what="length"):
-                return {case: case[2] for case in self._cases()}
+            case Given(what=what):
+                place = ("tokens", "index", "length").index(what)
+                reads = self.reads[value] = (place == 0, place == 1, place == 2)
+                named = self.words.alphabet if place == 0 else None
+                cases = self._cases(reads)
+                return {case: named[case[0]] if named else case[place] for case in cases}
             case Constant(item=same):
-                return dict.fromkeys(self._cases(), same)
+                self.reads[value] = (False, False, False)
+                return {(0, 0, 0): same}
             case Applied(sources=sources) | Combined(sources=sources):
                 if all(source in self.local for source in sources):
-                    tables = [self.local[source] for source in sources]
-                    memory: dict[Items, Item] = {}
-                    return {
-                        case: self._once(memory, value, tuple(table[case] for table in tables))
-                        for case in self._cases()
-                    }
+                    return self._computed(value, sources)
         return None
+
+    def _computed(self, value: Applied | Combined, sources: tuple[Value, ...]) -> dict[Case, Item]:
+        parts = [(self.reads[source], self.local[source]) for source in sources]
+        joint = [any(reads[k] for reads, _ in parts) for k in range(3)]
+        reads = self.reads[value] = (joint[0], joint[1], joint[2])
+        memory: dict[Items, Item] = {}
+        return {
+            case: self._once(memory, value, tuple(table[_seen(case, own)] for own, table in parts))
+            for case in self._cases(reads)
+        }
 
     def _once(self, memory: dict[Items, Item], value: Applied | Combined, given: Items) -> Item:
         if given not in memory:
@@ -187,10 +200,12 @@ class _Sets:
         if not (isinstance(selection, Related) and selection.relation is operator.eq):
             return False
         is_index = isinstance(selection.keys[0], Given) and selection.keys[0].what == "index"
-        table = self.local.get(selection.queries[0])
-        return (
-            is_index and table is not None and all(q in range(n) for (_, _, n), q in table.items())
-        )
+        query = selection.queries[0]
+        if not is_index or query not in self.local:
+            return False
+        reads = self.reads[query]
+        both = self._cases((reads[0], True, True))
+        return all(self.local[query][_seen(case, reads)] in range(case[2]) for case in both)
 
     def _has_rank(self, value: Ranked, items: Items) -> bool:
         """Whether there is always an item of that rank, as there is for the index everywhere."""
@@ -223,6 +238,11 @@ class _Sets:
             shares = range(spread * count + 1)
             found |= {plain(numbers[0] + unit * Fraction(k, count)) for k in shares}
         return found
+
+
+def _seen(case: Case, reads: Reads) -> Case:
+    """The part of a case that matters."""
+    return (case[0] * reads[0], case[1] * reads[1], case[2] * reads[2])
 
 
 def _called(value: Applied | Combined, given: Items) -> Item:

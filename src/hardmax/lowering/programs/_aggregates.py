@@ -236,15 +236,14 @@ class Aggregates:
         roots = [root for v in (*question.keys, *question.queries) for root in roots_of(v)]
         if not all(isinstance(root, Given) and root.what != "tokens" for root in roots):
             return False
-        return all(
-            self._selected(question, i, n).any() for n in self.words.lengths for i in range(n)
-        )
+        return all(self._all_select(question, n) for n in self.words.lengths)
 
-    def _selected(self, question: Question, i: int, n: int) -> np.ndarray:
-        """Which j are selected at index i of words of length n, where tokens do not matter."""
-        own = self._number_at(question.queries, i, n)
-        rows = [self._number_at(question.keys, j, n) for j in range(n)]
-        return question.holds[rows, own] & question.mask[i, :n]
+    def _all_select(self, question: Question, n: int) -> bool:
+        """Whether every index of words of length n selects one, where tokens do not matter."""
+        keys = [self._number_at(question.keys, j, n) for j in range(n)]
+        queries = [self._number_at(question.queries, i, n) for i in range(n)]
+        selected = question.holds[np.ix_(keys, queries)].T & question.mask[:n, :n]
+        return bool(selected.any(axis=1).all())
 
     def _number_at(self, values: tuple[Value, ...], i: int, n: int) -> int:
         number = 0
@@ -301,6 +300,9 @@ class Aggregates:
         """
         code = self.placing.code(value)
         items = [one for one in self.placing.items(value.value) if one is not None]
+        if not items:
+            same = Form({}, float(code.number(value.default)))
+            return Made(Placed(same, 0, True), self.placing.natural(value))
         numbers = [float(code.number(one)) for one in items]
         ranks = self.placing.items(value.rank)
         is_rank = np.array([isinstance(r, int) and r >= 0 for r in ranks])

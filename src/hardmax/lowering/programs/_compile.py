@@ -31,6 +31,7 @@ from hardmax.lowering.programs._scans import Scans
 from hardmax.lowering.programs._sketch import Form, Sketch
 from hardmax.lowering.programs._tables import Tables
 
+_TRIED, _TRIED_LENGTH = 40, 6  # words that are tried by the interpreter, and how long they are
 ROUTES = ("shallow", "parallel")  # machines in one layer where they allow it, or never
 
 
@@ -52,6 +53,7 @@ def lower_program(
         raise RequestError(
             f"There is no route {route!r} for a program; choose one of {', '.join(ROUTES)}."
         )
+    _try(program, words)
     target = ProgramTarget(program, words)
     ways = [replace(way, parallel=route == "parallel") for way in _ways(program)]
     made, refusals = [], []
@@ -60,9 +62,20 @@ def lower_program(
             made.append(_compiled(target, way, positions))
         except RequestError as reason:
             refusals.append(reason)
+        except OverflowError:
+            refusals.append(RequestError(f"{program.name} has numbers too large for floats."))
     if not made:
         raise refusals[0]
     return min(made, key=lambda one: padded_parameters(one.transformer))
+
+
+def _try(program: Program, words: Words) -> None:
+    """A program that fails on some words is refused: its meaning is to be known for all of them."""
+    longest = min(words.longest, _TRIED_LENGTH)
+    if longest >= words.shortest:
+        few = Words(words.alphabet, longest, words.shortest)
+        for word in few.sample(_TRIED, np.random.default_rng(0)):
+            program(word)
 
 
 def _ways(program: Program) -> list[Way]:

@@ -24,6 +24,10 @@ def words_for(
         raise RequestError(
             'A program needs the words it is for: alphabet="abc" and length=5, for example.'
         )
+    if not isinstance(alphabet, Iterable):
+        raise RequestError(f"The alphabet is a text or a list of symbols, not {alphabet!r}.")
+    if isinstance(length, int) and length < 1:
+        raise RequestError(f"The length must be at least 1, not {length}.")
     at = program.at
     shortest = 0 if at is None else -at if at < 0 else at + 1
     return Words(alphabet, length, shortest)

@@ -99,7 +99,7 @@ class Heads:
         head.value.append(row * (1 / size))
         head.output.append((register, size / weight))
         register.written = sublayer
-        return Placed(Form({register: 1.0}), sublayer + 1, causal or False)
+        return Placed(Form({register: 1.0}), sublayer + 1, causal)
 
     # ---- hard heads ----------------------------------------------------------------------------
 
