@@ -114,7 +114,7 @@ BAD_PROGRAMS = [
     ("shift('a')", "The argument by of shift cannot be 'a'"),
     ("sort_by('a')", "The argument key of sort_by cannot be 'a'"),
     ("counter('a')", "missing a required argument: 'modulus'"),
-    ("counter('a', 0)", "a modulus of at least 1"),
+    ("counter('a', 0)", "a whole modulus of at least 1"),
     ("shift(**{'by': 1})", "unexpected keyword"),
     ("shift(*[1])", "must be plain values"),
     ("dyck(['(('])", "No symbol may be a bracket twice"),

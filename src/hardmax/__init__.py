@@ -27,6 +27,7 @@ from hardmax._workbench import load_certificate as load_certificate
 from hardmax._workbench import load_certified as load_certified
 from hardmax._workbench import measure as measure
 from hardmax._workbench import plan as plan
+from hardmax._workbench import plan_program as plan_program
 from hardmax._workbench import save as save
 from hardmax._workbench import trace as trace
 from hardmax.checker import Budget as Budget

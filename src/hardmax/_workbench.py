@@ -28,6 +28,7 @@ from hardmax.languages import Function, decode_target
 from hardmax.languages.programs import Program
 from hardmax.lowering import (
     Plan,
+    ProgramPlan,
     as_target,
     domain_of,
     is_function,
@@ -38,6 +39,7 @@ from hardmax.lowering import (
     plan_network,
     words_for,
 )
+from hardmax.lowering import plan_program as lower_plan
 from hardmax.numerics import Interval
 from hardmax.passes import soften
 
@@ -100,6 +102,19 @@ def plan(source: Any, *, on: Any, error: float | None = 1e-3, prefer: str | None
             raise RequestError("A function needs an error > 0, for example error=1e-3.")
         return plan_function(target, domain_of(target, on), error, prefer=prefer)
     return plan_network(target, Box.of(on, target.inputs), error)
+
+
+def plan_program(
+    program: Program,
+    *,
+    on: Any = None,
+    alphabet: Iterable[Any] | None = None,
+    length: int | None = None,
+    positions: str = "scalar",
+) -> ProgramPlan:
+    """The routes of a sequence program: what each costs, and why it can be taken."""
+    words = words_for(program, on, alphabet, length)
+    return lower_plan(program, words, positions=positions)
 
 
 @dataclass(frozen=True)

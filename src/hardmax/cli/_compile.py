@@ -41,6 +41,7 @@ _POINTS, _WORDS = 100_000, 1000
 @_options.program
 @_options.alphabet
 @_options.length
+@_options.positions
 @_options.on
 @_options.error
 @click.option("--hard", is_flag=True, help="Keep a network's hard skeleton, exact over rationals.")
@@ -69,6 +70,7 @@ def compile_source(
     program: str | None,
     alphabet: str | None,
     length: int | None,
+    positions: str,
     domain: tuple[str, ...],
     error: str | None,
     hard: bool,
@@ -101,9 +103,9 @@ def compile_source(
     effort = _effort(certify, tolerance, budget, jobs)
     asked = None if program is not None else _asked(error, hard)
     if program is not None:
-        given = {"--on": domain, "--error": error, "--route": route, "--prefer": prefer}
+        given = {"--on": domain, "--error": error, "--prefer": prefer}
         _check_program(source, given | {"--hard": hard, "--plot": plot})
-        build = _from_program(program, alphabet, length)
+        build = _from_program(program, alphabet, length, positions, route)
     else:
         build = _from_source(
             _given_source(source, alphabet, length), domain, asked, hard, route, prefer
@@ -146,9 +148,9 @@ def _from_source(
 
 
 def _from_program(
-    program: str, alphabet: str | None, length: int | None
+    program: str, alphabet: str | None, length: int | None, positions: str, route: str | None
 ) -> Callable[[], Construction]:
-    return lambda: compile_program(program, alphabet, length)
+    return lambda: compile_program(program, alphabet, length, positions, route)
 
 
 def _given_source(source: str | None, alphabet: str | None, length: int | None) -> str:

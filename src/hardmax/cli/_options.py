@@ -23,6 +23,13 @@ alphabet = click.option(
 length = click.option(
     "--length", type=click.IntRange(min=0), metavar="NUMBER", help="Of the program's longest word."
 )
+positions = click.option(
+    "--positions",
+    metavar="KIND",
+    default="scalar",
+    show_default=True,
+    help="Of a program: scalar, one-hot, sinusoidal, relative or none.",
+)
 on = click.option(
     "--on",
     "domain",

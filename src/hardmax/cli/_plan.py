@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Mapping
 
 import click
 
@@ -11,6 +12,7 @@ from hardmax import Function, Plan, PrecisionError, RequestError, plan
 from hardmax.cli import _options
 from hardmax.cli._errors import guarded, note_written
 from hardmax.cli._files import check_picture_place
+from hardmax.cli._programs import plan_of
 from hardmax.cli._progress import progress
 from hardmax.cli._records import print_json, target_text
 from hardmax.cli._sources import is_file, number, open_source, where
@@ -21,8 +23,12 @@ _DEFAULT_ERRORS = "1e-1:1e-9"
 _MOST_ERRORS = 100
 
 
-@click.command("plan", short_help="Show what every route would cost, and build nothing.")
-@_options.source
+@click.command("plan", short_help="Show what every route would cost.")
+@_options.optional_source
+@_options.program
+@_options.alphabet
+@_options.length
+@_options.positions
 @_options.on
 @_options.error
 @_options.prefer
@@ -36,7 +42,11 @@ _MOST_ERRORS = 100
 @_options.as_json
 @guarded
 def plan_source(
-    source: str,
+    source: str | None,
+    program: str | None,
+    alphabet: str | None,
+    length: int | None,
+    positions: str,
     domain: tuple[str, ...],
     error: str | None,
     prefer: str | None,
@@ -47,6 +57,7 @@ def plan_source(
 ) -> None:
     """Lay out every route for SOURCE, a function as text or a network file: layers, heads, width,
     parameters, largest logit and weight, the float format that suffices, and the claimed error.
+    Instead of SOURCE, --program takes a sequence program and says why each route is possible.
 
     \b
     Examples:
@@ -54,7 +65,15 @@ def plan_source(
       hardmax plan "1/x" --on x=0.1:1 --error 1e-4 --prefer parameters
       hardmax plan "x*y" --on x=-1:1 --on y=-1:1 --curve --plot curves.svg
       hardmax plan net.npz --on "[-1,1]^8" --json
+      hardmax plan --program "fsm('(ab)*')" --alphabet ab --length 16
     """
+    if program is not None:
+        given = {"SOURCE": source, "--on": domain, "--error": error, "--prefer": prefer}
+        others = given | {"--curve": curve, "--plot": plot}
+        _show_program(others, as_json, program, alphabet, length, positions)
+        return
+    if source is None:
+        raise click.UsageError("Missing argument 'SOURCE' (or give --program).")
     _check_options(error, prefer, curve, errors, plot)
     if plot is not None:
         check_picture_place(plot, source=source if is_file(source) else None)
@@ -64,6 +83,24 @@ def plan_source(
         _show_curve(target, box, _decades(errors or _DEFAULT_ERRORS), plot, as_json)
     else:
         _show_plan(target, box, number(error or _options.DEFAULT_ERROR), prefer, as_json)
+
+
+def _show_program(
+    others: Mapping[str, object],
+    as_json: bool,
+    program: str,
+    alphabet: str | None,
+    length: int | None,
+    positions: str,
+) -> None:
+    for option, value in others.items():
+        if value:
+            raise RequestError(f"{option} says nothing about a program. Drop it.")
+    found = plan_of(program, alphabet, length, positions)
+    if as_json:
+        print_json(found.as_dict())
+    else:
+        click.echo(str(found))
 
 
 def _check_options(

@@ -7,8 +7,17 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from hardmax import Construction, HardmaxError, Program, RequestError, compile, programs
+from hardmax import (
+    Construction,
+    HardmaxError,
+    Program,
+    RequestError,
+    compile,
+    plan_program,
+    programs,
+)
 from hardmax.core import Word
+from hardmax.lowering import ProgramPlan
 
 _MANY = (str, list, tuple)
 _SYMBOL = (str, int)
@@ -30,8 +39,21 @@ _READY = {name: value for name, value in vars(programs).items() if isinstance(va
 _LONGEST_NAME = 60
 
 
-def compile_program(text: str, alphabet: str | None, length: int | None) -> Construction:
+def compile_program(
+    text: str, alphabet: str | None, length: int | None, positions: str, route: str | None
+) -> Construction:
     """The Transformer of a program for all words over an alphabet up to a length."""
+    program, symbols, longest = _request(text, alphabet, length)
+    return compile(program, alphabet=symbols, length=longest, positions=positions, route=route)
+
+
+def plan_of(text: str, alphabet: str | None, length: int | None, positions: str) -> ProgramPlan:
+    """Every route of a program."""
+    program, symbols, longest = _request(text, alphabet, length)
+    return plan_program(program, alphabet=symbols, length=longest, positions=positions)
+
+
+def _request(text: str, alphabet: str | None, length: int | None) -> tuple[Program, Word, int]:
     if alphabet is None or length is None:
         missing = "--alphabet" if alphabet is None else "--length"
         raise RequestError(
@@ -39,7 +61,7 @@ def compile_program(text: str, alphabet: str | None, length: int | None) -> Cons
             f"--alphabet abc --length 5."
         )
     symbols = read_alphabet(alphabet)
-    return compile(read_program(text, symbols), alphabet=symbols, length=length)
+    return read_program(text, symbols), symbols, length
 
 
 def read_program(text: str, alphabet: Word) -> Program:

@@ -70,7 +70,7 @@ def run_model(
         check_picture_place(plot, source=model if program is None else None, called="the model")
     if program is not None:
         values = values if model is None else (model, *values)
-        built = WordModel.of(compile_program(program, alphabet, length))
+        built = WordModel.of(compile_program(program, alphabet, length, "scalar", None))
         run_words(built, typed_words(values, place, built.alphabet), trace, plot, as_json)
         return
     opened = open_model(_given_model(model, alphabet, length))

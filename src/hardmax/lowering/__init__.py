@@ -14,5 +14,7 @@ from hardmax.lowering._sizing import sizing_curve as sizing_curve
 from hardmax.lowering._sources import as_target as as_target
 from hardmax.lowering._sources import domain_of as domain_of
 from hardmax.lowering._sources import is_function as is_function
+from hardmax.lowering.programs import ProgramPlan as ProgramPlan
 from hardmax.lowering.programs import lower_program as lower_program
+from hardmax.lowering.programs import plan_program as plan_program
 from hardmax.lowering.programs import words_for as words_for

@@ -1,0 +1,91 @@
+"""Which ways there are to compile a program, what each costs, and why it is possible."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from hardmax._errors import RequestError
+from hardmax.core import Construction, Words, padded_parameters
+from hardmax.languages.programs import Program, Scanned
+from hardmax.lowering.programs._compile import ROUTES, lower_program
+
+
+@dataclass(frozen=True, eq=False)
+class ProgramOffer:
+    """One route: what it builds, and why it can; or why it cannot."""
+
+    route: str
+    why: str
+    construction: Construction | None
+
+    def as_dict(self) -> dict[str, Any]:
+        if self.construction is None:
+            return {"route": self.route, "refusal": self.why}
+        return {"route": self.route, "why": self.why, **self.construction.bill.as_dict()}
+
+
+@dataclass(frozen=True, eq=False)
+class ProgramPlan:
+    """All offers for one program on some words; the first that stands is taken."""
+
+    program: Program
+    words: Words
+    offers: tuple[ProgramOffer, ...]
+
+    def build(self) -> Construction:
+        for offer in self.offers:
+            if offer.construction is not None:
+                return offer.construction
+        raise RequestError(self.offers[0].why)
+
+    def as_dict(self) -> dict[str, Any]:
+        offers = [offer.as_dict() for offer in self.offers]
+        return {"program": self.program.name, "domain": str(self.words), "routes": offers}
+
+    def __str__(self) -> str:
+        lines = [f"{'route':<10}{'layers':>8}{'heads':>7}{'width':>7}{'parameters':>12}  why"]
+        for offer in self.offers:
+            if offer.construction is None:
+                lines.append(f"{offer.route:<10} {offer.why}")
+                continue
+            bill = offer.construction.bill
+            count = padded_parameters(offer.construction.transformer)
+            numbers = f"{bill.layers:>8}{bill.heads:>7}{bill.width:>7}{count:>12,}"
+            lines.append(f"{offer.route:<10}{numbers}  {offer.why}")
+        return "\n".join(lines)
+
+
+def plan_program(program: Program, words: Words, *, positions: str = "scalar") -> ProgramPlan:
+    """The routes of a program: one, unless it runs a machine."""
+    machines = [value for value in program.values if isinstance(value, Scanned)]
+    offers = []
+    for route in ROUTES if machines else ROUTES[:1]:
+        try:
+            made = lower_program(program, words, positions=positions, route=route)
+            offers.append(ProgramOffer(route, _why(machines, route, words), made))
+        except RequestError as reason:
+            offers.append(ProgramOffer(route, str(reason), None))
+    return ProgramPlan(program, words, tuple(offers))
+
+
+def _why(machines: list[Scanned], route: str, words: Words) -> str:
+    """What the machines of a program allow."""
+    rounds = max(words.longest - 1, 0).bit_length()
+    composed = f"where each state leads is composed in {rounds} rounds over 1, 2, 4, ... symbols"
+    if not machines:
+        return "every selection has a head, every function its look-up"
+    reasons = []
+    for machine in (value.machine for value in machines):
+        if route == "shallow" and machine.counter is not None:
+            reasons.append(
+                f"every symbol turns the same circle of {machine.states} states, so that a sum "
+                f"over the symbols so far decides"
+            )
+        elif route == "shallow" and machine.resets:
+            reasons.append(
+                "every symbol leads to one state or changes nothing, so that the last reset decides"
+            )
+        else:
+            reasons.append(composed)
+    return "; ".join(dict.fromkeys(reasons))
