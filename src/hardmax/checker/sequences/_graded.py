@@ -59,6 +59,8 @@ def graded(stream: Stream, head: Head, slots: Slots, arithmetic: Arithmetic) -> 
     total = kept.sum(axis=1, keepdims=True)
     unit, tiny = arithmetic.unit + OWN_UNIT, underflow(arithmetic)[0]
     loose = np.where(seen, radius, 0.0).max(axis=1)
+    if not (loose < 1.0).all():
+        return None  # logits so uncertain say nothing about weights
     depth = np.where(matters, -below, 0.0).max(axis=1)
     error = np.expm1(2 * loose) + (8 * EXP_UNITS + 4 * depth) * unit
     error = error * (1 + np.expm1(2 * loose)) + tiny / kept[kept > 0.0].min()

@@ -86,6 +86,7 @@ class Heads:
         row = self.sketch.linear(value.form)
         size = 2.0 ** math.ceil(math.log2(max(row.bound, 2.0**-20)))
         register = self.sketch.register(step, self.tokens * size)
+        register.is_wild = not (causal or self.sketch.sane_start)
         key = (sublayer, causal, bits, None if mask is None else mask.tobytes())
         if key not in self._sums:
             token = self.sketch.token

@@ -326,10 +326,12 @@ class Placing:
         sublayer = inner.ready + 1 - inner.ready % 2
         reach = float(np.abs(weights).sum()) * (inner.form.bound + float(np.abs(knots).max()))
         register = self.sketch.register(name, reach)
+        is_wild = any(one.is_wild for one in inner.form.terms)
+        register.is_wild = is_wild and not clean
         for knot, weight in zip(knots.tolist(), weights.tolist(), strict=True):
             unit = inner.form + -knot
             if clean and not (inner.is_clean and unit.constant <= 0.0):
-                if not self.sketch.sane_start:
+                if is_wild:
                     raise NeedsSaneStart
                 off = 2.0 ** math.ceil(math.log2(max(unit.bound, 1.0)))
                 unit = unit + self.sketch.token * off + -off

@@ -26,7 +26,8 @@ class Register:
     symbols: np.ndarray
     places: np.ndarray
     start: float = 0.0
-    bound: float = 0.0  # on the absolute value, at every token
+    bound: float = 0.0  # on the absolute value, at every token unless it is wild
+    is_wild: bool = False  # at the start token, where sums may become multiples of themselves
     written: int = -1  # the last sublayer that writes to it
 
     def __repr__(self) -> str:
