@@ -17,6 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 _SAME = 1e-9  # relative: numbers that differ by less are one
+_SMALL = 256  # combinations up to which more codes are tried
+_FEWEST = 2  # knots: a step has two, and it is seldom worth looking further
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,11 +93,14 @@ def find_code(values: np.ndarray, levels: Sequence[np.ndarray | None]) -> Code:
     whole weights let different arguments share a number where the function allows.
     """
     best: Code | None = None
-    for numbers in _numberings(values, levels):
-        for order in itertools.islice(itertools.permutations(range(values.ndim)), 6):
+    orders = 6 if values.size <= _SMALL else 2
+    for numbers in itertools.islice(_numberings(values, levels), 4):
+        for order in itertools.islice(itertools.permutations(range(values.ndim)), orders):
             found = _improved(values, numbers, _radix(numbers, order))
             if found is not None and (best is None or found.cost < best.cost):
                 best = found
+            if best is not None and best.cost[0] <= _FEWEST:
+                return best
     assert best is not None
     return best
 
@@ -133,7 +138,7 @@ def _improved(values: np.ndarray, numbers: list[np.ndarray], weights: np.ndarray
     best = _coded(values, numbers, weights)
     if best is None:
         return None
-    for _ in range(2):
+    for _ in range(2 if values.size <= _SMALL else 1):
         for axis in range(len(weights)):
             for weight in _alternatives(weights, axis):
                 tried = weights.copy()
