@@ -10,7 +10,7 @@ import numpy as np
 
 from hardmax.checker.sequences._register_state import Register
 from hardmax.checker.sequences._register_target import Form
-from hardmax.checker.sequences._stream import OWN_UNIT, Arithmetic, lowest_bit
+from hardmax.checker.sequences._stream import OWN_UNIT, Arithmetic
 from hardmax.numerics import stray as stray_of
 
 LARGEST_CASES = 2**23  # numbers in one table
@@ -21,6 +21,7 @@ class Wires:
     """The units that write to one coordinate, and the coordinates that they read."""
 
     coordinate: int
+    units: np.ndarray
     columns: np.ndarray
     inner: np.ndarray  # units x columns
     inner_bias: np.ndarray
@@ -34,10 +35,6 @@ class Wires:
         return int(found[0]) if len(found) else None
 
     @cached_property
-    def terms(self) -> np.ndarray:
-        return (self.inner != 0.0).sum(axis=1) + 1
-
-    @cached_property
     def sizes(self) -> np.ndarray:
         return np.abs(self.inner)
 
@@ -45,10 +42,6 @@ class Wires:
     def key(self) -> tuple[bytes, ...]:
         parts = (self.inner, self.inner_bias, self.outer, np.array(self.outer_bias))
         return (*(part.tobytes() for part in parts), str((self.inner.shape, self.own)).encode())
-
-    @cached_property
-    def bits(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return lowest_bit(self.inner), lowest_bit(self.inner_bias), lowest_bit(self.outer)
 
     def held_by(self, arithmetic: Arithmetic) -> bool:
         parts = (self.inner, self.inner_bias, self.outer, np.array(self.outer_bias))
@@ -60,7 +53,9 @@ class Slopes(NamedTuple):
 
     middle: np.ndarray  # what is written, or how far it is from what is wanted, at most
     kinks: np.ndarray  # |outer| of the units that are 0, added up
-    slopes: np.ndarray  # by how much an error of a column's coordinate grows
+    bends: np.ndarray  # by how much an error of a column's coordinate grows in these units
+    slopes: np.ndarray  # and in the others
+    passed: float  # sizes of what the units add, added up, at most
 
 
 class Case(NamedTuple):
@@ -83,8 +78,11 @@ def look_up(wires: Wires, table: np.ndarray) -> Slopes:
     slopes = (wires.outer[:, None] * (hidden > 0.0)).T @ wires.inner
     if wires.own is not None:
         slopes[:, wires.own] += 1.0
-    kinks = np.abs(wires.outer) @ (hidden == 0.0)
-    return Slopes(middle, kinks, np.abs(slopes) + _lost_slopes(wires))
+    sizes = np.abs(wires.outer)
+    bends = (sizes[:, None] * (hidden == 0.0)).T @ wires.sizes
+    passed = float((sizes @ np.maximum(hidden, 0.0)).max())
+    lost = _lost_slopes(wires)
+    return Slopes(middle, sizes @ (hidden == 0.0), bends + lost, np.abs(slopes) + lost, passed)
 
 
 def _lost_slopes(wires: Wires) -> np.ndarray:
@@ -127,7 +125,8 @@ class _Picking:
         self.low = np.zeros(cases)
         self.high = np.zeros(cases)
         self.kinks = np.zeros(cases)
-        self.slopes = np.zeros((cases, len(columns)))
+        self.slopes, self.bends = np.zeros((2, cases, len(columns)))
+        self.passed = np.zeros(cases)
         self.least = np.zeros((cases, len(self.number)))
         self.most = np.zeros((cases, len(self.number)))
         for i in np.flatnonzero(roots < 0):
@@ -142,7 +141,7 @@ class _Picking:
         for k, (form, (root, _)) in enumerate(zip(self.case.wanted, self.case.aims, strict=True)):
             if root == 0:
                 total[k] -= form.middle[k]
-        self._put(total[:, None], (np.abs(outer) @ (hidden == 0.0))[:, None])
+        self._put(units, hidden[:, :, None], total[:, None])
         active = (outer[:, None] * (hidden > 0.0)).T
         slopes = active @ self.wires.inner[np.ix_(units, self.number)]
         slopes = slopes + (self.number == (-1 if self.wires.own is None else self.wires.own))
@@ -168,7 +167,7 @@ class _Picking:
             total = total + self.case.parts[-1].middle
         for k in aims:
             total[k] -= self.case.wanted[k].middle
-        self._put(total, np.tensordot(np.abs(outer), (hidden == 0.0).astype(float), 1))
+        self._put(units, hidden, total)
         active = hidden > 0.0
         for place, i in enumerate(self.number):
             slopes = np.tensordot(outer * inner[:, i], active.astype(float), 1)
@@ -179,12 +178,19 @@ class _Picking:
             self.slopes[:, i] = np.abs(slopes + (self.wires.own == i)).max(axis=1)
         return True
 
-    def _put(self, total: np.ndarray, kinks: np.ndarray) -> None:
+    def _put(self, units: np.ndarray, hidden: np.ndarray, total: np.ndarray) -> None:
         self.low = self.low + total.min(axis=1)
         self.high = self.high + total.max(axis=1)
-        self.kinks = self.kinks + kinks.max(axis=1)
+        sizes, bent = np.abs(self.wires.outer[units]), (hidden == 0.0).astype(float)
+        self.kinks += np.tensordot(sizes, bent, 1).max(axis=1)
+        self.passed += np.tensordot(sizes, np.maximum(hidden, 0.0), 1).max(axis=1)
+        reads = self.wires.sizes[units]
+        for i in np.flatnonzero(reads.any(axis=0)):
+            self.bends[:, i] += np.tensordot(sizes * reads[:, i], bent, 1).max(axis=1)
 
     def found(self) -> Slopes:
         self.slopes[:, self.number] = np.maximum(np.abs(self.least), np.abs(self.most))
         away = np.maximum(np.abs(self.low), np.abs(self.high))
-        return Slopes(away, self.kinks, self.slopes + _lost_slopes(self.wires))
+        lost = _lost_slopes(self.wires)
+        passed = float(self.passed.max())
+        return Slopes(away, self.kinks, self.bends + lost, self.slopes + lost, passed)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardmax.checker.sequences._register_state import Register, State, near_grid
+from hardmax.checker.sequences._register_state import Register, State, near_grid, upwards
 from hardmax.checker.sequences._register_target import NOWHERE, Form, Target
 from hardmax.checker.sequences._register_units import Hints
 from hardmax.checker.sequences._scores import EXP_UNITS, Asks, is_hard, score_radius, underflow
@@ -138,7 +138,7 @@ class _Copy:
                 and form is not None
                 and (away == 0.0 or self.held.root is not None)
             ):
-                return Register.of(value, form.middle[None], inflate(error + away + form.away))
+                return Register.of(value, form.middle[None], upwards(error + away + form.away))
         if self.held.root is not None:
             return None
         column = np.broadcast_to(self.held.middle[:, 0], self.state.length)
@@ -172,9 +172,9 @@ class _Copy:
                 return None
             default = Form(value, (step.default,))
             apart = abs(float(self.start.middle[0, 0]) - float(default.middle[0]))
-            away.append(float(inflate(apart)) + default.away)
+            away.append(float(upwards(apart)) + default.away)
         apart = float(np.abs(self.held.middle - form.middle).max())
-        return max(*away, float(inflate(apart)) + form.away)
+        return max(*away, float(upwards(apart)) + form.away)
 
     def _error(self, odds: float, before: float) -> float:
         """How far the sum is from what the winner holds, for the reals and the format.
@@ -188,12 +188,12 @@ class _Copy:
         radius = (
             self.held.radius if self.start is None else max(self.held.radius, self.start.radius)
         )
-        real = float(inflate(radius + 2 * leak * self.size + before))
-        full = float(inflate(self.size + before))
-        rough = inflate(real + stray_of(2 * tokens + 8, full, arithmetic.unit))
-        if np.isinf(odds) or near_grid(tokens, 2.0, odds, 0.0, arithmetic) is None:
+        real = float(upwards(radius + 2 * leak * self.size + before))
+        full = float(upwards(self.size + before))
+        rough = upwards(real + stray_of(2 * tokens + 8, full, arithmetic.unit))
+        if np.isinf(odds + near_grid(tokens, 2.0, odds, 0.0, arithmetic)):
             return float(rough)
         grid = self.held.grid if self.start is None else min(self.held.grid, self.start.grid)
-        noise = float(inflate(radius + 2 * odds * self.size + before))
-        lost = near_grid(2 * tokens + 8, full, noise, grid, arithmetic)
-        return float(rough) if lost is None else min(float(rough), max(real, inflate(noise + lost)))
+        noise = float(upwards(radius + 2 * odds * self.size + before))
+        lost = float(near_grid(2 * tokens + 8, full, noise, grid, arithmetic))
+        return min(float(rough), max(real, float(upwards(noise + lost))))

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax.checker.sequences._stream import lowest_bit
 from hardmax.core import (
     INDEX,
     LENGTH,
@@ -46,9 +47,19 @@ class Form:
     @cached_property
     def away(self) -> float:
         """How far a number is from the float that stands for it, at most."""
+        if all(type(number) is int and abs(number) < 2**53 for number in self.numbers):
+            return 0.0
         pairs = zip(self.middle.tolist(), self.numbers, strict=True)
         worst = max(abs(Fraction(m) - Fraction(x)) for m, x in pairs)
         return float(inflate(float(worst)) + 5e-324) if worst else 0.0
+
+    @cached_property
+    def size(self) -> float:
+        return float(np.abs(self.middle).max())
+
+    @cached_property
+    def grid(self) -> float:
+        return float(lowest_bit(self.middle).min())
 
     @cached_property
     def key(self) -> bytes:

@@ -8,7 +8,9 @@ the sums of slopes, in which nearly everything cancels, and not the sum of their
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,7 +22,7 @@ from hardmax.checker.sequences._register_cases import (
     look_up,
     pick,
 )
-from hardmax.checker.sequences._register_state import Register, near_grid
+from hardmax.checker.sequences._register_state import Register, near_grid, upwards
 from hardmax.checker.sequences._register_target import Form, Target
 from hardmax.checker.sequences._stream import OWN, OWN_UNIT, Arithmetic, lowest_bit
 from hardmax.core import FeedForward, Picked
@@ -39,25 +41,61 @@ def feed_forward(
     target: Target | None,
 ) -> tuple[Register, ...]:
     """x + outer @ relu(inner @ x + inner_bias) + outer_bias, coordinate by coordinate."""
-    wires, held = wired(layer, arithmetic, memory)
+    wiring = wired(layer, memory)
+    held = wiring.held_by(arithmetic, memory)
+    found = []
+    for wires in wiring.wires:
+        unit = _Units(wires, registers, memory)
+        picks = (unit.picked(value, target) for value in hints.get(wires.coordinate, ()) if target)
+        found.append(next((one for one in picks if one is not None), None) or unit.looked_up())
+    errors = _Errors(wiring, registers, arithmetic).of(found, held)
     after = list(registers)
-    for wire, stored in zip(wires, held, strict=True):
-        unit = _Units(wire, registers, stored, arithmetic, memory)
-        found = None
-        if target is not None:
-            options = (unit.picked(value, target) for value in hints.get(wire.coordinate, ()))
-            found = next((one for one in options if one is not None), None)
-        if found is None:
-            found = unit.looked_up()
-        after[wire.coordinate] = unit.ball() if found is None else found
+    for wires, one, error, ball in zip(wiring.wires, found, *errors, strict=True):
+        after[wires.coordinate] = Register.ball(ball)
+        if one is not None:
+            after[wires.coordinate] = Register.of(one.root, one.middle, upwards(error + one.away))
     return tuple(after)
 
 
-def wired(
-    layer: FeedForward, arithmetic: Arithmetic, memory: dict[Any, Any]
-) -> tuple[list[Wires], list[bool]]:
-    """The wires of every coordinate written, and whether the format holds their weights."""
-    key, checked = ("wires", id(layer)), ("held", id(layer), arithmetic.name)
+@dataclass(frozen=True, eq=False)
+class Wiring:
+    """A layer, and the wires of every coordinate that it writes to."""
+
+    layer: FeedForward
+    wires: list[Wires]
+
+    @cached_property
+    def terms(self) -> np.ndarray:
+        return (self.layer.inner != 0.0).sum(axis=1) + 1
+
+    @cached_property
+    def bits(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        layer, rows = self.layer, self.rows
+        given = (layer.inner, layer.inner_bias, layer.outer[rows], layer.outer_bias[rows])
+        first, second, third, fourth = (lowest_bit(part) for part in given)
+        return first, second, third, fourth
+
+    @cached_property
+    def sizes(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.abs(self.layer.inner), np.abs(self.layer.outer[self.rows])
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        return np.array([one.coordinate for one in self.wires], dtype=np.int64)
+
+    def held_by(self, arithmetic: Arithmetic, memory: dict[Any, Any]) -> np.ndarray:
+        """Whether the format holds the weights behind each coordinate; refuses too large ones."""
+        key = ("held", id(self.layer), arithmetic.name)
+        if key not in memory:
+            arithmetic.check_weights(self.layer.inner)
+            arithmetic.check_weights(self.layer.outer)
+            memory[key] = np.array([one.held_by(arithmetic) for one in self.wires], dtype=bool)
+        found: np.ndarray = memory[key]
+        return found
+
+
+def wired(layer: FeedForward, memory: dict[Any, Any]) -> Wiring:
+    key = ("wiring", id(layer))  # which stays its own: the memory keeps the layer
     if key not in memory:
         found = []
         for c in np.flatnonzero((layer.outer != 0.0).any(axis=1) | (layer.outer_bias != 0.0)):
@@ -65,136 +103,150 @@ def wired(
             columns = np.flatnonzero((layer.inner[units] != 0.0).any(axis=0))
             inner, bias = layer.inner[np.ix_(units, columns)], layer.inner_bias[units]
             ends = layer.outer[c, units], float(layer.outer_bias[c])
-            found.append(Wires(int(c), columns, inner, bias, *ends))
-        memory[key] = (layer, found)  # the layer is kept, so that its id stays its own
-    wires = memory[key][1]
-    if checked not in memory:
-        arithmetic.check_weights(layer.inner)
-        arithmetic.check_weights(layer.outer)
-        memory[checked] = [wire.held_by(arithmetic) for wire in wires]
-    return wires, memory[checked]
+            found.append(Wires(int(c), units, columns, inner, bias, *ends))
+        memory[key] = Wiring(layer, found)
+    wiring: Wiring = memory[key]
+    return wiring
+
+
+class Found(NamedTuple):
+    """What a coordinate holds afterwards, apart from the errors of what it was made of."""
+
+    root: int | None
+    middle: np.ndarray
+    away: float
+    wanted: Table
+    slopes: Slopes
+    moved: float  # by the errors of the coordinates read
+    bent: float  # the part of it that passes units that are 0
+
+
+class Table(NamedTuple):
+    """Of the numbers wanted: a bound, and a grid; and how many steps the comparison takes."""
+
+    size: float = 0.0
+    grid: float = np.inf
+    steps: int = 0
+
+
+class _Errors:
+    """How far coordinates are from their middles, all of a layer at once."""
+
+    def __init__(
+        self, wiring: Wiring, registers: tuple[Register, ...], arithmetic: Arithmetic
+    ) -> None:
+        self.wiring, self.arithmetic = wiring, arithmetic
+        layer, (inner, outer) = wiring.layer, wiring.sizes
+        long, self.many = layer.width + 8, layer.hidden_width + 16
+        radii, sizes = (np.array([getattr(r, n) for r in registers]) for n in ("radius", "size"))
+        grids = np.array([one.grid for one in registers])
+        self.radius, self.outer = radii[wiring.rows], outer
+        self.noise = inflate(inner @ radii, long)
+        self.size = inflate(inner @ sizes + np.abs(layer.inner_bias), long)
+        here, self.there = (
+            stray_of(wiring.terms + 3, self.size, unit) for unit in (OWN_UNIT, arithmetic.unit)
+        )
+        self.lost = inflate(here + self.there)
+        arithmetic.check(self.size + self.lost)
+        first, second, third, fourth = wiring.bits
+        self.grid = np.minimum((first + grids).min(axis=1, initial=np.inf), second)
+        before = np.minimum(grids[wiring.rows], fourth)
+        self.out_grid = np.minimum((third + self.grid).min(axis=1, initial=np.inf), before)
+        self.rest = sizes[wiring.rows] + np.abs(layer.outer_bias[wiring.rows])
+        self.total = inflate(outer @ (self.size + self.lost) + self.rest, self.many)
+        self.terms = (outer != 0.0).sum(axis=1) + 2
+        self.uses = outer != 0.0
+
+    def _stray(self, size: np.ndarray, unit: float) -> np.ndarray:
+        return np.asarray(stray_of(self.terms + 8, size, unit))
+
+    def of(self, found: list[Found | None], held: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Errors, and bounds on the coordinates themselves, which are all that is left of some."""
+        arithmetic, unit = self.arithmetic, self.arithmetic.unit
+        size = self.total + [0.0 if one is None else one.wanted.size for one in found]
+        own, there = self._stray(size, OWN_UNIT), self._stray(size, unit)
+        arithmetic.check(self.total + own + there)
+        rough = self.outer @ (self.noise + self.lost) + self.radius + 2 * own + 2 * there
+        moved = np.array([0.0 if one is None else one.moved for one in found])
+        # `passed` is a float64 sum over cases; it enters as a size only
+        passed = np.array([0.0 if one is None else one.slopes.passed for one in found])
+        through = self.outer @ (self.noise + self.lost)
+        tight = inflate(passed + through + self.rest, self.many)
+        mixed = moved + self.outer @ self.there + self._stray(tight, unit)
+        fine = self._fine(found, held, moved)
+        errors = np.where(self._exact(found), np.minimum(mixed, fine), rough)
+        errors = np.where(np.isnan(errors), np.inf, np.minimum(errors, rough))
+        spare = self._spare(found, size)
+        return inflate(errors + spare, self.many), inflate(self.total + own + there)
+
+    def _exact(self, found: list[Found | None]) -> np.ndarray:
+        """Where nothing is rounded here, and no error changes a sign that is not 0."""
+        room = 0.25 * np.exp2(np.minimum(self.grid, 1000.0))
+        fine = OWN.is_exact(self.size, self.grid) & (self.noise + self.lost <= room)
+        return ~(self.uses & ~fine).any(axis=1) & OWN.is_exact(self.total, self.out_grid)
+
+    def _spare(self, found: list[Found | None], size: np.ndarray) -> np.ndarray:
+        """The rounding of the comparison with what is wanted."""
+        tables = [Table() if one is None else one.wanted for one in found]
+        grid = np.minimum(self.out_grid, [one.grid for one in tables])
+        steps = 2 * self.terms + np.array([one.steps for one in tables]) + 16
+        lost = stray_of(steps, 2 * size, OWN_UNIT)
+        return np.where(OWN.is_exact(2 * size, grid), 0.0, lost)
+
+    def _fine(self, found: list[Found | None], held: np.ndarray, moved: np.ndarray) -> np.ndarray:
+        """Where all is so close to a grid that the format rounds it to the grid.
+
+        Every hidden unit is a number of the format close to a multiple of the grid, so it is that
+        multiple, unless that is 0: only kinks pass errors on.
+        """
+        bent = np.array([0.0 if one is None else one.bent for one in found])
+        kinks = np.array([0.0 if one is None else one.slopes.kinks.max() for one in found])
+        lost = near_grid(self.wiring.terms, self.size, self.noise, self.grid, self.arithmetic)
+        worst = np.where(self.uses, lost, 0.0).max(axis=1, initial=0.0)
+        with np.errstate(invalid="ignore"):
+            left = bent + np.where(np.isinf(worst), np.inf, kinks * worst) + self.radius
+        left = np.where(held, inflate(left), np.inf)
+        last = near_grid(self.terms, self.total, left, self.out_grid, self.arithmetic)
+        return np.maximum(moved, left + last)
 
 
 class _Units:
     """The units that write to one coordinate, on the registers of this moment."""
 
     def __init__(
-        self,
-        wires: Wires,
-        registers: tuple[Register, ...],
-        held: bool,
-        arithmetic: Arithmetic,
-        memory: dict[Any, Any],
+        self, wires: Wires, registers: tuple[Register, ...], memory: dict[Any, Any]
     ) -> None:
-        self.wires, self.held, self.arithmetic, self.memory = wires, held, arithmetic, memory
-        self.before = registers[wires.coordinate]
-        self.read = [registers[c] for c in wires.columns]
-        self.radii = np.array([one.radius for one in self.read])
-        sizes = np.array([one.size for one in self.read])
-        long = len(self.read) + 8
-        self.noise = inflate(wires.sizes @ self.radii, long)
-        self.size = inflate(wires.sizes @ sizes + np.abs(wires.inner_bias), long)
-        here, there = (
-            stray_of(wires.terms + 3, self.size, unit) for unit in (OWN_UNIT, arithmetic.unit)
-        )
-        self.lost, self.there = inflate(here + there), there
-        arithmetic.check(self.size + self.lost)
-        weights = np.abs(wires.outer)
-        many = len(weights) + 8
-        passed = weights @ (self.size + self.lost)
-        self.total = float(inflate(self.before.size + passed + abs(wires.outer_bias), many))
-        self.terms = len(weights) + 2
-        arithmetic.check(np.asarray(self.total + self._stray(self.total)))
-        self._put_grids()
+        self.wires, self.memory = wires, memory
+        self.parts = [*(registers[c] for c in wires.columns), registers[wires.coordinate]]
 
-    def _put_grids(self) -> None:
-        inner, bias, outer = self.wires.bits
-        grids = np.array([one.grid for one in self.read])
-        self.grid = np.minimum((inner + grids).min(axis=1, initial=np.inf), bias)
-        ends = [self.before.grid, float(lowest_bit(np.asarray(self.wires.outer_bias)))]
-        self.out_grid = float(np.min(np.append(outer + self.grid, ends)))
-        self.exact = bool(
-            OWN.is_exact(self.size, self.grid).all()
-            and OWN.is_exact(np.asarray(self.total), np.asarray(self.out_grid))
-        )
+    def _found(
+        self, root: int | None, middle: np.ndarray, away: float, table: Table, slopes: Slopes
+    ) -> Found:
+        radii = np.array([one.radius for one in self.parts[:-1]])
+        rest = 0.0 if self.wires.own is not None else self.parts[-1].radius
+        grown = 1.0 + 2.0**-50 * (len(radii) + 8)  # for the rounding of these sums
+        bends = slopes.bends @ radii * grown
+        moved = float((slopes.slopes @ radii * grown + bends).max()) + rest
+        bent = float(upwards(bends.max()))
+        return Found(root, middle, away, table, slopes, float(upwards(moved)), bent)
 
-    def _stray(self, size: float) -> float:
-        """The rounding of the last sum, here and there."""
-        here, there = (
-            stray_of(self.terms + 8, size, unit) for unit in (OWN_UNIT, self.arithmetic.unit)
-        )
-        return float(here + there)
-
-    def ball(self) -> Register:
-        return Register.ball(inflate(self.total + self._stray(self.total)))
-
-    # ---- errors --------------------------------------------------------------------------------
-
-    def error(self, found: Slopes, wanted: float = 0.0) -> float:
-        """How far what is written can be from its middle; `wanted` is the size of what it is."""
-        weights = np.abs(self.wires.outer)
-        steps = len(weights) + len(self.read) + 16
-        through = weights @ (self.noise + self.lost) + self.before.radius
-        size = self.total + wanted
-        rough = float(inflate(through + 2 * self._stray(size), steps))
-        if not self.exact or not self._signs_known(self.noise + self.lost):
-            return rough
-        most = float(self.noise.max(initial=0.0))
-        rest = 0.0 if self.wires.own is not None else self.before.radius
-        moved = float((found.slopes @ self.radii + found.kinks * most).max(initial=0.0)) + rest
-        rounded = weights @ self.there + stray_of(self.terms + 8, size, self.arithmetic.unit)
-        mixed = float(inflate(moved + rounded, steps))
-        return min(rough, mixed, self._fine(found, moved))
-
-    def _signs_known(self, noise: np.ndarray) -> bool:
-        with np.errstate(over="ignore"):
-            return bool((noise <= 0.25 * np.exp2(np.minimum(self.grid, 1000.0))).all())
-
-    def _fine(self, found: Slopes, moved: float) -> float:
-        """Where all is so close to a grid that the format rounds it to the grid.
-
-        Every hidden unit is a number of the format close to a multiple of the grid, so it is that
-        multiple, unless that is 0: only kinks pass errors on.
-        """
-        if not self.held:
-            return np.inf
-        worst = 0.0
-        for terms in np.unique(self.wires.terms):
-            chosen = self.wires.terms == terms
-            size, noise = float(self.size[chosen].max()), float(self.noise[chosen].max())
-            lost = near_grid(
-                int(terms), size, noise, float(self.grid[chosen].min()), self.arithmetic
-            )
-            if lost is None:
-                return np.inf
-            worst = max(worst, noise + lost)
-        left = float(found.kinks.max(initial=0.0)) * worst + self.before.radius
-        left = float(inflate(left))
-        lost = near_grid(self.terms, self.total, left, self.out_grid, self.arithmetic)
-        if lost is None:
-            return np.inf
-        return float(inflate(max(moved, left + lost), len(self.read) + len(self.noise) + 16))
-
-    # ---- look-ups ------------------------------------------------------------------------------
-
-    def looked_up(self) -> Register | None:
+    def looked_up(self) -> Found | None:
         """A function of the place and of one root; None if there are more."""
-        parts = [*self.read, self.before]
-        roots = {one.root for one in parts if one.root is not None}
-        shape = np.broadcast_shapes(*(one.middle.shape for one in parts)) if len(roots) < 2 else ()
-        if not shape or np.prod(shape) * max(len(self.noise), 1) > LARGEST_CASES:
+        roots = {one.root for one in self.parts if one.root is not None}
+        if len(roots) > 1:
             return None
-        key = ("looked up", self.wires.key, tuple(one.key for one in parts))
+        shape = np.broadcast_shapes(*(one.middle.shape for one in self.parts))
+        if np.prod(shape) * max(len(self.wires.outer), 1) > LARGEST_CASES:
+            return None
+        key = ("looked up", self.wires.key, tuple(one.key for one in self.parts))
         if key not in self.memory:
-            table = np.array([np.broadcast_to(one.middle, shape).ravel() for one in parts])
+            table = np.array([np.broadcast_to(one.middle, shape).ravel() for one in self.parts])
             self.memory[key] = look_up(self.wires, table)
         found: Slopes = self.memory[key]
         root = next(iter(roots), None)
-        return Register.of(root, found.middle.reshape(shape), self.error(found))
+        return self._found(root, found.middle.reshape(shape), 0.0, Table(), found)
 
-    # ---- picking -------------------------------------------------------------------------------
-
-    def picked(self, value: int, target: Target) -> Register | None:
+    def picked(self, value: int, target: Target) -> Found | None:
         """The value of a `Picked` step, if that is what the units compute; None otherwise."""
         step, form = target.step(value), target.form(value)
         if not isinstance(step, Picked) or form is None:
@@ -209,26 +261,23 @@ class _Units:
         found = None if case is None else self._remembered(case)
         if found is None:
             return None
-        away = max(one.away for one in wanted)
-        grid = min(float(lowest_bit(one.middle).min()) for one in wanted)
-        size = max(float(np.abs(one.middle).max()) for one in wanted)
-        spare = 0.0
-        if not OWN.is_exact(np.asarray(self.total + size), np.asarray(min(grid, self.out_grid))):
-            steps = 2 * (len(self.noise) + len(self.read) + len(wanted)) + 16
-            spare = float(stray_of(steps, 2 * (self.total + size), OWN_UNIT))
-        error = self.error(found, size) + float(found.middle.max()) + away + form.away + spare
-        return Register.of(value, form.middle[None], inflate(error))
+        away = max(one.away for one in wanted) + form.away + float(found.middle.max())
+        table = Table(
+            max(one.size for one in wanted),
+            min(one.grid for one in wanted),
+            2 * (len(self.parts) + len(wanted)),
+        )
+        return self._found(value, form.middle[None], away, table, found)
 
     def _case(self, number: Form, wanted: list[Form]) -> Case | None:
-        parts = [*self.read, self.before]
-        if any(len(one.middle) > 1 for one in parts):
+        if any(len(one.middle) > 1 for one in self.parts):
             return None
         names: dict[int | None, int] = {None: -1, number.root: 0}
-        for root in (*(one.root for one in parts), *(one.root for one in wanted)):
+        for root in (*(one.root for one in self.parts), *(one.root for one in wanted)):
             names.setdefault(root, len(names) - 1)
-        roots = tuple(names[one.root] for one in parts)
+        roots = tuple(names[one.root] for one in self.parts)
         aims = tuple((names[one.root], one.key) for one in wanted)
-        return Case(roots, tuple(one.key for one in parts), aims, parts, wanted)
+        return Case(roots, tuple(one.key for one in self.parts), aims, self.parts, wanted)
 
     def _remembered(self, case: Case) -> Slopes | None:
         key = ("picked", self.wires.key, case.roots, case.keys, case.aims)

@@ -16,7 +16,7 @@ import numpy as np
 
 from hardmax.checker.sequences._batches import sequence_input, tokens_read
 from hardmax.checker.sequences._register_heads import attend
-from hardmax.checker.sequences._register_state import Register, State, near_grid
+from hardmax.checker.sequences._register_state import Register, State, near_grid, upwards
 from hardmax.checker.sequences._register_target import Target
 from hardmax.checker.sequences._register_units import feed_forward
 from hardmax.checker.sequences._stream import (
@@ -104,35 +104,36 @@ def embed(transformer: Transformer, words: Words, length: int, arithmetic: Arith
     rows = [source.alphabet.index(symbol) for symbol in words.alphabet]
     first = int(source.start is not None)
     own, places = source.embedding[rows], source.positions[first : first + length]
-    symbols = [
-        _sum(SYMBOL, own[None, :, c], places[:, None, c], arithmetic) for c in range(source.width)
-    ]
     start = None
     if source.start is not None:
-        pairs = zip(source.start, source.positions[0], strict=True)
-        ones = ((np.array([[a]]), np.array([[b]])) for a, b in pairs)
-        start = tuple(_sum(None, a, b, arithmetic) for a, b in ones)
-    return State(length, tuple(symbols), start)
+        start = _sums(None, source.start[None], source.positions[:1], arithmetic)
+    return State(length, _sums(SYMBOL, own, places, arithmetic), start)
 
 
-def _sum(root: int | None, a: np.ndarray, b: np.ndarray, arithmetic: Arithmetic) -> Register:
-    noise = float(sum(stored(part, arithmetic).radius.max() for part in (a, b)))
-    size = float(inflate(np.abs(a).max() + np.abs(b).max() + noise))
-    grid = min(float(lowest_bit(part).min()) for part in (a, b))
+def _sums(
+    root: int | None, own: np.ndarray, places: np.ndarray, arithmetic: Arithmetic
+) -> tuple[Register, ...]:
+    """own + place: numbers of the root x width, and places x width."""
+    parts = [stored(part, arithmetic) for part in (own, places)]
+    noise = sum(part.radius.max(axis=0) for part in parts)
+    size = upwards(sum(np.abs(part.middle).max(axis=0) for part in parts) + noise)
+    grid = np.minimum(*(lowest_bit(part.middle).min(axis=0) for part in parts))
     lost = _rounding(2, size, noise, grid, True, arithmetic)
-    arithmetic.check(np.asarray(size + lost))
-    return Register.of(root, a + b, inflate(noise + lost))
+    arithmetic.check(size + lost)
+    radius = upwards(noise + lost)
+    middle = own[None] + places[:, None]
+    return tuple(Register.of(root, middle[:, :, c], radius[c]) for c in range(own.shape[1]))
 
 
 def _rounding(
-    terms: int, size: float, noise: float, grid: float, held: bool, arithmetic: Arithmetic
-) -> float:
+    terms: int, size: Any, noise: Any, grid: Any, held: bool, arithmetic: Arithmetic
+) -> np.ndarray:
     """What a sum loses, here and in the format."""
-    exact = bool(OWN.is_exact(np.asarray(size), np.asarray(grid)))
-    here = 0.0 if exact else float(stray_of(terms + 3, size, OWN_UNIT))
-    there = near_grid(terms, size, noise, grid, arithmetic) if held else None
-    rough = float(stray_of(terms + 3, size, arithmetic.unit))
-    return here + (rough if there is None else min(there, rough))
+    here = np.where(OWN.is_exact(size, grid), 0.0, stray_of(terms + 3, size, OWN_UNIT))
+    there = stray_of(terms + 3, size, arithmetic.unit)
+    if held:
+        there = np.minimum(there, near_grid(terms, size, noise, grid, arithmetic))
+    return np.asarray(here + there)
 
 
 def _error(state: State, transformer: Transformer, target: Target, arithmetic: Arithmetic) -> float:

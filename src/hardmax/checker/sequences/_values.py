@@ -14,6 +14,7 @@ from hardmax.checker.sequences._cuts import Compare, Place, cut
 from hardmax.checker.sequences._heads import attend
 from hardmax.checker.sequences._layers import feed_forward, read_out, tidied, without_small
 from hardmax.checker.sequences._program import Coded, Memory, Run, Summed, Value
+from hardmax.checker.sequences._registers import bound_by_registers, picks_from_many
 from hardmax.checker.sequences._search import FORMATS, Search
 from hardmax.checker.sequences._slots import OWN_SYMBOL, Slots
 from hardmax.checker.sequences._stream import (
@@ -45,7 +46,9 @@ def bound_words(search: Search, steps: SequenceSteps) -> None:
     """
     search.method = "value sets"
     memory: Memory = {}
-    modes = [False] if search.construction.witness is None else [False, True]
+    modes = ["slots"] if search.construction.witness is None else ["slots", "cuts"]
+    if picks_from_many(steps):
+        modes.insert(0, "registers")
     for name in FORMATS:
         worst, arithmetic = 0.0, Arithmetic.of(name)
         for length in reversed(search.words.lengths):
@@ -68,16 +71,17 @@ def _bound(
     length: int,
     arithmetic: Arithmetic,
     memory: Memory,
-    modes: list[bool],
+    modes: list[str],
 ) -> float:
-    """The best bound, with or without cuts; the way that did it comes first next time."""
+    """The best bound of all ways; the one that did it comes first next time."""
     if length == 0:
         return bound_of_empty_word(search, arithmetic)
     best = math.inf
-    for mode in tuple(modes):
+    settled = modes[0] == "registers" and arithmetic.name != "float64"  # slots would be too many
+    for mode in modes[:1] if settled else tuple(modes):
         best = min(best, _bound_by(search, steps, length, arithmetic, memory, mode))
         if best <= search.claimed:
-            modes.sort(key=lambda one: one is not mode)
+            modes.sort(key=lambda one: one != mode)
             return best
     return best
 
@@ -88,10 +92,13 @@ def _bound_by(
     length: int,
     arithmetic: Arithmetic,
     memory: Memory,
-    cuts: bool,
+    mode: str,
 ) -> float:
+    given = search.construction, steps, length, arithmetic, memory
+    if mode == "registers":
+        return bound_by_registers(*given)
     try:
-        bound, cases = bound_of_length(search.construction, steps, length, arithmetic, memory, cuts)
+        bound, cases = bound_of_length(*given, cuts=mode == "cuts")
     except Overflow:
         return math.inf
     except TooLarge as reason:
