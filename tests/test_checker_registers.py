@@ -189,7 +189,7 @@ def lying(made, rng):
 def test_corrupted_weights_are_never_missed(kind, name):
     rng = random.Random(f"{kind} {name}")
     told = 0
-    for trial in range(28):
+    for trial in range(18):
         made = machine(rng.choice([3, 5]), 2, rng.choice([2, 3, 5]), seed=trial % 5)
         length = made.claim.domain.longest
         for _ in range(rng.choice([1, 1, 2])):
@@ -197,7 +197,7 @@ def test_corrupted_weights_are_never_missed(kind, name):
         found = bound(made, length, name)
         told += found < 1.0
         assert attained(made, made.claim.target.steps(), length, DTYPES[name]) <= found
-    assert told > 4 or kind == "plainly"
+    assert told > 2 or kind == "plainly"
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -274,7 +274,7 @@ def test_fifty_states_at_length_64():
 
 
 def test_a_machine_is_proved_through_the_door():
-    made = machine(12, 3, 16, seed=2)
+    made = machine(8, 2, 14, seed=2)
     proof = hm.certify(made)
     assert proof.verdict.name == "PROVED"
     assert proof.formats["float32"] <= 1e-6

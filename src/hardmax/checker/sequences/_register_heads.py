@@ -25,6 +25,7 @@ class Look(NamedTuple):
 
     winners: np.ndarray
     odds: np.ndarray  # infinite where the winner is not known
+    sharp: bool  # so small that the format rounds all sums of weights to 1
 
 
 def attend(
@@ -111,7 +112,9 @@ def look(state: State, head: Head, arithmetic: Arithmetic) -> Look:
         with np.errstate(under="ignore", over="ignore"):
             ratio = np.exp(-gap * (1 - 4 * unit)) * (1 + 4 * EXP_UNITS * unit) + tiny
         odds = inflate(np.where(others, ratio, 0.0).sum(axis=1), tokens + 16)
-    return Look(winners, np.where(unclear, np.inf, odds))
+    odds = np.where(unclear, np.inf, odds)
+    sharp = bool(np.isfinite(near_grid(tokens, 2.0, odds.max(), 0.0, arithmetic)))
+    return Look(winners, odds, sharp)
 
 
 class _Copy:
@@ -191,7 +194,7 @@ class _Copy:
         real = float(upwards(radius + 2 * leak * self.size + before))
         full = float(upwards(self.size + before))
         rough = upwards(real + stray_of(2 * tokens + 8, full, arithmetic.unit))
-        if np.isinf(odds + near_grid(tokens, 2.0, odds, 0.0, arithmetic)):
+        if not self.look.sharp:
             return float(rough)
         grid = self.held.grid if self.start is None else min(self.held.grid, self.start.grid)
         noise = float(upwards(radius + 2 * odds * self.size + before))

@@ -76,6 +76,12 @@ class Wiring:
         return first, second, third, fourth
 
     @cached_property
+    def lowest(self) -> tuple[np.ndarray, np.ndarray]:
+        """The least bits of each row of `inner` and `outer`."""
+        first, _, third, _ = self.bits
+        return first.min(axis=1, initial=np.inf), third.min(axis=1, initial=np.inf)
+
+    @cached_property
     def sizes(self) -> tuple[np.ndarray, np.ndarray]:
         return np.abs(self.layer.inner), np.abs(self.layer.outer[self.rows])
 
@@ -107,6 +113,14 @@ def wired(layer: FeedForward, memory: dict[Any, Any]) -> Wiring:
         memory[key] = Wiring(layer, found)
     wiring: Wiring = memory[key]
     return wiring
+
+
+def _least(bits: np.ndarray, grids: np.ndarray, lowest: np.ndarray) -> np.ndarray:
+    """For each row the least of bits + grids, or less: quickly, where all grids are about one."""
+    known = grids[np.isfinite(grids)]
+    if len(known) and known.max() - known.min() <= 2.0:
+        return np.asarray(lowest + known.min())
+    return np.asarray((bits + grids).min(axis=1, initial=np.inf))
 
 
 class Found(NamedTuple):
@@ -149,9 +163,9 @@ class _Errors:
         self.lost = inflate(here + self.there)
         arithmetic.check(self.size + self.lost)
         first, second, third, fourth = wiring.bits
-        self.grid = np.minimum((first + grids).min(axis=1, initial=np.inf), second)
+        self.grid = np.minimum(_least(first, grids, wiring.lowest[0]), second)
         before = np.minimum(grids[wiring.rows], fourth)
-        self.out_grid = np.minimum((third + self.grid).min(axis=1, initial=np.inf), before)
+        self.out_grid = np.minimum(_least(third, self.grid, wiring.lowest[1]), before)
         self.rest = sizes[wiring.rows] + np.abs(layer.outer_bias[wiring.rows])
         self.total = inflate(outer @ (self.size + self.lost) + self.rest, self.many)
         self.terms = (outer != 0.0).sum(axis=1) + 2
