@@ -4,6 +4,7 @@ from hardmax.core._batched import evaluate as evaluate
 from hardmax.core._bill import Bill as Bill
 from hardmax.core._bill import count_bill as count_bill
 from hardmax.core._bill import padded_parameters as padded_parameters
+from hardmax.core._bill import weight_arrays as weight_arrays
 from hardmax.core._claim import MARGIN as MARGIN
 from hardmax.core._claim import Claim as Claim
 from hardmax.core._claim import Share as Share

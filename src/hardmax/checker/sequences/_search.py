@@ -17,7 +17,7 @@ from hardmax.checker._budget import Clock, Progress, Standing
 from hardmax.checker.sequences._batches import enclose_words, sequence_input
 from hardmax.checker.sequences._exact import error_at, rounded_down
 from hardmax.checker.sequences._stream import OWN, Overflow
-from hardmax.core import Construction, SequenceSteps, Words, evaluate
+from hardmax.core import Construction, SequenceSteps, Words, evaluate, weight_arrays
 from hardmax.numerics import UNIT_ROUNDOFF
 
 FORMATS = tuple(UNIT_ROUNDOFF)  # float64 first: it decides
@@ -28,6 +28,10 @@ _SECONDS = 2.0  # and no longer than this, if the target is slow
 _PILOT = 32  # words that tell what enumeration costs
 
 Word = tuple[Any, ...]
+
+
+_EXACTLY = 2**25  # weights times symbols: of longer words exact arithmetic would take too long
+_HOPELESS = 10**9  # words that nobody tries: no pilot is needed to know
 
 
 class Search:
@@ -96,12 +100,14 @@ def try_words(search: Search) -> None:
     Also compares the target with its steps: steps that say something else are not used.
     """
     began, worst, error = time.monotonic(), None, -1.0
+    weights = sum(part.size for part in weight_arrays(search.construction.transformer))
     for word in _candidates(search):
         wanted = search.wanted(word)
         _compare_steps(search, word, wanted)
         away = _distance(search, word, wanted)
         search.clock.boxes += 1
-        if away > error:
+        small = worst is None or weights * len(word) <= _EXACTLY or away > search.claimed
+        if away > error and small:
             worst, error = word, away
         if time.monotonic() - began > _SECONDS or search.clock.is_spent:
             break
@@ -145,6 +151,8 @@ def cost_of_enumeration(search: Search) -> tuple[int, float]:
     """How many words there are, and how long it would take to try them all, in all formats."""
     words = search.words
     length = words.longest
+    if words.count > _HOPELESS:
+        return words.count, min(words.count, 10**300) * max(search.seconds_per_target, 1e-6)
     count = min(_PILOT, words.count_of(length))
     ids = search.ids[words.numbers(length, 0, count)]
     began = time.perf_counter()
