@@ -375,6 +375,9 @@ def test_rasp_programs_are_read():
     for word in words("abc", 4):
         assert p.from_rasp(turned)(word) == list(reversed(word))
         assert p.from_rasp(ordered)(word) == sorted(word)
+    for tree in (turned, ordered):
+        model = hm.compile(p.from_rasp(tree), alphabet="abc", length=4)
+        assert all(model(word) == p.from_rasp(tree)(word) for word in words("abc", 4))
 
 
 def test_rasp_details():
