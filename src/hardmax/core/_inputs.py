@@ -107,7 +107,7 @@ class SequenceInput:
             )
         number = {symbol: i for i, symbol in enumerate(self.alphabet)}
         for place, symbol in enumerate(symbols):
-            if symbol not in number:
+            if not isinstance(symbol, Hashable) or symbol not in number:
                 raise RequestError(
                     f"The symbol {symbol!r} at place {place} is not in the alphabet "
                     f"{list(self.alphabet)}."

@@ -70,6 +70,8 @@ _MIRRORED = {
 
 def parse_program(text: str, name: str | None = None) -> Program:
     """The program that a text defines; errors say what is wrong, and in which line."""
+    if not isinstance(text, str):
+        raise RequestError(f"A program is read from a text, not from {type(text).__name__}.")
     reader = _Reader(text)
     answer = reader.answer
     try:
