@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 import hardmax as hm
+from hardmax.checker.sequences._slots import Slots
 from hardmax.core import (
     INDEX,
     SYMBOL,
@@ -115,3 +116,14 @@ def test_weights_that_are_nearly_equal_do_not_cancel():
     model = built(source, [Attention([head]), second, third], [0, 0, 0, 1], steps, n)
     assert error(model, ["b"] * 3 + ["c"] * 7 + ["a"] * 6) > 0.6
     assert hm.certify(model, budget="30s").verdict is not hm.Verdict.PROVED
+
+
+def test_a_token_that_can_hold_nothing_is_not_thought_to_prove_anything():
+    """The start token holds no value of the target: whoever looks at it may hold anything."""
+    slots = Slots(5, 1, 3)
+    possible = np.ones((5, 2), dtype=bool)
+    possible[0] = False
+    held = slots.held(7, possible)
+    seen = slots.at(held, (), np.zeros(5, dtype=np.int64))
+    assert slots.possible((seen,)).any(axis=1).all()
+    assert slots.possible((held,)).any(axis=1).all()

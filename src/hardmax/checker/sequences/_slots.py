@@ -89,7 +89,7 @@ class Slots:
         slot = self.slots[base]
         if slot.kind == "word":
             return base
-        if slot.kind == "own":
+        if slot.kind in ("own", "held"):
             places = np.where(places < self.first, -1, places)
         if slot.kind == "at" and not slot.asking:
             return self.at(slot.asked[0], asking, np.where(places < 0, -1, slot.table[places]))
@@ -255,7 +255,8 @@ class Slots:
             gone = tuple(1 + i for i, other in enumerate(slot.asking) if other not in axes)
             kept = tuple(other for other in slot.asking if other in axes)
             total &= aligned(np.asarray(slot.possible.any(axis=gone)), (*kept, axis), axes)
-        return total
+        # every token holds something: where nothing seems possible, nothing is known
+        return total | ~total.any(axis=tuple(range(1, total.ndim)), keepdims=True)
 
     @property
     def _rows(self) -> slice:
