@@ -306,8 +306,6 @@ class Aggregates:
         numbers = [float(code.number(one)) for one in items]
         ranks = self.placing.items(value.rank)
         is_rank = np.array([isinstance(r, int) and r >= 0 for r in ranks])
-        rank = np.array([r if ok else -1 for r, ok in zip(ranks, is_rank, strict=True)])
-        counts = np.arange(self.longest + 1)
         default = float(code.number_or(value.default, numbers[-1]))
         total = Placed(Form({}, numbers[0]), 0, True)
         for v, after in enumerate([*numbers[1:], default]):
@@ -318,12 +316,22 @@ class Aggregates:
             low = select(value.value, (), below.__contains__, text=text)
             count = (value.selection & low).count()
             self.placing.learn(count, tuple(range(self.longest + 1)))
-            reached = is_rank & (counts[:, None] <= rank)
-            step = (after - numbers[v]) * reached
-            total = total + self.placing.place_function([count, value.rank], step)
+            total = total + self._reached(count, value.rank, after - numbers[v], is_rank)
         missing = (float(code.number_or(value.default, numbers[0])) - numbers[0]) * ~is_rank
         total = total + self.placing.place(value.rank, missing)
         return Made(total, self.placing.natural(value))
+
+    def _reached(self, count: Value, rank: Value, gain: float, is_rank: np.ndarray) -> Placed:
+        """What is gained where a count is at most the rank: where their difference is, in fact."""
+        if not is_rank.all():
+            counts, ranks = np.arange(self.longest + 1), self.placing.items(rank)
+            known = np.array([r if ok else -1 for r, ok in zip(ranks, is_rank, strict=True)])
+            return self.placing.place_function([count, rank], gain * (counts[:, None] <= known))
+        ahead = Combined((count, rank), (Fraction(1), Fraction(-1)), Fraction(0))
+        whole = [int(one) for one in self.placing.items(rank)]
+        apart = range(-max(whole), self.longest - min(whole) + 1)
+        self.placing.learn(ahead, tuple(apart))
+        return self.placing.place_by(ahead, gain * (np.array(apart) <= 0))
 
     # ---- relations -----------------------------------------------------------------------------
 

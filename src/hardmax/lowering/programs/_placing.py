@@ -123,6 +123,10 @@ class Placing:
         """The form that holds numbers[k] where the value is its k-th item."""
         return self.place_function([value], np.asarray(numbers, dtype=float), clean=clean)
 
+    def place_by(self, value: Value, numbers: np.ndarray) -> Placed:
+        """The same, looked up from the value itself and not from what it is made of."""
+        return self._look_up([value], numbers, False)
+
     def _note(self, value: Value, numbers: np.ndarray, placed: Placed) -> None:
         """Remember where a value is held by its own numbers, if the index does not decide it."""
         if placed.ready == 0 or value in self.holds:
