@@ -216,6 +216,27 @@ def test_the_error_of_a_sum_is_attained():
     assert n - got == pytest.approx(n * r * n / (1 + r * n), rel=1e-6)
 
 
+def scores(model, word):
+    """The scores of the first head: asking symbols x tokens, the start token first."""
+    source, head = model.transformer.input, model.transformer.heads[0]
+    ids = [source.alphabet.index(symbol) for symbol in word]
+    stream = np.vstack([source.start, source.embedding[ids]]) + source.positions[: len(word) + 1]
+    return ((stream @ head.query.T) @ (stream @ head.key.T).T)[1:]
+
+
+def test_the_gaps_of_parabola_routing_are_attained():
+    """Matches tie with the start token at 0, the nearest other key is 1 behind; or 1/2 and 1/2."""
+    counted = scores(hm.compile(p.histogram, alphabet="abcde", length=5), "abcde")
+    np.testing.assert_array_equal(np.diag(counted[:, 1:]), 0.0)
+    np.testing.assert_array_equal(counted[:, 0], 0.0)
+    others = np.where(np.eye(5, dtype=bool), -np.inf, counted[:, 1:])
+    assert others.max() == -1.0
+    back = scores(hm.compile(p.shift(-1), alphabet="ab", length=5), "ababa")  # nothing at the end
+    assert [row.argmax() for row in back] == [2, 3, 4, 5, 0]
+    best = np.sort(back, axis=1)
+    assert (best[:, -1] - best[:, -2]).min() == 0.5
+
+
 def test_the_multiplexer_applies_a_map_to_a_number():
     rng = np.random.default_rng(0)
     for states in (2, 5, 9):
@@ -320,7 +341,9 @@ def test_a_lying_witness_proves_nothing():
         replace(held, value=model.witness.holdings[k - 1].value)
         for k, held in enumerate(model.witness.holdings)
     ]
-    lied = hm.certify(replace(model, witness=Witness(turned)), budget="60s")
+    twice = replace(model.witness.holdings[0], coordinates=[1, 1], weights=[[1.0, 0.0]])
+    outside = replace(model.witness.holdings[0], value=999)
+    lied = hm.certify(replace(model, witness=Witness([*turned, twice, outside])), budget="60s")
     assert lied.verdict is not hm.Verdict.REFUTED  # the model is right, whatever the witness says
     assert all(isinstance(held, Holding) for held in turned)
 

@@ -50,7 +50,9 @@ def cut(stream: Stream, holding: Holding, place: Place) -> Stream:
     coordinates = holding.coordinates
     if not 0 <= holding.value <= last or (coordinates >= stream.width).any():
         return stream
-    if (coordinates < 0).any() or not holding.weights.any():
+    if (coordinates < 0).any() or len(set(coordinates.tolist())) < len(coordinates):
+        return stream
+    if not holding.weights.any():
         return stream
     run, slots, arithmetic, compare = place
     try:
