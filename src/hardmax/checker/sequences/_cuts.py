@@ -73,14 +73,6 @@ def cut(stream: Stream, holding: Holding, place: Place) -> Stream:
     return _replaced(stream, row[0], float(holding.constants[0]), (slot, numbers, error), slots)
 
 
-def ball_of(low: float, high: float) -> tuple[float, float]:
-    """Middle and radius of an interval; a point has radius 0."""
-    if low == high:
-        return low, 0.0
-    size = max(abs(low), abs(high))
-    return 0.5 * low + 0.5 * high, (0.5 * high - 0.5 * low) * (1 + 2.0**-40) + size * 2.0**-50
-
-
 def _numbers(value: Value, slots: Slots) -> tuple[tuple[Any, ...], np.ndarray]:
     """All numbers that a value can be, ascending, and which tokens can have them.
 
@@ -151,10 +143,10 @@ def _replaced(
         new.middle[..., place] = np.where(shown, mixed, 0.0)
         new.radius[..., place] = np.where(shown, loose * (1 + 2.0**-40), 0.0)
         blocks[axes] = new
-    for token in range(slots.first):  # of the start token only the range is kept
-        low, high = (float(end[token, place]) for end in stream.range)
-        middle_of, radius_of = ball_of(low, high)
-        blocks[()].middle[token, place], blocks[()].radius[token, place] = middle_of, radius_of
+    ends = (end[: slots.first, place] for end in stream.range)
+    ball = Table.between(*ends)  # of the start token only the range is kept
+    for part, start in zip(blocks[()], ball, strict=True):
+        part[: slots.first, place] = start
     shape = (slots.tokens, len(numbers), stream.width)
     fresh = Table(np.zeros(shape), np.zeros(shape))
     fresh.middle[..., place] = symbols[:, None] * middle

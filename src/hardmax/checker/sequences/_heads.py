@@ -47,7 +47,7 @@ def _head(stream: Stream, head: Head, slots: Slots, arithmetic: Arithmetic) -> S
     seen = np.tri(slots.tokens, dtype=bool)
     seen = seen if head.causal else np.ones(seen.shape, dtype=bool)
     low, high = _seen_range(values, seen)
-    hull, most = _hull(low, high), np.maximum(np.abs(low), np.abs(high))
+    hull, most = Table.between(low, high), np.maximum(np.abs(low), np.abs(high))
     try:
         weights = graded(stream, head, slots, arithmetic)
         if weights is not None:
@@ -163,12 +163,6 @@ def _seen_range(values: Stream, seen: np.ndarray) -> tuple[np.ndarray, np.ndarra
     return low, np.where(seen[..., None], high, -np.inf).max(axis=1)
 
 
-def _hull(low: np.ndarray, high: np.ndarray) -> Table:
-    size = np.maximum(np.abs(low), np.abs(high))
-    radius = np.where(high > low, inflate(0.5 * high - 0.5 * low) + size * 2.0**-50, 0.0)
-    return Table(np.where(high > low, 0.5 * low + 0.5 * high, low), radius)
-
-
 class _Mixer:
     """The mean of the winners' values, as tables over the asking token's slots and new ones."""
 
@@ -270,7 +264,7 @@ class _Mixer:
         if self.clear and not alike[self.slots.first :].all():  # of the start token, the range
             self._add_quotient(row, every, winners, values, loose)
             return
-        middle, spread = _hull(low, high)
+        middle, spread = Table.between(low, high)
         self.size[:, row] = _most(np.maximum(np.abs(low), np.abs(high)) + loose)
         table = Table(middle, inflate(spread + loose))
         self.result.add(self.asking, _in_row(table, row, self.values.width))

@@ -100,8 +100,8 @@ def _best(part: Stream, tables: list[Table], slots: Slots) -> _Best | None:
 
 def _with_start(part: Stream, slots: Slots, table: Table) -> Table:
     """The same with the range of relu at the start token."""
-    low, high = (np.maximum(end[: slots.first], 0.0) for end in part.range)
+    ball = Table.between(*(np.maximum(end[: slots.first], 0.0) for end in part.range))
     shape = (slots.first, *[1] * (table.middle.ndim - 2), part.width)
-    table.middle[: slots.first] = (0.5 * low + 0.5 * high).reshape(shape)
-    table.radius[: slots.first] = (inflate(0.5 * high - 0.5 * low) + high * 2.0**-50).reshape(shape)
+    for side, start in zip(table, ball, strict=True):
+        side[: slots.first] = start.reshape(shape)
     return table

@@ -16,7 +16,6 @@ from hardmax.checker.sequences._stream import (
     added,
 )
 from hardmax.core import FeedForward, ReadOut
-from hardmax.numerics import inflate
 
 _SMALL = 2.0**-10  # of the largest spread of a coordinate's blocks
 
@@ -38,14 +37,11 @@ def feed_forward(
 
 def _start_ranged(stream: Stream, first: int) -> Stream:
     """Of the start token only the ranges, so that it does not keep blocks alive."""
-    low, high = (end[:first] for end in stream.range)
-    size = np.maximum(np.abs(low), np.abs(high))
-    half = np.where(high > low, inflate(0.5 * high - 0.5 * low) + size * 2.0**-50, 0.0)
+    ball = Table.between(*(end[:first] for end in stream.range))
     blocks = {axes: Table(*(side.copy() for side in t)) for axes, t in stream.blocks.items()}
     for table in blocks.values():
         table.middle[:first], table.radius[:first] = 0.0, 0.0
-    blocks[()].middle[:first] = np.where(high > low, 0.5 * low + 0.5 * high, low)
-    blocks[()].radius[:first] = half
+    blocks[()].middle[:first], blocks[()].radius[:first] = ball
     return Stream(blocks, stream.grid, stream.lead).trimmed()
 
 
@@ -133,9 +129,7 @@ def without_small(part: Stream) -> Stream:
         if small.mean() > 0.5:
             inner = tuple(range(part.lead, part.lead + len(axes)))
             low, high = table.low.min(axis=inner), table.high.max(axis=inner)
-            size = np.maximum(np.abs(low), np.abs(high))
-            half = inflate(0.5 * high - 0.5 * low) + size * 2.0**-50
-            kept[()] = added(kept[()], Table(0.5 * low + 0.5 * high, half))
+            kept[()] = added(kept[()], Table.between(low, high))
         else:
             kept[axes] = table
     return Stream(kept, part.grid, part.lead)
@@ -153,8 +147,7 @@ def _rectify_together(part: Stream) -> tuple[Axes, Table]:
         fewer = without_small(part)
         if fewer.axes != part.axes:
             return _rectify_together(fewer)
-        low, high = (np.maximum(end, 0.0) for end in part.range)
-        return (), Table(0.5 * low + 0.5 * high, inflate(0.5 * high - 0.5 * low) + high * 2.0**-50)
+        return (), Table.between(*(np.maximum(end, 0.0) for end in part.range))
     below = middle <= -radius
     return part.axes, Table(
         np.where(below, 0.0, np.maximum(middle, 0.0)), np.where(below, 0.0, radius)

@@ -104,6 +104,14 @@ class Table(NamedTuple):
     def point(cls, values: np.ndarray) -> Table:
         return cls(values, np.zeros(np.shape(values)))
 
+    @classmethod
+    def between(cls, low: np.ndarray, high: np.ndarray) -> Table:
+        """All of the intervals; a point has radius 0."""
+        size = np.maximum(np.abs(low), np.abs(high))
+        wide = high > low
+        radius = np.where(wide, inflate(0.5 * high - 0.5 * low) + size * 2.0**-50, 0.0)
+        return cls(np.where(wide, 0.5 * low + 0.5 * high, low), radius)
+
     @property
     def is_zero(self) -> bool:
         return not (self.middle.any() or self.radius.any())
