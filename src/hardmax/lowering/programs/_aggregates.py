@@ -29,17 +29,18 @@ from hardmax.languages.programs import (
 )
 from hardmax.lowering.programs._heads import Heads, Rows
 from hardmax.lowering.programs._placing import Made, Placed, Placing
-from hardmax.lowering.programs._questions import Question, ask
+from hardmax.lowering.programs._questions import Question, ask, same_values
 from hardmax.lowering.programs._sketch import Form
 
 _MOST_SUMMANDS = 64  # different numbers in a sum over a relation
+_MOST_CLASSES = 256  # kinds of queries in a count by values
 
 
 class Aggregates:
     """Turns aggregates into heads."""
 
-    def __init__(self, placing: Placing, heads: Heads) -> None:
-        self.placing, self.heads = placing, heads
+    def __init__(self, placing: Placing, heads: Heads, by_values: bool) -> None:
+        self.placing, self.heads, self.by_values = placing, heads, by_values
         self.words: Words = placing.words
         self.longest = placing.words.longest
 
@@ -47,6 +48,10 @@ class Aggregates:
         levels = self.placing.natural(value)
         rewritten = self._rewritten(value)
         if rewritten is not None:
+            if self.by_values:
+                together = self._together(value, rewritten)
+                if together is not None:
+                    return Made(together, levels)
             return Made(self.placing.place(rewritten, self.placing.natural(rewritten)), levels)
         question = ask(value, self.words, self.placing.codes)
         if value.kind in ("count", "sum"):
@@ -57,16 +62,15 @@ class Aggregates:
 
     # ---- counts and sums -----------------------------------------------------------------------
 
-    def _rewritten(self, value: Aggregated) -> Value | None:
+    def _rewritten(self, value: Aggregated) -> Combined | None:
         """Counts over "or" and "not" where places and values are mixed: by inclusion, exclusion.
 
         The result has the same items, so that its natural numbers are those of the value.
         """
         selection = value.selection
-        if value.kind not in ("count", "sum") or not isinstance(selection, Joined):
+        if not is_mixed(value):
             return None
-        if selection.how == "and" or not _mixes(selection):
-            return None
+        assert isinstance(selection, Joined)
         if selection.how == "or":
             first, *rest = selection.parts
             other = rest[0] if len(rest) == 1 else Joined("or", tuple(rest))
@@ -94,6 +98,17 @@ class Aggregates:
             return self._sum_of_counts(value, levels)
         return self._count(value, question, levels)
 
+    def _together(self, value: Aggregated, terms: Combined) -> Placed | None:
+        """A combination of counts that the same queries ask for, which one gate lets through."""
+        counts = [one for one in terms.sources if isinstance(one, Aggregated)]
+        questions = [ask(one, self.words, self.placing.codes) for one in counts]
+        if value.kind != "count" or any(
+            not same_values(one.queries, questions[0].queries) for one in questions
+        ):
+            return None
+        weights = map(float, terms.weights)
+        return self._count_by_values(written(value), list(zip(weights, questions, strict=True)))
+
     def _sum(self, value: Aggregated, question: Question, levels: np.ndarray) -> Made:
         """What is not selected adds 0: a sum over all places."""
         read = value.value
@@ -106,30 +121,31 @@ class Aggregates:
         if read is not None:
             sources, table = [*sources, read], np.multiply.outer(holds, own)
         each = self.placing.place_function(sources, table, clean=True)
-        step = written(value)
-        order = question.order
+        return Made(self._over_places(written(value), each, question), levels)
+
+    def _over_places(self, step: str, each: Placed, question: Question) -> Placed:
+        """The sum of what each place adds, over the places that the question is about."""
 
         def over(causal: bool) -> Placed:
             return self.heads.sum(step, each, None, causal)
 
-        match order:
+        match question.order:
             case "all":
-                total = over(False)
+                return over(False)
             case "causal":
-                total = over(True)
+                return over(True)
             case "before":
-                total = over(True) + each.scaled(-1.0)
+                return over(True) + each.scaled(-1.0)
             case "after":
-                total = over(False) + over(True).scaled(-1.0)
+                return over(False) + over(True).scaled(-1.0)
             case "from here":
-                total = over(False) + over(True).scaled(-1.0) + each
+                return over(False) + over(True).scaled(-1.0) + each
             case "elsewhere":
-                total = over(False) + each.scaled(-1.0)
+                return over(False) + each.scaled(-1.0)
             case "here":
-                total = each
+                return each
             case _:
-                total = self.heads.sum(step, each, question.mask, False)
-        return Made(total, levels)
+                return self.heads.sum(step, each, question.mask, False)
 
     def _sum_of_counts(self, value: Aggregated, levels: np.ndarray) -> Made:
         """sum over u of u times how many selected hold u."""
@@ -149,6 +165,37 @@ class Aggregates:
             every = np.arange(self.longest + 1.0) * float(one)
             total = total + self.placing.place(count, every)
         return Made(total, levels)
+
+    def _count_by_values(self, step: str, terms: list[tuple[float, Question]]) -> Placed:
+        """What every class of queries would count, of which each place keeps its own.
+
+        A class c of queries counts T_c, a sum over all places of what its keys add. One hidden unit
+        a class, relu(T_c - B (1 - [c is mine])) with B >= T_c, lets the own one through.
+        """
+        queries = terms[0][1].queries
+        every = np.concatenate([question.holds for _, question in terms])
+        classes, query_class = np.unique(every, axis=1, return_inverse=True)
+        asked = np.flatnonzero(classes.any(axis=0))
+        if len(asked) > _MOST_CLASSES:
+            raise RequestError(
+                f"The count {step} is asked for by {len(asked)} kinds of queries: too many sums."
+            )
+        shape = [len(self.placing.items(one)) for one in queries]
+        parts = []
+        for one in asked:
+            own = query_class.reshape(-1) == one
+            total = Placed(Form(), 0, True)
+            for weight, question in terms:
+                holds = question.holds[:, own.argmax()].astype(float)
+                if holds.any():
+                    keys = [len(self.placing.items(key)) for key in question.keys]
+                    each = self.placing.place_function(
+                        question.keys, holds.reshape(keys), clean=True
+                    )
+                    total = total + self._over_places(step, each, question).scaled(weight)
+            mine = self.placing.place_function(queries, own.astype(float).reshape(shape))
+            parts.append((total, mine))
+        return self.placing.gated(step, parts, float(self.longest))
 
     def _count(self, value: Aggregated, question: Question, levels: np.ndarray) -> Made:
         """w matches and the start token share the weight: the matches have w/(1 + w) of it."""
@@ -372,6 +419,14 @@ class Aggregates:
         if not self.placing.code(value).is_plain or any(Fraction(one) % 1 for one in items):
             return None
         return np.array([float(one) for one in items])
+
+
+def is_mixed(value: Value) -> bool:
+    """Whether this counts or sums over an "or" or "not" of places and values: a rank, say."""
+    if not isinstance(value, Aggregated) or value.kind not in ("count", "sum"):
+        return False
+    selection = value.selection
+    return isinstance(selection, Joined) and selection.how != "and" and _mixes(selection)
 
 
 def _mixes(selection: Selection) -> bool:

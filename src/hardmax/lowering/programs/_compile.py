@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -21,7 +22,7 @@ from hardmax.languages.programs import (
     Scanned,
     Value,
 )
-from hardmax.lowering.programs._aggregates import Aggregates
+from hardmax.lowering.programs._aggregates import Aggregates, is_mixed
 from hardmax.lowering.programs._assembly import Assembly
 from hardmax.lowering.programs._heads import Heads, Rows
 from hardmax.lowering.programs._merging import Rename, merge_registers
@@ -31,6 +32,7 @@ from hardmax.lowering.programs._scans import Scans
 from hardmax.lowering.programs._sketch import Form, Sketch
 from hardmax.lowering.programs._tables import Tables
 
+_SHARES_HOLD = 16  # tokens: the shares of longer ranks, w/(1 + w), are too close for float32
 _TRIED, _TRIED_LENGTH = 40, 6  # words that are tried by the interpreter, and how long they are
 ROUTES = ("shallow", "parallel")  # machines in one layer where they allow it, or never
 
@@ -41,6 +43,7 @@ class Way:
 
     length: str = "sum"  # of ones; or "last": the largest index
     fuse: bool = True  # functions of functions are looked up at once, from their roots
+    by_values: bool = False  # ranks are sums of values, not shares of heads
     parallel: bool = False  # machines are composed, even where one layer would do
 
 
@@ -59,14 +62,16 @@ def lower_program(
     made, refusals = [], []
     for way in ways:
         try:
-            made.append(_compiled(target, way, positions))
+            made.append((way, _compiled(target, way, positions)))
         except RequestError as reason:
             refusals.append(reason)
         except OverflowError:
             refusals.append(RequestError(f"{program.name} has numbers too large for floats."))
     if not made:
         raise refusals[0]
-    return min(made, key=lambda one: padded_parameters(one.transformer))
+    if words.longest > _SHARES_HOLD and any(way.by_values for way, _ in made):
+        made = [one for one in made if one[0].by_values]
+    return min((one for _, one in made), key=lambda one: padded_parameters(one.transformer))
 
 
 def _try(program: Program, words: Words) -> None:
@@ -86,7 +91,11 @@ def _ways(program: Program) -> list[Way]:
         lengths.append("last")
     depth = sum(isinstance(value, Applied | Combined) for value in values)
     fusing = [True, False] if depth > 1 else [True]
-    return [Way(length=length, fuse=fuse) for length in lengths for fuse in fusing]
+    counting = [False, True] if any(map(is_mixed, values)) else [False]
+    return [
+        Way(length=length, fuse=fuse, by_values=by_values)
+        for length, fuse, by_values in itertools.product(lengths, fusing, counting)
+    ]
 
 
 def _compiled(target: ProgramTarget, way: Way, positions: str) -> Construction:
@@ -103,7 +112,7 @@ class _Compiler:
         self.sketch.sane_start = sane_start
         self.placing = Placing(target, self.sketch, self._make, way.fuse)
         self.heads = Heads(self.sketch, self.placing)
-        self.aggregates = Aggregates(self.placing, self.heads)
+        self.aggregates = Aggregates(self.placing, self.heads, way.by_values)
         self.scans = Scans(self.placing, self.heads, way.parallel)
         self.tables = Tables(self.placing, self.heads)
 

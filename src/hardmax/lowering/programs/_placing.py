@@ -308,6 +308,18 @@ class Placing:
         found = polygon(made.levels[order], numbers[order])
         return self._polygon(made.placed, found, float(made.levels.min()), _name([root]), clean)
 
+    def gated(self, name: str, parts: Sequence[tuple[Placed, Placed]], most: float) -> Placed:
+        """The sum of the numbers, from 0 to `most`, whose gates are 1; the other gates are 0."""
+        reach = 2.0 ** math.ceil(math.log2(most + 1.0))
+        ready = max(max(number.ready, gate.ready) for number, gate in parts)
+        sublayer = ready + 1 - ready % 2
+        register = self.sketch.register(name, most)
+        for number, gate in parts:
+            unit = number.form + gate.form * reach + -reach
+            register.is_wild |= any(one.is_wild for one in unit.terms)
+            self.sketch.unit(sublayer, name, unit, {register: 1.0})
+        return Placed(Form({register: 1.0}), sublayer + 1, False)
+
     def _polygon(
         self, inner: Placed, line: Polygon, lowest: float, name: str, clean: bool
     ) -> Placed:
