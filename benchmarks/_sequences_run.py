@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import resource
 import sys
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -43,9 +44,12 @@ def measured(name: str, length: int, batch: int, rounds: int) -> dict[str, Any]:
 
 
 def _peak() -> float:
-    """In megabytes; Linux counts in kilobytes, macOS in bytes."""
-    unit = 2**20 if sys.platform == "darwin" else 2**10
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+    """In megabytes. On Linux `ru_maxrss` begins with what the parent held, VmHWM does not."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(one for one in status.read_text().splitlines() if one.startswith("VmHWM"))
+        return float(line.split()[1]) / 2**10
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # macOS counts bytes
 
 
 if __name__ == "__main__":

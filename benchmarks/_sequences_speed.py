@@ -34,7 +34,7 @@ def forward(settings: Settings) -> Report:
     for name in PROGRAMS:
         before: dict[str, Any] | None = None
         for length in LENGTHS[:2] if settings.quick else LENGTHS:
-            row = _row(name, length, 100 if settings.quick else BATCH)
+            row = measured_alone(name, length, 100 if settings.quick else BATCH)
             row["exponent"] = _exponent(before, row)
             more = _checked(row)
             sheet.table.add_row(*_cells(row), *(check.mark for check in more[-1:]))
@@ -47,7 +47,8 @@ def forward(settings: Settings) -> Report:
     return Report([sheet], checks, {"forward": record}, refusals)
 
 
-def _row(name: str, length: int, batch: int) -> dict[str, Any]:
+def measured_alone(name: str, length: int, batch: int) -> dict[str, Any]:
+    """One program at one length, in a process of its own."""
     rounds = 1 if length >= 1000 else 3
     command = [sys.executable, "-m", "benchmarks._sequences_run", name]
     command += [str(number) for number in (length, batch, rounds)]

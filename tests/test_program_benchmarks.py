@@ -12,11 +12,13 @@ from benchmarks import programs
 from benchmarks._oracles import ORACLES, wanted
 from benchmarks._programs_sweep import flagged, swept
 from benchmarks._programs_tracr import LENGTH, rows, tried_words
-from benchmarks._sequences_run import PROGRAMS, measured
+from benchmarks._sequences_run import PROGRAMS
+from benchmarks._sequences_speed import measured_alone
 from benchmarks._words import all_tables, codes_of, evaluate_in, wrong_words
 from examples.gallery import GALLERY, is_free
 
 import hardmax as hm
+from hardmax import programs as p
 from hardmax.core import Words, evaluate
 
 
@@ -74,9 +76,25 @@ def test_tracr_never_has_fewer_layers_or_parameters(name):
     assert (found["wrong float64"], found["wrong float32"]) == (0, 0)
 
 
+RANKS = {"key": p.sort_by({"a": 1, "b": 0, "c": 1}), "frequency": p.sort_by_frequency}
+
+
+@pytest.mark.parametrize("name", RANKS)
+def test_ranks_of_long_words_are_right_in_float32(name):
+    words = Words("abc", 60)
+    model = hm.compile(RANKS[name], on=words)
+    hard = [w * 60 for w in "abc"] + ["abc" * 20, "a" * 30 + "b" * 30, "c" * 59 + "b", "ba" * 30]
+    drawn = ["".join(w) for w in words.sample(20, np.random.default_rng(0))]
+    tried = [list(word) for word in hard + drawn]
+    rows = [np.array([["abc".index(one) for one in word]]) for word in tried]
+    got = [evaluate_in(model.transformer, row, "float32")[0] for row in rows]
+    want = [model.claim.target(word) for word in tried]
+    assert all(np.abs(a - b).max() < 0.25 for a, b in zip(got, want, strict=True))
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_batches_are_measured(name):
-    row = measured(name, 10, 50, 1)
+    row = measured_alone(name, 10, 50)
     assert 0 < row["before MB"] <= row["peak MB"] < 1024
     assert row["seconds"] > 0
 

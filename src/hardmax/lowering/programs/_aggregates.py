@@ -7,213 +7,46 @@ from fractions import Fraction
 
 import numpy as np
 
-from hardmax._errors import RequestError
 from hardmax.core import Words
 from hardmax.languages.programs import (
     Aggregated,
     Combined,
     Given,
     Item,
-    Joined,
     Ranked,
-    Related,
-    Selection,
     Sequence,
     Value,
     evaluated,
-    keys_and_queries,
     roots_of,
     select,
-    there,
     written,
 )
 from hardmax.lowering.programs._heads import Heads, Rows
 from hardmax.lowering.programs._placing import Made, Placed, Placing
-from hardmax.lowering.programs._questions import Question, ask, same_values
+from hardmax.lowering.programs._questions import Question, ask
+from hardmax.lowering.programs._relations import Relations
 from hardmax.lowering.programs._sketch import Form
-
-_MOST_SUMMANDS = 64  # different numbers in a sum over a relation
-_MOST_CLASSES = 256  # kinds of queries in a count by values
+from hardmax.lowering.programs._totals import Totals, is_index
 
 
 class Aggregates:
     """Turns aggregates into heads."""
 
-    def __init__(self, placing: Placing, heads: Heads, by_values: bool) -> None:
-        self.placing, self.heads, self.by_values = placing, heads, by_values
+    def __init__(self, placing: Placing, heads: Heads, by_values: frozenset[Value]) -> None:
+        self.placing, self.heads = placing, heads
+        self.relations = Relations(placing, heads)
+        self.totals = Totals(placing, self.relations, by_values)
         self.words: Words = placing.words
         self.longest = placing.words.longest
 
     def make(self, value: Aggregated) -> Made:
-        levels = self.placing.natural(value)
-        rewritten = self._rewritten(value)
-        if rewritten is not None:
-            if self.by_values:
-                together = self._together(value, rewritten)
-                if together is not None:
-                    return Made(together, levels)
-            return Made(self.placing.place(rewritten, self.placing.natural(rewritten)), levels)
-        question = ask(value, self.words, self.placing.codes)
         if value.kind in ("count", "sum"):
-            return self._total(value, question, levels)
+            return self.totals.make(value)
+        levels = self.placing.natural(value)
+        question = ask(value, self.words, self.placing.codes)
         if value.kind in ("min", "max"):
             return self._extreme(value, question, levels)
         return self._mean(value, question, levels)
-
-    # ---- counts and sums -----------------------------------------------------------------------
-
-    def _rewritten(self, value: Aggregated) -> Combined | None:
-        """Counts over "or" and "not" where places and values are mixed: by inclusion, exclusion.
-
-        The result has the same items, so that its natural numbers are those of the value.
-        """
-        selection = value.selection
-        if not is_mixed(value):
-            return None
-        assert isinstance(selection, Joined)
-        if selection.how == "or":
-            first, *rest = selection.parts
-            other = rest[0] if len(rest) == 1 else Joined("or", tuple(rest))
-            terms = [(1, first), (1, other)]
-            both = Joined("and", (first, other))
-            if self._may_hold(both):
-                terms.append((-1, both))
-        else:
-            everywhere: Selection = Related((), (), lambda: True, "everywhere")
-            terms = [(1, everywhere), *((-1, part) for part in selection.parts)]
-        parts = tuple(Aggregated(part, value.kind, value.value) for _, part in terms)
-        weights = tuple(Fraction(weight) for weight, _ in terms)
-        made = Combined(parts, weights, Fraction(0))
-        self.placing.learn(made, self.placing.items(value))
-        return made
-
-    def _may_hold(self, selection: Selection) -> bool:
-        question = ask(Aggregated(selection, "count", None), self.words, self.placing.codes)
-        return bool(question.mask.any() and question.holds.any())
-
-    def _total(self, value: Aggregated, question: Question, levels: np.ndarray) -> Made:
-        if question.is_about_keys:
-            return self._sum(value, question, levels)
-        if value.kind == "sum":
-            return self._sum_of_counts(value, levels)
-        return self._count(value, question, levels)
-
-    def _together(self, value: Aggregated, terms: Combined) -> Placed | None:
-        """A combination of counts that the same queries ask for, which one gate lets through."""
-        counts = [one for one in terms.sources if isinstance(one, Aggregated)]
-        questions = [ask(one, self.words, self.placing.codes) for one in counts]
-        if value.kind != "count" or any(
-            not same_values(one.queries, questions[0].queries) for one in questions
-        ):
-            return None
-        weights = map(float, terms.weights)
-        return self._count_by_values(written(value), list(zip(weights, questions, strict=True)))
-
-    def _sum(self, value: Aggregated, question: Question, levels: np.ndarray) -> Made:
-        """What is not selected adds 0: a sum over all places."""
-        read = value.value
-        items = () if read is None else self.placing.items(read)
-        own = np.array([0.0 if one is None else float(one) for one in items])
-        holds = question.holds[:, 0].astype(float)
-        holds = holds.reshape([len(self.placing.items(key)) for key in question.keys])
-        sources = [*question.keys]
-        table = holds
-        if read is not None:
-            sources, table = [*sources, read], np.multiply.outer(holds, own)
-        each = self.placing.place_function(sources, table, clean=True)
-        return Made(self._over_places(written(value), each, question), levels)
-
-    def _over_places(self, step: str, each: Placed, question: Question) -> Placed:
-        """The sum of what each place adds, over the places that the question is about."""
-
-        def over(causal: bool) -> Placed:
-            return self.heads.sum(step, each, None, causal)
-
-        match question.order:
-            case "all":
-                return over(False)
-            case "causal":
-                return over(True)
-            case "before":
-                return over(True) + each.scaled(-1.0)
-            case "after":
-                return over(False) + over(True).scaled(-1.0)
-            case "from here":
-                return over(False) + over(True).scaled(-1.0) + each
-            case "elsewhere":
-                return over(False) + each.scaled(-1.0)
-            case "here":
-                return each
-            case _:
-                return self.heads.sum(step, each, question.mask, False)
-
-    def _sum_of_counts(self, value: Aggregated, levels: np.ndarray) -> Made:
-        """sum over u of u times how many selected hold u."""
-        read = value.value
-        assert read is not None
-        numbers = [one for one in self.placing.items(read) if one]
-        if len(numbers) > _MOST_SUMMANDS:
-            raise RequestError(
-                f"The sum {written(value)} is over {len(numbers)} different numbers, whose "
-                f"selection depends on who asks: too many to compile. Map them to fewer first."
-            )
-        counts = tuple((value.selection & (there(read) == one)).count() for one in numbers)
-        for count in counts:
-            self.placing.learn(count, tuple(range(self.longest + 1)))
-        total = Placed(Form(), 0, True)
-        for one, count in zip(numbers, counts, strict=True):
-            every = np.arange(self.longest + 1.0) * float(one)
-            total = total + self.placing.place(count, every)
-        return Made(total, levels)
-
-    def _count_by_values(self, step: str, terms: list[tuple[float, Question]]) -> Placed:
-        """What every class of queries would count, of which each place keeps its own.
-
-        A class c of queries counts T_c, a sum over all places of what its keys add. One hidden unit
-        a class, relu(T_c - B (1 - [c is mine])) with B >= T_c, lets the own one through.
-        """
-        queries = terms[0][1].queries
-        every = np.concatenate([question.holds for _, question in terms])
-        classes, query_class = np.unique(every, axis=1, return_inverse=True)
-        asked = np.flatnonzero(classes.any(axis=0))
-        if len(asked) > _MOST_CLASSES:
-            raise RequestError(
-                f"The count {step} is asked for by {len(asked)} kinds of queries: too many sums."
-            )
-        shape = [len(self.placing.items(one)) for one in queries]
-        parts = []
-        for one in asked:
-            own = query_class.reshape(-1) == one
-            total = Placed(Form(), 0, True)
-            for weight, question in terms:
-                holds = question.holds[:, own.argmax()].astype(float)
-                if holds.any():
-                    keys = [len(self.placing.items(key)) for key in question.keys]
-                    each = self.placing.place_function(
-                        question.keys, holds.reshape(keys), clean=True
-                    )
-                    total = total + self._over_places(step, each, question).scaled(weight)
-            mine = self.placing.place_function(queries, own.astype(float).reshape(shape))
-            parts.append((total, mine))
-        return self.placing.gated(step, parts, float(self.longest))
-
-    def _count(self, value: Aggregated, question: Question, levels: np.ndarray) -> Made:
-        """w matches and the start token share the weight: the matches have w/(1 + w) of it."""
-        rows = self._rows(question, "ties")
-        own = 0
-        order = question.order
-        causal, mask = order in ("causal", "before"), None
-        if (order == "before" and question.is_reflexive) or (
-            order == "elsewhere" and question.is_reflexive
-        ):
-            own = 1
-        elif order in ("before", "elsewhere") and question.is_irreflexive:
-            own = 0
-        elif order not in ("all", "causal"):
-            causal, mask = False, question.mask
-        share = Placed(self.heads.sketch.token, 0, True)
-        found = self.heads.attend(written(value), rows, share, causal=causal, mask=mask)
-        return Made(found, 1.0 - 1.0 / (1.0 + own + levels))
 
     # ---- means and single places ---------------------------------------------------------------
 
@@ -244,7 +77,7 @@ class Aggregates:
         if question.wants_all and mask is None:
             return attend(step, self.heads.uniform(), held, causal=causal)
         start = "loses" if is_sure else "default"
-        rows = self._rows(question, start)
+        rows = self.relations.rows(question, start)
         return attend(
             step, rows, held, causal=causal, mask=mask, default=0.0 if is_sure else default
         )
@@ -295,7 +128,7 @@ class Aggregates:
     def _number_at(self, values: tuple[Value, ...], i: int, n: int) -> int:
         number = 0
         for value in values:
-            given = {root: i if _is_index(root) else n for root in roots_of(value)}
+            given = {root: i if is_index(root) else n for root in roots_of(value)}
             items = self.placing.items(value)
             number = number * len(items) + items.index(evaluated(value, given))
         return number
@@ -320,7 +153,7 @@ class Aggregates:
             scores = np.where(holds[..., None], ranks + 2.0, 0.0)
             rows = self.heads.by_key((*question.keys, read), scores, None if is_sure else 1.0, 1.0)
         else:
-            rows = self._rows(question, "loses" if is_sure else "default")
+            rows = self.relations.rows(question, "loses" if is_sure else "default")
             rank = self.placing.place(read, ranks / (4.0 * len(ranks)), clean=True)
             rows = Rows(
                 [*rows.query, self.heads.sketch.token],
@@ -379,62 +212,3 @@ class Aggregates:
         apart = range(-max(whole), self.longest - min(whole) + 1)
         self.placing.learn(ahead, tuple(apart))
         return self.placing.place_by(ahead, gain * (np.array(apart) <= 0))
-
-    # ---- relations -----------------------------------------------------------------------------
-
-    def _rows(self, question: Question, start: str) -> Rows:
-        """Equality by a parabola, everything else by classes."""
-        if question.is_about_keys:
-            holds = question.holds[:, 0].astype(float)
-            holds = holds.reshape([len(self.placing.items(key)) for key in question.keys])
-            level = {"loses": None, "default": 0.5, "ties": 1.0}[start]
-            return self.heads.by_key(question.keys, holds, level, 0.5 if level == 0.5 else 1.0)
-        numbers = self._equality(question)
-        if numbers is None:
-            return self.heads.related(question, start)
-        return self.heads.equal(question.keys, numbers[0], question.queries, numbers[1], start)
-
-    def _equality(self, question: Question) -> tuple[np.ndarray, np.ndarray] | None:
-        """Whole numbers from 1 on for keys and queries, equal where they are related."""
-        sides = (question.keys, question.queries)
-        shapes = [[len(self.placing.items(v)) for v in side] for side in sides]
-        if len(sides[0]) == len(sides[1]) == 1:
-            keys, queries = (self._plain(side[0]) for side in sides)
-            if keys is not None and queries is not None:
-                low = keys.min() - 1.0
-                if (question.holds == (keys[:, None] == queries[None])).all():
-                    return keys - low, queries - low
-        key_class, query_class, table = question.classes()
-        if (table.sum(axis=0) > 1).any() or (table.sum(axis=1) > 1).any():
-            return None
-        matched = np.flatnonzero(table.any(axis=1))
-        number = np.full(len(table), len(matched) + 2.0)  # keys that nobody asks for
-        number[matched] = np.arange(len(matched)) + 1.0
-        asked = np.where(table.any(axis=0), table.T @ number, len(matched) + 4.0)
-        return number[key_class].reshape(shapes[0]), asked[query_class].reshape(shapes[1])
-
-    def _plain(self, value: Value) -> np.ndarray | None:
-        """The items' own numbers, if they are whole."""
-        items = self.placing.items(value)
-        if not self.placing.code(value).is_plain or any(Fraction(one) % 1 for one in items):
-            return None
-        return np.array([float(one) for one in items])
-
-
-def is_mixed(value: Value) -> bool:
-    """Whether this counts or sums over an "or" or "not" of places and values: a rank, say."""
-    if not isinstance(value, Aggregated) or value.kind not in ("count", "sum"):
-        return False
-    selection = value.selection
-    return isinstance(selection, Joined) and selection.how != "and" and _mixes(selection)
-
-
-def _mixes(selection: Selection) -> bool:
-    """Whether the selection is about the index and about something else."""
-    keys, queries = keys_and_queries(selection)
-    about = {_is_index(root) for v in (*keys, *queries) for root in roots_of(v)}
-    return len(about) > 1
-
-
-def _is_index(root: Value) -> bool:
-    return isinstance(root, Given) and root.what == "index"

@@ -22,7 +22,7 @@ from hardmax.languages.programs import (
     Scanned,
     Value,
 )
-from hardmax.lowering.programs._aggregates import Aggregates, is_mixed
+from hardmax.lowering.programs._aggregates import Aggregates
 from hardmax.lowering.programs._assembly import Assembly
 from hardmax.lowering.programs._heads import Heads, Rows
 from hardmax.lowering.programs._merging import Rename, merge_registers
@@ -31,6 +31,7 @@ from hardmax.lowering.programs._placing import Made, NeedsSaneStart, Placed, Pla
 from hardmax.lowering.programs._scans import Scans
 from hardmax.lowering.programs._sketch import Form, Sketch
 from hardmax.lowering.programs._tables import Tables
+from hardmax.lowering.programs._totals import counted_by_values
 
 _SHARES_HOLD = 16  # tokens: the shares of longer ranks, w/(1 + w), are too close for float32
 _TRIED, _TRIED_LENGTH = 40, 6  # words that are tried by the interpreter, and how long they are
@@ -91,7 +92,7 @@ def _ways(program: Program) -> list[Way]:
         lengths.append("last")
     depth = sum(isinstance(value, Applied | Combined) for value in values)
     fusing = [True, False] if depth > 1 else [True]
-    counting = [False, True] if any(map(is_mixed, values)) else [False]
+    counting = [False, True] if counted_by_values(values) else [False]
     return [
         Way(length=length, fuse=fuse, by_values=by_values)
         for length, fuse, by_values in itertools.product(lengths, fusing, counting)
@@ -112,7 +113,8 @@ class _Compiler:
         self.sketch.sane_start = sane_start
         self.placing = Placing(target, self.sketch, self._make, way.fuse)
         self.heads = Heads(self.sketch, self.placing)
-        self.aggregates = Aggregates(self.placing, self.heads, way.by_values)
+        by_values = counted_by_values(target.program.values) if way.by_values else frozenset()
+        self.aggregates = Aggregates(self.placing, self.heads, by_values)
         self.scans = Scans(self.placing, self.heads, way.parallel)
         self.tables = Tables(self.placing, self.heads)
 
