@@ -1,0 +1,1 @@
+"""The exact geometry of heads and networks: power diagrams, polytopes, bounds, stability."""
