@@ -1,1 +1,15 @@
 """The exact geometry of heads and networks: power diagrams, polytopes, bounds, stability."""
+
+from hardmax.geometry import bounds as bounds
+from hardmax.geometry._cells import Cell as Cell
+from hardmax.geometry._cells import Side as Side
+from hardmax.geometry._diagram import PowerDiagram as PowerDiagram
+from hardmax.geometry._diagram import power_diagram as power_diagram
+from hardmax.geometry._head_diagram import head_diagram as head_diagram
+from hardmax.geometry._head_diagram import head_terms as head_terms
+from hardmax.geometry._hull import Hull as Hull
+from hardmax.geometry._hull import convex_hull as convex_hull
+from hardmax.geometry._points import Points as Points
+from hardmax.geometry._rational import least_solution as least_solution
+from hardmax.geometry._top_k import TopKDiagram as TopKDiagram
+from hardmax.geometry._top_k import top_k_diagram as top_k_diagram

@@ -1,0 +1,175 @@
+"""Points with exact coordinates: floats for speed, whole numbers where floats cannot decide."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from hardmax._errors import ShapeError
+from hardmax.numerics import frozen_array
+
+_MANTISSA = 53
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Rows of exact numbers: the floats themselves, or Fractions that the floats approximate.
+
+    `floats` is at most `slack` (one number a column) from the truth; 0 where the floats are it.
+    """
+
+    floats: np.ndarray
+    fractions: np.ndarray | None = None  # of Fractions, where some are no floats
+
+    @classmethod
+    def of(cls, rows: Any, name: str = "points") -> Points:
+        """Numbers as a user writes them: floats, whole numbers, Fractions."""
+        if isinstance(rows, Points):
+            return rows
+        try:
+            given = np.asarray(rows)
+            exact = given.dtype == object or given.dtype.kind in "iu"
+            floats = np.asarray(given, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError) as reason:
+            raise ShapeError(
+                f"The {name} must be rows of numbers, all of one dimension."
+            ) from reason
+        if floats.ndim != 2:
+            raise ShapeError(
+                f"The {name} must be a table, one row each, but the shape is {floats.shape}."
+            )
+        if not np.isfinite(floats).all():
+            raise ShapeError(f"The {name} hold nan or infinities; give finite numbers.")
+        if not exact:
+            return cls(frozen_array(floats + 0.0))
+        return cls._of_rationals(given.astype(object), floats)
+
+    @classmethod
+    def _of_rationals(cls, given: np.ndarray, floats: np.ndarray) -> Points:
+        flat = [Fraction(one) for one in given.ravel().tolist()]
+        held = [Fraction(one) for one in floats.ravel().tolist()]
+        if flat == held:
+            return cls(frozen_array(floats + 0.0))
+        fractions = np.array(flat, dtype=object).reshape(given.shape)
+        return cls(frozen_array(floats + 0.0), fractions)
+
+    def __len__(self) -> int:
+        return len(self.floats)
+
+    @property
+    def dimension(self) -> int:
+        return self.floats.shape[1]
+
+    @property
+    def is_float(self) -> bool:
+        return self.fractions is None
+
+    @cached_property
+    def slack(self) -> np.ndarray:
+        """How far the floats of each column are from the truth, at most."""
+        if self.fractions is None or not len(self):
+            return np.zeros(self.dimension)
+        return np.abs(self.floats).max(axis=0) * 2.0**-_MANTISSA + 5e-324
+
+    def take(self, rows: Any) -> Points:
+        rows = np.asarray(rows)
+        some = None if self.fractions is None else self.fractions[rows]
+        return Points(self.floats[rows], some)
+
+    def columns(self, chosen: Iterable[int]) -> Points:
+        chosen = list(chosen)
+        some = None if self.fractions is None else self.fractions[:, chosen]
+        return Points(frozen_array(self.floats[:, chosen]), some)
+
+    def with_column(self, column: Points) -> Points:
+        """These points with one more coordinate."""
+        floats = frozen_array(np.hstack([self.floats, column.floats]))
+        if self.is_float and column.is_float:
+            return Points(floats)
+        return Points(floats, np.hstack([self.rationals(), column.rationals()]))
+
+    def with_row(self, row: np.ndarray) -> Points:
+        """These points and one more, which is a float."""
+        floats = frozen_array(np.vstack([self.floats, row]))
+        if self.fractions is None:
+            return Points(floats)
+        own = np.array([[Fraction(one) for one in row.tolist()]], dtype=object)
+        return Points(floats, np.vstack([self.fractions, own]))
+
+    def with_mean(self, rows: list[int]) -> Points:
+        """These points and the mean of some of them, exactly."""
+        mean = self.rationals(rows).sum(axis=0) / len(rows)
+        floats = np.array([float(one) for one in mean.tolist()])
+        return Points(
+            frozen_array(np.vstack([self.floats, floats])), np.vstack([self.rationals(), mean])
+        )
+
+    def scaled(self, factors: np.ndarray) -> Points:
+        """Every column times a power of 2, which changes no digit."""
+        floats = frozen_array(self.floats * factors)
+        if self.fractions is None:
+            return Points(floats)
+        exact = np.array([Fraction(one) for one in factors.tolist()], dtype=object)
+        return Points(floats, self.fractions * exact)
+
+    def rationals(self, rows: Any = slice(None)) -> np.ndarray:
+        """The exact coordinates as Fractions."""
+        if self.fractions is not None:
+            return self.fractions[rows]
+        chosen = self.floats[rows]
+        exact = [Fraction(one) for one in chosen.ravel().tolist()]
+        return np.array(exact, dtype=object).reshape(chosen.shape)
+
+    def whole(self, rows: np.ndarray) -> np.ndarray:
+        """The exact coordinates of some rows, each column times one positive number: integers."""
+        if self.fractions is not None:
+            chosen = self.fractions[rows]
+            common = [_common(self.fractions[:, c]) for c in range(self.dimension)]
+            whole = [[int(x * m) for x, m in zip(r, common, strict=True)] for r in chosen.tolist()]
+            return np.array(whole, dtype=object).reshape(len(rows), self.dimension)
+        digits, exponents = np.frexp(self.floats[rows])
+        digits = np.ldexp(digits, _MANTISSA).astype(np.int64).astype(object)
+        places = np.where(digits == 0, 0, exponents - self._lowest)
+        return digits << places.astype(object)
+
+    @cached_property
+    def _lowest(self) -> np.ndarray:
+        """The smallest exponent of each column, over all rows."""
+        exponents = np.where(self.floats == 0.0, 2000, np.frexp(self.floats)[1])
+        lowest = exponents.min(axis=0, initial=2000)
+        return np.where(lowest == 2000, 0, lowest)
+
+    def distinct(self) -> tuple[np.ndarray, np.ndarray]:
+        """The first row of each kind, and for every row the place of its kind among them."""
+        if self.fractions is None:
+            if self.dimension and _all_differ(self.floats[:, 0]):
+                return np.arange(len(self)), np.arange(len(self))
+            _, first, kind = np.unique(self.floats, axis=0, return_index=True, return_inverse=True)
+            return _in_order(first, kind.reshape(-1))
+        seen: dict[tuple, int] = {}
+        numbers = [seen.setdefault(tuple(row), len(seen)) for row in self.fractions.tolist()]
+        kinds = np.array(numbers)
+        return np.unique(kinds, return_index=True)[1], kinds
+
+
+def _all_differ(column: np.ndarray) -> bool:
+    ordered = np.sort(column)
+    return bool((ordered[1:] != ordered[:-1]).all())
+
+
+def _in_order(first: np.ndarray, kind: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    order = np.argsort(first)
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    return first[order], place[kind]
+
+
+def _common(column: np.ndarray) -> int:
+    """The least common denominator."""
+    return math.lcm(*(one.denominator for one in column.tolist()))
