@@ -50,6 +50,7 @@ from hardmax.core import VectorInput as VectorInput
 from hardmax.geometry import PowerDiagram as PowerDiagram
 from hardmax.geometry import TopKDiagram as TopKDiagram
 from hardmax.geometry import bounds as bounds
+from hardmax.geometry import depth_construction as depth_construction
 from hardmax.geometry import head_diagram as head_diagram
 from hardmax.geometry import power_diagram as power_diagram
 from hardmax.geometry import top_k_diagram as top_k_diagram

@@ -3,6 +3,7 @@
 from hardmax.geometry import bounds as bounds
 from hardmax.geometry._cells import Cell as Cell
 from hardmax.geometry._cells import Side as Side
+from hardmax.geometry._depth import depth_construction as depth_construction
 from hardmax.geometry._diagram import PowerDiagram as PowerDiagram
 from hardmax.geometry._diagram import power_diagram as power_diagram
 from hardmax.geometry._head_diagram import head_diagram as head_diagram

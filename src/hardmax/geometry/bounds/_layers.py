@@ -18,10 +18,11 @@ def feed_forward(hidden: int, *, dimension: int, central: bool = False) -> Bound
     In general position sum_{j <= d} C(n, j): the other n - 1 hyperplanes cut the last one into
     as many pieces as n - 1 cut R^(d-1), and each piece splits one region, so that
     r(n, d) = r(n - 1, d) + r(n - 1, d - 1), which is Pascal's rule. Special position only loses
-    pieces. Without biases the hyperplanes go through the origin: 2 sum_{j < d} C(n - 1, j), since one of them,
-    pushed off the origin to either side, carries the other n - 1 as a generic arrangement of
-    R^(d-1), and each region meets one of the two sides. The second number is also that of the
-    vertices of a generic zonotope with n segments. A residual connection changes neither.
+    pieces. Without biases the hyperplanes go through the origin: 2 sum_{j < d} C(n - 1, j), since
+    one of them, pushed off the origin to either side, carries the other n - 1 as a generic
+    arrangement of R^(d-1), and each region meets exactly one of the two. The second number is also
+    that of the vertices of a generic zonotope with n segments. A residual connection changes
+    neither.
     """
     n, d = whole(hidden, "hidden"), whole(dimension, "dimension")
     if central:
