@@ -98,9 +98,19 @@ def test_bounds_are_small_and_hold(states, symbols, length, name):
 
 @pytest.mark.parametrize("name", DTYPES)
 def test_the_answer_may_be_looked_up(name):
-    made = machine(5, 2, 5, seed=7, accepting=[1, 3])
+    state = machine(5, 2, 5, seed=7).claim.target.program.outputs[0]
+    program = hm.Program(state.map(lambda number: number % 3), "state modulo 3")
+    made = hm.compile(program, alphabet="ab", length=5, route="parallel")
     steps = made.claim.target.steps()
     assert attained(made, steps, 5, DTYPES[name]) <= bound(made, 5, name) <= 1e-6
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_acceptance_may_be_told_by_size(name):
+    """The state next to the border attains the bound, up to what the routing heads leak."""
+    made = machine(5, 2, 5, seed=7, accepting=[1, 3])
+    seen = attained(made, made.claim.target.steps(), 5, DTYPES[name])
+    assert 0.3 < seen <= bound(made, 5, name) <= seen + 1e-6
 
 
 def test_states_that_forget():

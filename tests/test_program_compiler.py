@@ -1,5 +1,6 @@
 """Programs become Transformers that answer as the interpreter does, and are proved to."""
 
+import itertools
 import operator
 import random
 from dataclasses import replace
@@ -414,3 +415,37 @@ def test_a_step_that_explodes_is_named_with_its_size():
     many = p.Program(p.apply(lambda *n: sum(n), *counts))
     with pytest.raises(p.TooLarge, match=r"function\(.*\) may take 104,060,401 values"):
         hm.compile(many, alphabet="abcd", length=100)
+
+
+@pytest.mark.parametrize(("length", "layers"), [(2, 1), (3, 2), (4, 2), (5, 3), (8, 3)])
+def test_acceptance_is_told_by_the_size_of_the_state(length: int, layers: int) -> None:
+    """ceil(log2 n) layers, the answer included; the state next to the border attains the room.
+
+    Of the four states of (a|b)*abb one accepts, the last; the others are up to 5/2 from the
+    border, so that the nearest is 1/10 of the spacing from the middle, 2/5 from its code.
+    """
+    program = hm.programs.fsm("(a|b)*abb", alphabet="ab")
+    model = hm.compile(program, alphabet="ab", length=length)
+    assert model.bill.layers == layers
+    words = ["".join(w) for n in range(1, length + 1) for w in itertools.product("ab", repeat=n)]
+    assert [model(word) for word in words] == [program(word) for word in words]
+    certificate = hm.certify(model)
+    assert certificate.verdict is hm.Verdict.PROVED
+    assert model.claim.error == pytest.approx(0.45)
+    if length >= 3:  # "abb" is read, and the state before it is next to the border
+        assert certificate.measured == pytest.approx(0.4)
+
+
+def test_states_that_answer_alike_are_numbered_together() -> None:
+    """Start and accepting states alternate on a path; what the machine says does not change."""
+    moves = {(s, a): (s + 1) % 5 if a == "a" else 0 for s in range(5) for a in "ab"}
+    program = hm.programs.fsm(moves, 0, accepting=[0, 2, 4])
+    model = hm.compile(program, alphabet="ab", length=7)
+    assert model.bill.layers == 3
+    for word in ("a", "aa", "aaaaa", "abaaa", "bbbbbbb", "aaaabaa"):
+        state, expected = 0, []
+        for symbol in word:
+            state = moves[state, symbol]
+            expected.append(state in (0, 2, 4))
+        assert program(word) == expected
+        assert model(word) == expected

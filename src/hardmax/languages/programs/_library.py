@@ -199,11 +199,11 @@ def fsm(
     else:
         machine = Machine.of(transitions, start, accepting or (), alphabet)
         called = f"machine of {machine.states} states"
-    state = Scanned(_s.tokens, machine)
     if isinstance(transitions, str) or accepting is not None:
-        answer = state.map(lambda number: number in machine.accepting)
+        machine = machine.by_answer()
+        answer = Scanned(_s.tokens, machine).map(lambda number: number in machine.accepting)
     else:
-        answer = state.map(lambda number: machine.labels[number])
+        answer = Scanned(_s.tokens, machine).map(lambda number: machine.labels[number])
     return Program(answer, called if name is None else name)
 
 

@@ -64,6 +64,15 @@ class Machine:
             )
         return self.alphabet.index(symbol)
 
+    def by_answer(self) -> Machine:
+        """The same machine; states that answer as the start does have the first numbers."""
+        own = 0 in self.accepting
+        order = sorted(range(self.states), key=lambda s: ((s in self.accepting) != own, s))
+        place = {state: i for i, state in enumerate(order)}
+        moves = tuple(tuple(place[one] for one in self.moves[state]) for state in order)
+        labels = tuple(self.labels[state] for state in order)
+        return Machine(self.alphabet, labels, moves, frozenset(place[s] for s in self.accepting))
+
     @property
     def states(self) -> int:
         return len(self.moves)

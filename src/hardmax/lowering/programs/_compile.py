@@ -117,6 +117,7 @@ class _Compiler:
         self.aggregates = Aggregates(self.placing, self.heads, by_values)
         self.scans = Scans(self.placing, self.heads, way.parallel)
         self.tables = Tables(self.placing, self.heads)
+        self.rooms: dict[Value, float] = {}  # of the answers' spacing, where it is not a quarter
 
     def construction(self) -> Construction:
         target, outputs = self.target, self.target.program.outputs
@@ -127,7 +128,7 @@ class _Compiler:
         assembly = Assembly(self.sketch, answers)
         witness = Witness(self._holdings(assembly, rename))
         transformer = assembly.transformer(answers, target.program.at)
-        room = min(map(target.spacing, outputs)) / 4
+        room = min(target.spacing(one) * self.rooms.get(one, 0.25) for one in outputs)
         claim = Claim(target, target.words, [Share("margin", "room for decoding", room)])
         return Construction(transformer, claim, witness, "program", assembly.legend())
 
@@ -147,7 +148,32 @@ class _Compiler:
     def _answer(self, output: Value) -> Form:
         code = self.target.codes[output]
         numbers = [float(code.number(one)) for one in code.items]
-        return self.placing.place(output, numbers).form
+        return self._by_size(output) or self.placing.place(output, numbers).form
+
+    def _by_size(self, output: Value) -> Form | None:
+        """Two answers that are told apart by the size of a composed state need no look-up.
+
+        Let the states below K answer lo, those from K on hi. The form
+        (lo + hi)/2 + (hi - lo) (state - K + 1/2) / (2 r), where |state - K + 1/2| <= r, is on the
+        right side of the middle, (hi - lo)/(4 r) away from it at least; so it is at most
+        1/2 - 1/(4 r) of the spacing from its code, and decoded rightly. A feed-forward layer less.
+        """
+        if not (isinstance(output, Applied) and len(output.sources) == 1):
+            return None
+        (source,) = output.sources
+        if not (isinstance(source, Scanned) and self.scans.is_composed(source)):
+            return None
+        code = self.target.codes[output]
+        states = np.array([float(one) for one in self.placing.items(source)])
+        answers = [float(code.number(output.function(one))) for one in self.placing.items(source)]
+        low, high = answers[int(states.argmin())], answers[int(states.argmax())]
+        last = max(s for s, one in zip(states, answers, strict=True) if one == low)
+        if low == high or answers != [low if s <= last else high for s in states]:
+            return None
+        away = states - (last + 0.5)
+        reach = float(np.abs(away).max())
+        self.rooms[output] = 0.5 - 1.0 / (8.0 * reach)
+        return self.placing.place(source, (low + high) / 2 + (high - low) * away / (2 * reach)).form
 
     def _make(self, value: Value) -> Made:
         match value:

@@ -46,6 +46,11 @@ class Scans:
         self.sketch: Sketch = placing.sketch
         self.held: list[Held] = []
 
+    def is_composed(self, value: Scanned) -> bool:
+        """Whether a machine takes its log2(n) rounds."""
+        allows = value.machine.counter is not None or value.machine.resets
+        return self.parallel or not allows
+
     def make(self, value: Scanned, rounds: list[Round]) -> Made:
         machine = value.machine
         levels = self.placing.natural(value)
