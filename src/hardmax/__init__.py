@@ -48,11 +48,15 @@ from hardmax.core import Softmax as Softmax
 from hardmax.core import Transformer as Transformer
 from hardmax.core import VectorInput as VectorInput
 from hardmax.geometry import PowerDiagram as PowerDiagram
+from hardmax.geometry import Stability as Stability
+from hardmax.geometry import StabilityReport as StabilityReport
 from hardmax.geometry import TopKDiagram as TopKDiagram
 from hardmax.geometry import bounds as bounds
 from hardmax.geometry import depth_construction as depth_construction
 from hardmax.geometry import head_diagram as head_diagram
 from hardmax.geometry import power_diagram as power_diagram
+from hardmax.geometry import stability as stability
+from hardmax.geometry import stability_of as stability_of
 from hardmax.geometry import top_k_diagram as top_k_diagram
 from hardmax.languages import CallableFunction as CallableFunction
 from hardmax.languages import Expression as Expression

@@ -10,6 +10,7 @@ from hardmax.cli._compile import compile_source
 from hardmax.cli._plan import plan_source
 from hardmax.cli._run import run_model
 from hardmax.cli._show import show_file
+from hardmax.cli._stability import show_stability
 from hardmax.cli._verify import verify_model
 
 
@@ -43,4 +44,5 @@ main.add_command(show_bounds)
 main.add_command(plan_source)
 main.add_command(run_model)
 main.add_command(show_file)
+main.add_command(show_stability)
 main.add_command(verify_model)

@@ -14,3 +14,7 @@ from hardmax.geometry._points import Points as Points
 from hardmax.geometry._rational import least_solution as least_solution
 from hardmax.geometry._top_k import TopKDiagram as TopKDiagram
 from hardmax.geometry._top_k import top_k_diagram as top_k_diagram
+from hardmax.geometry.temperature import Stability as Stability
+from hardmax.geometry.temperature import StabilityReport as StabilityReport
+from hardmax.geometry.temperature import stability as stability
+from hardmax.geometry.temperature import stability_of as stability_of
