@@ -7,6 +7,7 @@ import click
 from hardmax import __version__
 from hardmax.cli._bounds import show_bounds
 from hardmax.cli._compile import compile_source
+from hardmax.cli._diagram import show_diagram
 from hardmax.cli._plan import plan_source
 from hardmax.cli._run import run_model
 from hardmax.cli._show import show_file
@@ -41,6 +42,7 @@ def main(context: click.Context) -> None:
 
 main.add_command(compile_source)
 main.add_command(show_bounds)
+main.add_command(show_diagram)
 main.add_command(plan_source)
 main.add_command(run_model)
 main.add_command(show_file)

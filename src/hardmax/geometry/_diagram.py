@@ -2,7 +2,7 @@
 
 Key j has the score <q, k_j> + b_j. It wins at q exactly if the lifted point (k_j, b_j) is extreme
 in direction (q, 1): cells are the upper vertices of the lifted points' hull, walls its upper edges,
-vertices its upper facets (with the normal (q, 1), up to a factor). Less |q|^2/2, the scores say that it
+vertices its upper facets, whose normals are (q, 1) up to a factor. Scores less |q|^2/2 show that it
 is the power diagram with sites k_j and weights |k_j|^2 + 2 b_j. Keys that do not span the space
 leave directions in which nothing changes; if the lifted points lie in one plane that is not
 vertical (no biases, for one), every wall goes through one point: a fan.

@@ -10,6 +10,7 @@ import numpy as np
 from hardmax._errors import RequestError, ShapeError
 from hardmax.core import Attention, Construction, Head, Transformer, trace
 from hardmax.geometry._diagram import PowerDiagram, power_diagram
+from hardmax.geometry._head_terms import fractions, head_terms
 
 Space = Literal["query", "stream"]
 
@@ -39,30 +40,8 @@ def head_diagram(
     if space not in ("query", "stream"):
         raise RequestError(f'The space must be "query" or "stream", but it is {space!r}.')
     if space == "stream":
-        keys = keys @ _fractions(chosen.query)
+        keys = keys @ fractions(chosen.query)
     return power_diagram(keys, biases, on)
-
-
-def head_terms(head: Head, stream: np.ndarray, token: int = -1) -> tuple[np.ndarray, np.ndarray]:
-    """Keys and biases of the tokens that one place sees, as Fractions."""
-    tokens = len(stream)
-    if not -tokens <= token < tokens:
-        raise RequestError(f"The context has {tokens} tokens, so there is no token {token}.")
-    place = token % tokens
-    if not head.key_width:
-        raise RequestError(
-            "This head has key width 0: its scores do not depend on the query, so there is no "
-            "diagram."
-        )
-    seen = place + 1 if head.causal else tokens
-    keys = stream[:seen] @ _fractions(head.key).T
-    bias = np.zeros(seen) if head.position_bias is None else head.position_bias[place, :seen]
-    return keys, _fractions(bias)
-
-
-def _fractions(array: np.ndarray) -> np.ndarray:
-    exact = [Fraction(one) for one in np.asarray(array).ravel().tolist()]
-    return np.array(exact, dtype=object).reshape(np.shape(array))
 
 
 def _head(model: Transformer, layer: int, head: int) -> tuple[int, Head]:
@@ -87,7 +66,7 @@ def _stream(model: Transformer, number: int, context: Any) -> np.ndarray:
     """What sublayer `number` reads, as Fractions: as it was given, or computed from an input."""
     if np.ndim(context) == 2:
         try:
-            exact = _fractions(np.asarray(context))
+            exact = fractions(np.asarray(context))
         except (TypeError, ValueError, OverflowError) as reason:
             raise ShapeError("The context must hold finite numbers.") from reason
         if exact.shape[1] != model.width or not len(exact):
@@ -97,4 +76,4 @@ def _stream(model: Transformer, number: int, context: Any) -> np.ndarray:
             )
         return exact
     kind = Fraction if model.is_hard else float
-    return _fractions(np.array(trace(model, context, kind).streams[number], dtype=object))
+    return fractions(np.array(trace(model, context, kind).streams[number], dtype=object))

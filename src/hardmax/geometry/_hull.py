@@ -79,15 +79,16 @@ def _surface(points: Points, frame: Frame) -> tuple[Surface, bool]:
 
     from hardmax.geometry._verification import verified
 
-    order = np.random.default_rng(_SEED).permutation(len(points)).tolist()
+    likely: set[int] = set()
     try:
         found = ConvexHull(points.floats)
         try:
             return verified(points, found.simplices, found.neighbors), False
         except Unproved:
-            seen = set(found.vertices.tolist())
-            order.sort(key=lambda one: one not in seen)
+            likely = set(found.vertices.tolist())
     except QhullError:
         pass  # too flat for its floats
+    order = np.random.default_rng(_SEED).permutation(len(points)).tolist()
+    order.sort(key=lambda one: one not in likely)
     simplices, neighbours = incremental_hull(points, list(frame.rows), order)
     return verified(points, simplices, neighbours, frame.rows), True

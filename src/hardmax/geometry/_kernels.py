@@ -179,6 +179,44 @@ def _workspace(width):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
+def climb(points, neighbours, normals, simplices, centre, others, starts):  # type: ignore[no-untyped-def]
+    """For each other point the simplex in whose cone it probably lies, by floats alone.
+
+    On the cone of a simplex its own n.x / n.c, with n its normal and c a corner, both as seen from
+    the centre, is the largest of all; and a convex function is climbed from neighbour to neighbour.
+    """
+    count, width = simplices.shape
+    slopes = np.empty((count, width))
+    for f in range(count):
+        height = 0.0
+        for c in range(width):
+            height += normals[f, c] * (points[simplices[f, 0], c] - points[centre, c])
+        for c in range(width):
+            slopes[f, c] = normals[f, c] / height if height > 0.0 else 0.0
+    home = np.empty(len(others), dtype=np.int64)
+    away = np.empty(width)
+    for n in range(len(others)):
+        for c in range(width):
+            away[c] = points[others[n], c] - points[centre, c]
+        here, best = starts[n], 0.0
+        for c in range(width):
+            best += slopes[here, c] * away[c]
+        climbing = True
+        while climbing:
+            climbing, ahead = False, here
+            for i in range(width):
+                g = neighbours[here, i]
+                score = 0.0
+                for c in range(width):
+                    score += slopes[g, c] * away[c]
+                if score > best:
+                    best, ahead, climbing = score, g, True
+            here = ahead
+        home[n] = here
+    return home
+
+
+@njit(cache=True)
 def walk(points, slack, simplices, neighbours, normals, blurs, centre, others, starts, most):  # type: ignore[no-untyped-def]
     """For each other point the simplex in whose cone from the centre it lies, and what is sure.
 

@@ -149,7 +149,15 @@ class _Verification:
         others = np.flatnonzero(is_other)
         if not len(others):
             return
-        starts = self._near(corners, others)
+        starts = kernels.climb(
+            self.points.floats,
+            self.neighbours,
+            self.normals,
+            self.simplices,
+            self.centre,
+            others,
+            self._near(corners, others),
+        )
         home, state = kernels.walk(
             self.points.floats,
             self.slack,
