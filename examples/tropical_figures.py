@@ -82,6 +82,28 @@ def figure_6a(draws: int) -> None:
     print(f"drawn {place}")
 
 
+def exponents() -> None:
+    """Vertices of the sum of two N-gons in space: of order N^(d-1), not (NH)^floor(d/2)."""
+    from published_statements import polygons
+
+    from hardmax.plots import growth_picture
+
+    sizes = (4, 8, 16, 32, 64, 128)
+    counts = [hm.minkowski_sum(polygons(n)).count for n in sizes]
+    slope = np.polyfit(np.log(sizes[-3:]), np.log(counts[-3:]), 1)[0]
+    exact = [hm.bounds.two_polygons(n).value for n in sizes]
+    lines = {
+        f"counted: N^{slope:.2f}": (sizes, counts),
+        "published order: NH": (sizes, [2 * n for n in sizes]),
+    }
+    place = OUT / "exponents.svg"
+    growth_picture(
+        lines, bounds={next(iter(lines)): (sizes, exact)}, path=place, y="vertices", title="d = 3"
+    )
+    print(f"\nV.2: two N-gons in space, N = {sizes}: {counts}")
+    print(f"grows like N^{slope:.2f}; published: N^1; true: N^(d-1) = N^2; drawn {place}")
+
+
 def random_model(tokens: int, layers: int, seed: list[int]) -> hm.Transformer:
     """Constant tokens with Gaussian keys and values; the last token is the query that moves.
 
@@ -114,6 +136,7 @@ def main() -> None:
     figure_5()
     figure_6b(20 if quick else 300)
     figure_6a(3 if quick else 30)
+    exponents()
 
 
 if __name__ == "__main__":

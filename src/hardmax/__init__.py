@@ -47,9 +47,14 @@ from hardmax.core import SequenceInput as SequenceInput
 from hardmax.core import Softmax as Softmax
 from hardmax.core import Transformer as Transformer
 from hardmax.core import VectorInput as VectorInput
+from hardmax.geometry import LinearCell as LinearCell
+from hardmax.geometry import LineRegions as LineRegions
 from hardmax.geometry import MinkowskiSum as MinkowskiSum
 from hardmax.geometry import Polytope as Polytope
 from hardmax.geometry import PowerDiagram as PowerDiagram
+from hardmax.geometry import Regions as Regions
+from hardmax.geometry import Segment as Segment
+from hardmax.geometry import Slice as Slice
 from hardmax.geometry import Stability as Stability
 from hardmax.geometry import StabilityReport as StabilityReport
 from hardmax.geometry import TopKDiagram as TopKDiagram
@@ -59,8 +64,11 @@ from hardmax.geometry import bounds as bounds
 from hardmax.geometry import common_refinement as common_refinement
 from hardmax.geometry import depth_construction as depth_construction
 from hardmax.geometry import head_diagram as head_diagram
+from hardmax.geometry import line_breakpoints as line_breakpoints
 from hardmax.geometry import minkowski_sum as minkowski_sum
 from hardmax.geometry import power_diagram as power_diagram
+from hardmax.geometry import regions as regions
+from hardmax.geometry import skeleton as skeleton
 from hardmax.geometry import stability as stability
 from hardmax.geometry import stability_of as stability_of
 from hardmax.geometry import top_k_diagram as top_k_diagram

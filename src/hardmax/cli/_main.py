@@ -8,7 +8,9 @@ from hardmax import __version__
 from hardmax.cli._bounds import show_bounds
 from hardmax.cli._compile import compile_source
 from hardmax.cli._diagram import show_diagram
+from hardmax.cli._experiment import run_experiment
 from hardmax.cli._plan import plan_source
+from hardmax.cli._regions import show_regions
 from hardmax.cli._run import run_model
 from hardmax.cli._show import show_file
 from hardmax.cli._stability import show_stability
@@ -44,7 +46,9 @@ main.add_command(compile_source)
 main.add_command(show_bounds)
 main.add_command(show_diagram)
 main.add_command(plan_source)
+main.add_command(run_experiment)
 main.add_command(run_model)
+main.add_command(show_regions)
 main.add_command(show_file)
 main.add_command(show_stability)
 main.add_command(verify_model)

@@ -7,5 +7,6 @@ from hardmax.plots._error import error_picture as error_picture
 from hardmax.plots._growth import growth_picture as growth_picture
 from hardmax.plots._picture import check_picture as check_picture
 from hardmax.plots._polytopes import polytope_picture as polytope_picture
+from hardmax.plots._regions import regions_picture as regions_picture
 from hardmax.plots._sizing import draw_sizing as draw_sizing
 from hardmax.plots._stability import stability_picture as stability_picture

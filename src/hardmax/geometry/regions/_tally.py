@@ -1,0 +1,51 @@
+"""What counting a piece of work gives; pieces add up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+
+def _nothing() -> np.ndarray:
+    return np.zeros((0, 4), dtype=np.uint64)
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """Cells after each layer, how many signs needed exact arithmetic, and silent facets.
+
+    A facet is silent if the affine maps on both sides agree; it is named by the two cells that
+    share it, two words each.
+    """
+
+    layers: tuple[int, ...]
+    decided: int = 0
+    silent: np.ndarray = field(default_factory=_nothing, repr=False)
+
+    @property
+    def cells(self) -> int:
+        return self.layers[-1]
+
+
+def total(tallies: Iterable[Tally]) -> Tally:
+    """The sum over pieces that share no cell."""
+    found = list(tallies)
+    layers = tuple(int(n) for n in np.sum([one.layers for one in found], axis=0))
+    silent = np.concatenate([one.silent for one in found]) if found else _nothing()
+    return Tally(layers, sum(one.decided for one in found), silent)
+
+
+def joined(silent: np.ndarray) -> int:
+    """How many cells go away when those that share a silent facet become one: successful unions."""
+    if not len(silent):
+        return 0
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    names = np.ascontiguousarray(silent.reshape(-1, 2)).view([("a", "u8"), ("b", "u8")]).ravel()
+    seen, place = np.unique(names, return_inverse=True)
+    ends = place.reshape(-1, 2)
+    graph = coo_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), (len(seen),) * 2)
+    return len(seen) - int(connected_components(graph, directed=False)[0])

@@ -1,0 +1,122 @@
+"""Partitions of a plane into cells, coloured by what they do."""
+
+from __future__ import annotations
+
+import colorsys
+import hashlib
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from hardmax._errors import RequestError
+from hardmax.geometry import LinearCell, Regions
+from hardmax.plots._picture import COLOURS, check_picture, new_figure, write_figure
+
+Colour = Literal["map", "depth", "winner"]
+
+_MOST_CELLS = 100_000
+_GREY = "#dddddd"
+
+
+def regions_picture(
+    regions: Regions, *, path: str | Path, colour: Colour = "map", title: str = ""
+) -> None:
+    """Draw the cells of a plane, as .svg or .png.
+
+    By "map" cells with one affine map have one colour, the same in every picture of it; by "depth"
+    a cell is white and its walls have the colour of the layer that made them; by "winner" cells
+    have the colour of who wins in the first layer.
+    """
+    check_picture(path)
+    if not isinstance(regions, Regions) or colour not in ("map", "depth", "winner"):
+        raise RequestError("Cells of a plane are drawn, coloured by map, depth or winner.")
+    if regions.cells > _MOST_CELLS:
+        raise RequestError(
+            f"At most {_MOST_CELLS:,} cells are drawn, but there are {regions.cells:,}; give a "
+            f"smaller domain."
+        )
+    cells = list(regions)
+    if cells[0].dimension != 2:
+        raise RequestError(
+            f"Cells are drawn in the plane, but these have {cells[0].dimension} dimensions; take a "
+            f"hm.Slice."
+        )
+    figure = new_figure((5.6, 5.2))
+    axes = figure.subplots()
+    width = 0.6 if len(cells) <= 2_000 else 0.15
+    if colour == "depth":
+        _draw_walls(axes, cells, 2.0 * width)
+    else:
+        _draw_cells(axes, cells, _fills(cells, colour), width)
+    corners = np.concatenate([cell.vertices for cell in cells])
+    (x0, y0), (x1, y1) = corners.min(axis=0), corners.max(axis=0)
+    axes.set(xlim=(x0, x1), ylim=(y0, y1))
+    axes.set_aspect("equal")
+    axes.set_xlabel("coordinate 1", fontsize=8)
+    axes.set_ylabel("coordinate 2", fontsize=8)
+    axes.tick_params(labelsize=7)
+    axes.set_title(title or f"{len(cells):,} cells", fontsize=9, parse_math=False)
+    write_figure(figure, path)
+
+
+def _draw_cells(axes: Any, cells: list[LinearCell], fills: list[Any], width: float) -> None:
+    from matplotlib.collections import PolyCollection
+
+    polygons = [cell.vertices for cell in cells]
+    axes.add_collection(
+        PolyCollection(polygons, facecolors=fills, edgecolors="black", linewidths=width)
+    )
+
+
+def _draw_walls(axes: Any, cells: list[LinearCell], width: float) -> None:
+    """Each wall in the colour of its layer; deeper ones below, so that the first are whole."""
+    from matplotlib.collections import LineCollection
+
+    lines: dict[int, list[np.ndarray]] = {}
+    for cell in cells:
+        around = np.concatenate([cell.vertices, cell.vertices[:1]])
+        for number, label in enumerate(_layers(cell)):
+            if label >= 0:
+                lines.setdefault(label, []).append(around[number : number + 2])
+    for layer in sorted(lines, reverse=True):
+        colour = COLOURS[layer % len(COLOURS)]
+        name = f"layer {layer + 1}"
+        axes.add_collection(
+            LineCollection(lines[layer], colors=colour, linewidths=width, label=name)
+        )
+    if lines:
+        axes.legend(fontsize=7, loc="upper right", framealpha=0.9)
+
+
+def _layers(cell: LinearCell) -> list[int]:
+    """The layer of the wall that begins at each corner."""
+    if cell.stack is not None:
+        return [label[0] for label in cell.walls]
+    matrix, offset = cell.inequalities
+    middles = (cell.vertices + np.roll(cell.vertices, -1, axis=0)) / 2
+    nearest = np.abs(middles @ matrix.T + offset).argmin(axis=1)
+    return [cell.walls[n][0] for n in nearest]
+
+
+def _fills(cells: list[LinearCell], colour: Colour) -> list[Any]:
+    if colour == "map":
+        return [_hashed(np.round(np.hstack([*map(np.ravel, cell.map)]), 9)) for cell in cells]
+    fills = []
+    for cell in cells:
+        first = cell.pattern[0]
+        if cell.stack is not None:
+            fills.append(_hashed(np.asarray(first, dtype=float)))
+        else:
+            fills.append(_tinted(COLOURS[int(first[0][0]) % len(COLOURS)]) if first else _GREY)
+    return fills
+
+
+def _hashed(numbers: np.ndarray) -> tuple[float, float, float]:
+    """A light colour that depends on nothing but the numbers."""
+    digest = hashlib.sha256((numbers + 0.0).tobytes()).digest()
+    return colorsys.hls_to_rgb(digest[0] / 255, 0.62 + 0.25 * digest[1] / 255, 0.55)
+
+
+def _tinted(colour: str) -> tuple[float, ...]:
+    return tuple(1.0 - 0.55 * (1.0 - int(colour[i : i + 2], 16) / 255.0) for i in (1, 3, 5))
