@@ -8,7 +8,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 SOURCES := README.md LICENSE $(shell find src -name __pycache__ -prune -o \( -type d -o -type f \) -print)
 HALF   := $(VENV).half
 
-.PHONY: run run-network test lint bench bench-functions bench-checker bench-programs bench-geometry campaign clean
+.PHONY: run run-network test lint bench bench-functions bench-checker bench-programs bench-geometry bench-regions campaign clean
 .NOTPARALLEL:
 
 run: $(VENV)/wheel
@@ -49,6 +49,10 @@ bench-programs: $(VENV)/plots $(VENV)/wheel
 bench-geometry: $(VENV)/plots $(VENV)/wheel
 	@mkdir -p out
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.geometry --json out/geometry.json
+
+bench-regions: $(VENV)/plots $(VENV)/wheel
+	@mkdir -p out
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.regions --json out/regions.json
 
 # Corrupted models that must not be proved, and ten million interval operations.
 campaign: $(VENV)/dev $(VENV)/wheel

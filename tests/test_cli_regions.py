@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -69,7 +70,8 @@ def test_two_processes_and_a_checkpoint(tmp_path: Path) -> None:
     options = ("--on", "[-1,1]^3", "--json", "--checkpoint", place)
     assert json.loads(call("regions", SPACE, *options, "--jobs", 2))["cells"] == 882
     again = json.loads(call("regions", SPACE, *options))
-    assert again["notes"] == ["96 of 96 pieces were done before"]
+    (note,) = again["notes"]
+    assert re.fullmatch(r"(\d+) of \1 pieces were done before", note)
 
 
 def test_refusals(tmp_path: Path) -> None:
@@ -106,7 +108,7 @@ def test_pictures_by_depth_have_a_line_for_each_layer(tmp_path: Path) -> None:
     regions_picture(hm.regions(model, on="[0,1]^2"), path=tmp_path / "built.svg", colour="depth")
     assert "layer 1" in (tmp_path / "built.svg").read_text("utf-8")
     with pytest.raises(hm.RequestError, match="by map, depth or winner"):
-        regions_picture(found, path=tmp_path / "x.svg", colour="mood")  # type: ignore[arg-type]
+        regions_picture(found, path=tmp_path / "x.svg", colour="mood")
 
 
 def test_the_experiment_counts_what_is_promised(tmp_path: Path) -> None:

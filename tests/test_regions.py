@@ -186,6 +186,26 @@ def test_max_affine_maps_have_the_cells_of_their_diagram() -> None:
         assert (found.cells, found.count) == (len(live), len(live))
 
 
+def test_tokens_that_all_move_have_conics_for_walls() -> None:
+    """Two tokens x and y of width 1: each attends to the larger score, x x against x y.
+
+    Token x asks: x x > x y, so x (x - y) > 0; token y asks: y x > y y, so y (x - y) > 0. The
+    read-out is at x, but y does not matter to it: two cells, four sectors of the plane.
+    """
+    maps = np.array([[[1.0, 0.0]], [[0.0, 1.0]]])
+    one = np.ones((1, 1))
+    model = hm.Transformer(
+        hm.VectorInput(maps, np.zeros((2, 1))),
+        [hm.Attention([hm.Head(one, one, one, one)])],
+        hm.ReadOut(one, np.zeros(1), token=0),
+    )
+    found = hm.regions(model, on="[-1,1]^2")
+    assert found.exact
+    assert found.cells == 2
+    along = hm.regions(model, on=hm.Segment([-1, 0.5], [1, 0.5]))
+    assert along.breakpoints.tolist() == [0.5, 0.75]  # x = 0 and x = y
+
+
 # ---- soft models, data sets ----------------------------------------------------------------------
 
 

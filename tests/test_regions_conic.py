@@ -25,6 +25,7 @@ from hardmax.core import (
 from hardmax.geometry import depth_construction, power_diagram
 from hardmax.geometry.regions._conic import conic_cells
 from hardmax.geometry.regions._conic_boxes import Block, Chart
+from hardmax.geometry.regions._conic_search import Search
 from hardmax.geometry.regions._conic_tree import Tree
 from hardmax.geometry.regions._conic_walls import Factors, Signs, split_conic
 from hardmax.geometry.regions._domains import Segment, Slice
@@ -275,6 +276,26 @@ def test_an_interval_holds_what_a_longer_search_finds() -> None:
     assert any(size is not None and size > whole.cells for size in sizes)
 
 
+def test_what_cannot_be_excluded_is_named() -> None:
+    """Scores 0, x^2 - 1/8, y^2 - 1/8 and a mean of them, which never wins, but ties where all meet.
+
+    These four points are irrational, and no two scores exclude the mean: the answer is an interval.
+    """
+    keys = np.array([[0, 0, 0], [1, 0, -0.125], [0, 1, -0.125]])
+    keys = np.stack([keys[1], keys[2], (keys[0] + keys[1] + 2 * keys[2]) / 4, keys[0]])
+    maps, offsets = np.zeros((4, 7, 2)), np.zeros((4, 7))
+    maps[-1, 0, 0] = maps[-1, 1, 1] = offsets[-1, 2] = 1.0
+    maps[:, 3, 0], maps[:, 4, 1], offsets[:, 5] = keys.T
+    model = pair(np.eye(7)[:3], np.eye(7)[3:6], maps, offsets)
+    result = conic_cells(model, SQUARE, budget=4000)
+    assert set(result.witnesses) == {((((j,),),),) for j in (0, 1, 3)}
+    assert result.possible == {((((2,),),),)}
+    assert (result.low, result.high, result.exact) == (3, 4, False)
+    assert 0 < result.undecided_area < 1e-3  # boxes around four points
+    with pytest.raises(RequestError, match="at least 3 cells and at most 4"):
+        _ = result.cells
+
+
 def test_progress_hears_the_cells() -> None:
     heard: list[int] = []
     result = conic_cells(random_model(0), SQUARE, progress=heard.append)
@@ -294,6 +315,17 @@ def test_a_tie_is_no_witness() -> None:
     assert square.leaf_at((Fraction(1, 2), Fraction(1, 4))) is None
     assert square.leaf_at((Fraction(2, 3), Fraction(1, 4))).pattern == ((((1,),),),)
     assert conic_cells(model, Box([0, 0], [1, 1])).cells == 1
+
+
+def test_a_point_on_a_side_is_no_witness() -> None:
+    frame = [[Fraction(0), Fraction(1), Fraction(0)], [Fraction(0), Fraction(0), Fraction(1)]]
+    tree = Tree(difference(1.0, 1.0, 0.25), frame)
+    search = Search(tree, (tree.factors.wall((-1, 2, 0, 0, 0, 0)),))
+    for u in (0.25, 0.5):
+        search._witness(np.array([u, 0.75]))
+    assert not search.witnesses
+    search._witness(np.array([0.625, 0.75]))
+    assert list(search.witnesses) == [((((1,),),),)]
 
 
 # ---------------------------------------------------------------- slices

@@ -450,3 +450,38 @@ def test_distrusting_every_float_gives_the_same_count(seed: int) -> None:
     assert one.decided == 0 < one.cells < two.decided
     assert one.layers == two.layers
     assert joined(one.silent) == joined(two.silent)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_corners_of_walls_that_are_nearly_parallel(seed: int) -> None:
+    """Walls at angles of 1e-9 meet where floats know to 1e-7; others pass within that distance.
+
+    Counts hardly notice a wrong sign there, but the cell is then on the wrong side: its exact area
+    is negative, or the exact pattern inside is another.
+    """
+    rng = np.random.default_rng(seed)
+    flat = np.array([0.3, 0.7, 0.01]) + 1e-9 * rng.normal(size=(4, 3)) * [1.0, 1.0, 0.3]
+    points = [
+        np.linalg.solve(flat[[i, j], :2], -flat[[i, j], 2]) for i, j in combinations(range(4), 2)
+    ]
+    across = np.array([[1.0, s, -(x + s * y)] for x, y in points for s in rng.normal(size=1)])
+    forms = np.vstack([flat, across])
+    network = ReluNetwork([forms[:, :2], np.ones((1, len(forms)))], [forms[:, 2], [0.0]])
+    stack = stack_on(network, SQUARE)
+    cells = list(each_cell(stack, start_piece(stack, SQUARE)))
+    assert len(cells) == len(brute_cells(network, SQUARE)[-1])
+    rows = stack.exact_maps((), 0)
+    for cell in cells:
+        corners = cell.exact_corners()
+        assert area(corners) > 0
+        centre = tuple(sum(p[k] for p in corners) / len(corners) for k in range(2))
+        assert [value(row, centre) > 0 for row in rows] == cell.patterns[0].tolist()
+
+
+@pytest.mark.parametrize(("last", "regions"), [(1.0, 1), (1.0 + 2.0**-52, 2)])
+def test_a_kink_of_one_unit_in_the_last_place(last: float, regions: int) -> None:
+    """Two paths cancel to 0 or to 2^-52, below what rounding may do: decided exactly."""
+    network = ReluNetwork(
+        [[[1.0, 0.0]], [[1.0], [last]], [[1.0, -1.0]]], [[0.0], [5.0, 5.0], [0.0]]
+    )
+    assert counted(network) == (2, regions)

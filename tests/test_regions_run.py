@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -75,7 +76,7 @@ def test_a_broken_pool_is_replaced_if_there_is_a_way() -> None:
     pools: list[Breaking] = []
 
     def make() -> Executor:
-        pools.append(Breaking(40))
+        pools.append(Breaking(100))
         return pools[-1]
 
     found = counted("d2_32x3", executor=make)
@@ -135,7 +136,8 @@ def test_a_checkpoint_is_gone_on_from(tmp_path: Path) -> None:
     assert "pieces were done before" in found.notes[0]
     again = counted("d2_32x3", checkpoint=place)
     assert again.layers == CASES["d2_32x3"]
-    assert again.notes == ("96 of 96 pieces were done before",)
+    (note,) = again.notes
+    assert re.fullmatch(r"(\d+) of \1 pieces were done before", note)
 
 
 def test_a_count_that_is_killed_resumes_with_the_same_answer(tmp_path: Path) -> None:

@@ -307,19 +307,30 @@ def test_degenerate_maxout_networks(seed: int, widths, ranks) -> None:
     agreed(network, domain, maxout_cells(network, domain))
 
 
-def keyed(seed: int, *, d: int, constants: int, depth: int, causal: bool, hidden: int = 0):
-    """Constant tokens and one that moves in its first d coordinates; keys read the rest.
+def keyed(
+    seed: int,
+    *,
+    d: int,
+    constants: int,
+    depth: int,
+    causal: bool,
+    hidden: int = 0,
+    turned: bool = False,
+):
+    """Constant tokens, then one that moves in its first d coordinates; keys read the rest.
 
-    Heads write anywhere, so that keys of the moving token change from cell to cell.
+    Heads write anywhere, so that keys of the moving token change from cell to cell. Turned round,
+    the moving token comes first, and queries read the rest: constant tokens choose, and some move
+    from then on.
     """
     rng = np.random.default_rng(seed)
     width, tokens = d + 2, constants + 1
     maps, offsets = np.zeros((tokens, width, d)), rng.integers(-2, 3, size=(tokens, width))
-    maps[-1, range(d), range(d)] = 1.0
+    maps[0 if turned else -1, range(d), range(d)] = 1.0
     sublayers: list = []
     for _ in range(depth):
         query, key = rng.integers(-1, 2, size=(2, 2, width)).astype(float)
-        key[:, :d] = 0.0
+        (query if turned else key)[:, :d] = 0.0
         value = rng.integers(-1, 2, size=(2, width)).astype(float)
         value[1, :d] = 0.0
         output = rng.integers(-1, 2, size=(width, 2)).astype(float)
@@ -342,6 +353,8 @@ def keyed(seed: int, *, d: int, constants: int, depth: int, causal: bool, hidden
         {"d": 2, "constants": 3, "depth": 3, "causal": True, "hidden": 2},
         {"d": 2, "constants": 2, "depth": 2, "causal": False},
         {"d": 3, "constants": 2, "depth": 1, "causal": True, "hidden": 1},
+        {"d": 2, "constants": 2, "depth": 2, "causal": True, "hidden": 1, "turned": True},
+        {"d": 1, "constants": 2, "depth": 3, "causal": False, "hidden": 1, "turned": True},
     ],
     ids=lambda sizes: "-".join(map(str, sizes.values())),
 )
@@ -395,6 +408,7 @@ def test_folding_networks(teeth: int, d: int, depth: int) -> None:
     cells, regions = counted(folding(teeth, d, depth), box(d, 0, 1))
     if teeth & (teeth - 1) == 0:
         assert (cells, regions) == (teeth ** (depth * d),) * 2
+        assert counted(folding(teeth, d, depth), box(d, 0, 1), fast=True) == (cells, regions)
     else:
         assert cells >= teeth ** (depth * d)
 
@@ -551,6 +565,35 @@ def test_one_side_may_border_two_cells() -> None:
         assert counted(model, box(2)) == (3, regions)
 
 
+def checkerboard(d: int) -> Transformer:
+    """Two heads see the signs of x_1 and x_2, two rectifiers say whether they differ."""
+    width = d + 4
+    maps, offsets = np.zeros((3, width, d)), np.zeros((3, width))
+    maps[2, range(d), range(d)] = 1.0
+    offsets[:2, d], offsets[:2, d + 1] = [-1.0, 1.0], [0.0, 1.0]
+    bias = np.zeros((3, 3))
+    bias[2, 2] = -99.0
+    heads = []
+    for i in (0, 1):
+        query, key, value = np.zeros((3, 1, width))
+        query[0, i] = key[0, d] = value[0, d + 1] = 1.0
+        output = np.eye(width)[:, [d + 2 + i]]
+        heads.append(Head(query, key, value, output, position_bias=bias))
+    inner = np.zeros((2, width))
+    inner[:, d + 2 :] = [[1.0, -1.0], [-1.0, 1.0]]
+    outer = np.zeros((width, 2))
+    outer[d] = 1.0
+    differ = FeedForward(inner, np.zeros(2), outer, np.zeros(width))
+    readout = ReadOut(np.eye(width)[[d]], np.zeros(1))
+    return Transformer(VectorInput(maps, offsets), [Attention(heads), differ], readout)
+
+
+@pytest.mark.parametrize("d", [2, 3, 4])
+def test_fields_of_one_colour_that_touch_in_a_corner_are_not_joined(d: int) -> None:
+    """Their facets lie in one hyperplane, on two sides of it, and share no open part of it."""
+    assert counted(checkerboard(d), box(d)) == (4, 4)
+
+
 # ---------------------------------------------------------------- cells, pieces, slices
 
 
@@ -564,10 +607,11 @@ def area(vertices) -> Fraction:
     return sum((a[0] * b[1] - a[1] * b[0] for a, b in pairs), Fraction(0)) / 2
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_cells_fill_the_domain_and_carry_their_maps(seed: int) -> None:
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("turned", [False, True])
+def test_cells_fill_the_domain_and_carry_their_maps(seed: int, turned: bool) -> None:
     """Exact areas add up; inside each cell the model is the cell's map, exactly."""
-    model = keyed(seed, d=2, constants=3, depth=2, causal=False, hidden=2)
+    model = keyed(seed, d=2, constants=3, depth=2, causal=False, hidden=2, turned=turned)
     domain = box(2, -3, 3)
     program = switch_program(model, domain)
     cells = list(each_cell(program, start_piece(program, domain)))

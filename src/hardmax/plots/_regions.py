@@ -5,7 +5,7 @@ from __future__ import annotations
 import colorsys
 import hashlib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -13,14 +13,12 @@ from hardmax._errors import RequestError
 from hardmax.geometry import LinearCell, Regions
 from hardmax.plots._picture import COLOURS, check_picture, new_figure, write_figure
 
-Colour = Literal["map", "depth", "winner"]
-
 _MOST_CELLS = 100_000
 _GREY = "#dddddd"
 
 
 def regions_picture(
-    regions: Regions, *, path: str | Path, colour: Colour = "map", title: str = ""
+    regions: Regions, *, path: str | Path, colour: str = "map", title: str = ""
 ) -> None:
     """Draw the cells of a plane, as .svg or .png.
 
@@ -99,10 +97,10 @@ def _layers(cell: LinearCell) -> list[int]:
     return [cell.walls[n][0] for n in nearest]
 
 
-def _fills(cells: list[LinearCell], colour: Colour) -> list[Any]:
+def _fills(cells: list[LinearCell], colour: str) -> list[Any]:
     if colour == "map":
         return [_hashed(np.round(np.hstack([*map(np.ravel, cell.map)]), 9)) for cell in cells]
-    fills = []
+    fills: list[Any] = []
     for cell in cells:
         first = cell.pattern[0]
         if cell.stack is not None:

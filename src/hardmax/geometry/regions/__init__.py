@@ -1,10 +1,12 @@
 """Linear regions of networks and of hard Transformers, counted exactly."""
 
 from hardmax.geometry.regions._cells import LinearCell as LinearCell
+from hardmax.geometry.regions._conic import ConicRegions as ConicRegions
+from hardmax.geometry.regions._conic import conic_cells as conic_cells
 from hardmax.geometry.regions._domains import Segment as Segment
 from hardmax.geometry.regions._domains import Slice as Slice
 from hardmax.geometry.regions._experiment import Experiment as Experiment
-from hardmax.geometry.regions._experiment import Row as ExperimentRow
+from hardmax.geometry.regions._experiment import ExperimentRow as ExperimentRow
 from hardmax.geometry.regions._experiment import experiment as experiment
 from hardmax.geometry.regions._line import LineBatch as LineBatch
 from hardmax.geometry.regions._line import LineRegions as LineRegions

@@ -68,7 +68,9 @@ def _beyond(cell: LinearCell, facet: int) -> Sequence[np.ndarray]:
 def _beyond_side(cell: PlaneCell, side: int) -> Sequence[np.ndarray]:
     exact = exact_of(cell._stack)
     patterns = tuple(one.tobytes() for one in cell.patterns)
-    lines = [cell._piece.sides[i] if l < 0 else exact.row(patterns[:l], i) for l, i in cell.labels]
+    lines = [
+        cell._piece.sides[i] if at < 0 else exact.row(patterns[:at], i) for at, i in cell.labels
+    ]
     layer, neuron = cell.labels[side]
     a, b, c = lines[side]
     inner = (a, b, c) if cell.patterns[layer][neuron] else (-a, -b, -c)
@@ -79,7 +81,7 @@ def _beyond_side(cell: PlaneCell, side: int) -> Sequence[np.ndarray]:
 
 
 def _by_facets(cells: Sequence[LinearCell]) -> Iterator[Pair]:
-    planes: dict[Hashable, tuple[list[Pair], list[Pair]]] = {}
+    planes: dict[tuple[int, ...], tuple[list[Pair], list[Pair]]] = {}
     exact = [Mapped(c.found.map, c.found.exact, c.found.walls) for c in cells]  # type: ignore[union-attr]
     for n, cell in enumerate(cells):
         for facet, label in enumerate(cell.walls):
@@ -88,5 +90,5 @@ def _by_facets(cells: Sequence[LinearCell]) -> Iterator[Pair]:
                 planes.setdefault(plane, ([], []))[side].append((n, facet))
     for plane, (above, below) in planes.items():
         for (n, f), (m, g) in product(above, below):
-            if overlap(exact[n], f, exact[m], g, plane):  # type: ignore[arg-type]
+            if overlap(exact[n], f, exact[m], g, plane):
                 yield min(n, m), max(n, m)

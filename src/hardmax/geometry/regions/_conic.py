@@ -86,9 +86,10 @@ def conic_cells(
     there; nor do two conics that would need opposite signs of a common factor. A pattern that is
     excluded on each box of a cover has no cell. Boxes whose possible patterns all have witnesses
     need not be looked at again, so the bounds meet although boxes on walls stay undecided. They do
-    if at most two walls of different contests meet in an irrational point, and cross there; where
-    more meet in a rational one, as they do where a query vanishes, the point is blown up. Otherwise
-    (conics that touch) what cannot be excluded is left in `possible`.
+    where at most two contests' walls meet, and cross. Where more meet in a rational point, as they
+    do where a query vanishes or two keys are equal, the point is blown up. Elsewhere (curves that
+    touch, a score that is the mean of three others where those meet) what cannot be excluded is
+    left in `possible`.
 
     `budget` is the number of boxes to look at, `progress` hears the number of cells so far.
     """

@@ -143,13 +143,10 @@ class Search:
         numbers = {number for leaf in leaves for wall in leaf.walls for number in wall.factors}
         numbers |= {number for wall in self.sides for number in wall.factors}
         signs = box.signs(sorted(numbers))
-        start = Signs()
-        if not _agree(start, _reduced(self.sides, signs)):
-            return []
         found = []
         for leaf in leaves:
             needed = _reduced((*self.sides, *leaf.walls), signs)
-            if _agree(start.copy(), needed) and not _excluded(box, needed or []):
+            if _agree(Signs(), needed) and not _excluded(box, needed or []):
                 found.append(leaf)
         return found
 

@@ -64,7 +64,7 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Row:
+class ExperimentRow:
     """What was counted for one shape: means over seeds, and the bound."""
 
     group: str
@@ -109,8 +109,8 @@ class Experiment:
     """Random models by tokens, heads, depth and width; at equal parameters; constructed ones."""
 
     seeds: int
-    random: tuple[Row, ...]
-    equal: tuple[Row, ...]
+    random: tuple[ExperimentRow, ...]
+    equal: tuple[ExperimentRow, ...]
     built: tuple[BuiltRow, ...]
 
     def as_dict(self) -> dict[str, Any]:
@@ -182,7 +182,7 @@ def _equal(quick: bool) -> Iterator[tuple[str, Shape]]:
         yield "feed-forward", Shape(6, 1, layers, 10)
 
 
-def _row(group: str, shape: Shape, seeds: int, tell: Callable[[str], None]) -> Row:
+def _row(group: str, shape: Shape, seeds: int, tell: Callable[[str], None]) -> ExperimentRow:
     tell(f"{group}: {shape.tokens} tokens, {shape.heads} heads, {shape.layers} layers")
     cells, counts = [], []
     for seed in range(seeds):
@@ -192,7 +192,7 @@ def _row(group: str, shape: Shape, seeds: int, tell: Callable[[str], None]) -> R
         cells.append(found.cells)
     spread = float(np.std(counts, ddof=1)) if seeds > 1 else 0.0
     means = float(np.mean(cells)), float(np.mean(counts))
-    return Row(group, shape, *means, spread, shape.most)
+    return ExperimentRow(group, shape, *means, spread, shape.most)
 
 
 def _recipes(quick: bool) -> Iterator[Recipe]:

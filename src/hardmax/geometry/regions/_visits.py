@@ -57,7 +57,8 @@ def visits(source: Any, inputs: Any) -> Visits:
             found = [_hard_patterns(source, chunk) for chunk in chunks]
         case _:
             raise RequestError(
-                "Visited cells are counted for ReLU networks and for Transformers that read vectors."
+                "Visited cells are counted for ReLU networks and for Transformers that read "
+                "vectors."
             )
     patterns = np.concatenate([pattern for pattern, _ in found])
     _, which, often = np.unique(patterns, axis=0, return_inverse=True, return_counts=True)
