@@ -675,6 +675,19 @@ def test_exact_decisions_are_counted_and_fast_mode_takes_none() -> None:
     assert count_piece(program, piece, fast=True).layers == (16, 256)
 
 
+def test_what_rounding_hides_is_decided_exactly() -> None:
+    """(1 + e - 1) x + e/2 against 0, e = 2^-57: floats see e/2 > 0 everywhere, the wall is inside.
+
+    One cell by floats, for which all of it is a tie; two in truth.
+    """
+    e = 2.0**-57
+    first = np.array([[[1.0], [e], [1.0]]])
+    second = np.array([[[1.0, 1.0, -1.0]], [[0.0, 0.0, 0.0]]])
+    network = MaxoutNetwork([first, second], [np.zeros((1, 3)), [[e / 2], [0.0]]])
+    assert counted(network, box(1)) == (2, 2)
+    assert layers(network, box(1), fast=True) == (1, 1)
+
+
 def test_progress_and_limit() -> None:
     program = switch_program(saved("d2_32x3"), box(2))
     piece, seen = start_piece(program, box(2)), []

@@ -41,7 +41,7 @@ from numba.extending import intrinsic
 
 DONE, PAUSED, MORE_NODES, MORE_SIDES, SIGNS, FACET, FULL, OVER = range(8)  # why the walk stopped
 COUNT, REGIONS, EMIT, STEP = range(4)  # what it is for
-TOP, GIVEN, SIDE, SILENT, EMITTED, CELLS, SPENT, LAYERS = range(8)  # places in `now`
+TOP, GIVEN, SIDE, SILENT, EMITTED, CELLS, LAYERS = range(7)  # places in `now`
 X, Y, R, A, B, C, S = range(7)  # rows of a polygon: corners, then the lines of the sides
 LAYER, SIDES, OPEN = range(3)  # places in a node's head; OPEN is -1 if all neurons are
 UNSURE = 2

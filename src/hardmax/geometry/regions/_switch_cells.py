@@ -14,8 +14,13 @@ from hardmax._errors import DomainError, RequestError
 from hardmax.core import Box
 from hardmax.geometry.regions._domains import Segment, Slice
 from hardmax.geometry.regions._switch import SwitchProgram
-from hardmax.geometry.regions._switch_exact import ExactCell, Form, coordinates, homogeneous
-from hardmax.geometry.regions._switch_exact import primitive as primitive
+from hardmax.geometry.regions._switch_exact import (
+    ExactCell,
+    Form,
+    coordinates,
+    homogeneous,
+    primitive,
+)
 from hardmax.geometry.regions._switch_path import DOMAIN
 from hardmax.geometry.regions._tally import Tally
 

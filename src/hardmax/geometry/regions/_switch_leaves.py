@@ -6,14 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hardmax.geometry.regions._switch import fraction
 from hardmax.geometry.regions._switch_exact import ExactCell, Form, Label, coordinates
-from hardmax.geometry.regions._switch_path import DOMAIN, Paths
-from hardmax.geometry.regions._switch_run import Batch, exact_cell
+from hardmax.geometry.regions._switch_path import Paths, exact_cell
+
+if TYPE_CHECKING:
+    from hardmax.geometry.regions._switch_run import Batch
 
 Names = tuple[int, ...]  # who wins together
 
@@ -80,10 +82,6 @@ class SwitchCell:
             return self.vertices
         way = self.vertices - self.vertices.mean(axis=0)
         return self.vertices[np.argsort(np.arctan2(way[:, 1], way[:, 0]))]
-
-    def touches_domain(self) -> bool:
-        """Whether a facet lies on the boundary of the domain."""
-        return any(label[0] == DOMAIN for label in self.sides)
 
     def __repr__(self) -> str:
         return f"SwitchCell({len(self.vertices)} vertices, {len(self.sides)} sides)"

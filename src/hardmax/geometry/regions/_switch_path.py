@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hardmax.geometry.regions._switch import (
     Row,
@@ -16,7 +17,19 @@ from hardmax.geometry.regions._switch import (
     shared,
     unit,
 )
-from hardmax.geometry.regions._switch_exact import Form, Label, difference, primitive, whole_forms
+from hardmax.geometry.regions._switch_exact import (
+    ExactCell,
+    Form,
+    Label,
+    difference,
+    homogeneous,
+    meeting_point,
+    primitive,
+    whole_forms,
+)
+
+if TYPE_CHECKING:
+    from hardmax.geometry.regions._switch_cells import SwitchPiece
 
 _MOST = 4096  # nodes remembered
 DOMAIN = -1  # the layer of a label that names a side of the domain
@@ -160,3 +173,23 @@ class Paths:
                 self._walls.clear()
             self._walls[key] = primitive(difference(one, other))
         return self._walls[key]
+
+
+def exact_cell(piece: SwitchPiece, job: int, pattern: tuple[int, ...], paths: Paths) -> ExactCell:
+    """A cell with its true vertices: where its facets meet.
+
+    In fast mode a vertex may have been given facets that do not meet in one point: then the float
+    stands for itself.
+    """
+    facets = piece.labels[piece.fstart[job] : piece.fstart[job + 1]].tolist()
+    labels: list[Label] = [(a, b, c, e) for a, b, c, e in facets]
+    walls = [paths.wall(pattern, label) for label in labels]
+    vertices, bits = [], []
+    for v in range(piece.vstart[job], piece.vstart[job + 1]):
+        on = sum(int(word) << 64 * w for w, word in enumerate(piece.bits[v]))
+        vertex = meeting_point([wall for i, wall in enumerate(walls) if on >> i & 1])
+        if vertex is None:
+            vertex = homogeneous([Fraction(x) for x in piece.points[v].tolist()])
+        vertices.append(vertex)
+        bits.append(on)
+    return ExactCell(tuple(vertices), tuple(bits), tuple(labels))

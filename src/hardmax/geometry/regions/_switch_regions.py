@@ -101,10 +101,11 @@ def _keys(program: SwitchProgram, batch: Any) -> np.ndarray:
     rows = np.array([rounded(row) for row in program.readout(batch.context)])
     forms, reach = batch.forms, batch.piece.reach
     n, d = forms.shape[1], len(reach)
-    point = reach * np.modf((np.arange(d) + 1) * 0.6180339887498949)[0]  # any point will do
+    rng = np.random.default_rng(0)  # any point and mix will do, if whole numbers do not relate them
+    point = reach * rng.random(d)
     values = forms[:, :, :d] @ point + forms[:, :, d]
     size = np.abs(forms[:, :, :d]) @ reach + np.abs(forms[:, :, d])
-    mix = 0.5 + 0.5 * np.modf((np.arange(len(rows)) + 1) * 0.7548776662466927)[0]
+    mix = 0.5 + 0.5 * rng.random(len(rows))
     weights, constant = mix @ rows[:, :n], mix @ rows[:, n]
     heavy = mix @ np.abs(rows)
     error = forms[:, :, d + 1] @ heavy[:n]

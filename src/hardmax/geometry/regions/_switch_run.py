@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -15,13 +14,10 @@ from hardmax.geometry.regions._switch_cells import SwitchPiece, packed_cells
 from hardmax.geometry.regions._switch_exact import (
     Decisions,
     ExactCell,
-    Label,
-    homogeneous,
-    meeting_point,
     split_exactly,
 )
 from hardmax.geometry.regions._switch_kernels import DONE, candidates
-from hardmax.geometry.regions._switch_path import Node, Paths
+from hardmax.geometry.regions._switch_path import Node, Paths, exact_cell
 from hardmax.geometry.regions._switch_room import Room
 from hardmax.geometry.regions._switch_split import split
 
@@ -287,26 +283,6 @@ def _rivals(
         [int(p - start) for p in found[start : start + size]]
         for start, size in zip(t.starts[:-1].tolist(), sizes.tolist(), strict=True)
     ]
-
-
-def exact_cell(piece: SwitchPiece, job: int, pattern: tuple[int, ...], paths: Paths) -> ExactCell:
-    """A cell with its true vertices: where its facets meet.
-
-    In fast mode a vertex may have been given facets that do not meet in one point: then the float
-    stands for itself.
-    """
-    facets = piece.labels[piece.fstart[job] : piece.fstart[job + 1]].tolist()
-    labels: list[Label] = [(a, b, c, e) for a, b, c, e in facets]
-    walls = [paths.wall(pattern, label) for label in labels]
-    vertices, bits = [], []
-    for v in range(piece.vstart[job], piece.vstart[job + 1]):
-        on = sum(int(word) << 64 * w for w, word in enumerate(piece.bits[v]))
-        vertex = meeting_point([wall for i, wall in enumerate(walls) if on >> i & 1])
-        if vertex is None:
-            vertex = homogeneous([Fraction(x) for x in piece.points[v].tolist()])
-        vertices.append(vertex)
-        bits.append(on)
-    return ExactCell(tuple(vertices), tuple(bits), tuple(labels))
 
 
 def float_forms(forms: tuple[Row, ...], reach: np.ndarray) -> np.ndarray:
