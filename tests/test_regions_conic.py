@@ -23,13 +23,13 @@ from hardmax.core import (
     trace,
 )
 from hardmax.geometry import depth_construction, power_diagram
-from hardmax.geometry.regions._conic import conic_cells
-from hardmax.geometry.regions._conic_boxes import Block, Chart
-from hardmax.geometry.regions._conic_search import Search
-from hardmax.geometry.regions._conic_tree import Tree
-from hardmax.geometry.regions._conic_walls import Factors, Signs, split_conic
-from hardmax.geometry.regions._domains import Segment, Slice
-from hardmax.geometry.regions._line_attention import transformer_line
+from hardmax.geometry.counting._conic import conic_cells
+from hardmax.geometry.counting._conic_boxes import Block, Chart
+from hardmax.geometry.counting._conic_search import Search
+from hardmax.geometry.counting._conic_tree import Tree
+from hardmax.geometry.counting._conic_walls import Factors, Signs, split_conic
+from hardmax.geometry.counting._domains import Segment, Slice
+from hardmax.geometry.counting._line_attention import transformer_line
 
 SQUARE = Box([-1.0, -1.0], [1.0, 1.0])
 

@@ -10,7 +10,7 @@ import pytest
 
 from hardmax import Box
 from hardmax._errors import DomainError
-from hardmax.geometry.regions._domains import Segment, Slice
+from hardmax.geometry.counting._domains import Segment, Slice
 
 
 def test_a_slice_turns_its_corners_around():

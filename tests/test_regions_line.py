@@ -11,8 +11,8 @@ import pytest
 
 from hardmax import MaxAffine, MaxoutNetwork, PiecewiseLinear, ReluNetwork
 from hardmax._errors import DomainError, RequestError, ShapeError
-from hardmax.geometry.regions import _line_batch
-from hardmax.geometry.regions._line import line_breakpoints, network_line
+from hardmax.geometry.counting import _line_batch
+from hardmax.geometry.counting._line import line_breakpoints, network_line
 
 DATA = Path(__file__).parent / "data" / "regions"
 

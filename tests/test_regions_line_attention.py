@@ -24,9 +24,9 @@ from hardmax.core import (
     trace,
 )
 from hardmax.geometry._depth import depth_construction
-from hardmax.geometry.regions._domains import Segment
-from hardmax.geometry.regions._line_attention import transformer_line
-from hardmax.geometry.regions._quadratic import QuadraticNumber
+from hardmax.geometry.counting._domains import Segment
+from hardmax.geometry.counting._line_attention import transformer_line
+from hardmax.geometry.counting._quadratic import QuadraticNumber
 
 # ---- an independent brute force ----------------------------------------------------------------
 #

@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 
 from hardmax._errors import DomainError
-from hardmax.geometry.regions._plane import (
+from hardmax.geometry.counting._plane import (
     TooMany,
     count_piece,
     each_cell,
     split_piece,
     start_piece,
 )
-from hardmax.geometry.regions._stack import Stack
-from hardmax.geometry.regions._tally import joined, total
+from hardmax.geometry.counting._stack import Stack
+from hardmax.geometry.counting._tally import joined, total
 from hardmax.languages import ReluNetwork
 
 DATA = Path(__file__).parent / "data" / "regions"

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from hardmax.geometry.regions._quadratic import between, rational, roots
+from hardmax.geometry.counting._quadratic import between, rational, roots
 
 
 def test_roots_are_told_apart_and_recognised():

@@ -146,7 +146,7 @@ def test_a_count_that_is_killed_resumes_with_the_same_answer(tmp_path: Path) -> 
     program = f"""
         import os, signal
         import hardmax as hm
-        from hardmax.geometry.regions import _checkpoint
+        from hardmax.geometry.counting import _checkpoint
         _checkpoint._EVERY = 0.0
         def die(cells):
             if cells > 400:

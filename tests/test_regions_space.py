@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.geometry.regions import _space_walk
-from hardmax.geometry.regions._space import (
+from hardmax.geometry.counting import _space_walk
+from hardmax.geometry.counting._space import (
     SpaceCell,
     SpacePiece,
     count_piece,
@@ -23,8 +23,8 @@ from hardmax.geometry.regions._space import (
     split_piece,
     start_piece,
 )
-from hardmax.geometry.regions._stack import Stack
-from hardmax.geometry.regions._tally import Tally, joined, total
+from hardmax.geometry.counting._stack import Stack
+from hardmax.geometry.counting._tally import Tally, joined, total
 
 DATA = Path(__file__).parent / "data" / "regions"
 EXPECTED = json.loads((DATA / "expected_counts.json").read_text())["nets"]

@@ -34,24 +34,24 @@ from hardmax.geometry import bounds
 from hardmax.geometry._depth import depth_construction
 from hardmax.geometry._diagram import power_diagram
 from hardmax.geometry._tropical import Tropical
-from hardmax.geometry.regions._domains import Segment, Slice
-from hardmax.geometry.regions._switch import QuadraticWalls
-from hardmax.geometry.regions._switch_cells import (
+from hardmax.geometry.counting._domains import Segment, Slice
+from hardmax.geometry.counting._switch import QuadraticWalls
+from hardmax.geometry.counting._switch_cells import (
     LimitReached,
     count_piece,
     each_cell,
     split_piece,
     start_piece,
 )
-from hardmax.geometry.regions._switch_of import switch_program
-from hardmax.geometry.regions._switch_regions import (
+from hardmax.geometry.counting._switch_of import switch_program
+from hardmax.geometry.counting._switch_regions import (
     count_regions,
     kept_cells,
     leaf_keys,
     twins,
     unions,
 )
-from hardmax.geometry.regions._tally import total
+from hardmax.geometry.counting._tally import total
 from hardmax.languages import MaxAffine, MaxoutNetwork, PiecewiseLinear, ReluNetwork
 
 DATA = Path(__file__).parent / "data" / "regions"

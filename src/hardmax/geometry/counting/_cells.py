@@ -1,0 +1,131 @@
+"""One cell as users see it, whatever engine found it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hardmax.geometry.counting._plane_piece import PlaneCell
+from hardmax.geometry.counting._space import SpaceCell
+from hardmax.geometry.counting._stack import Stack
+
+if TYPE_CHECKING:  # opening that file compiles loops
+    from hardmax.geometry.counting._switch_leaves import SwitchCell
+
+
+@dataclass(frozen=True, eq=False)
+class LinearCell:
+    """An open convex set on which the pattern does not change: vertices, walls, affine map.
+
+    In the plane the vertices go round counter-clockwise. `walls` has a label for each facet, which
+    begins with the layer (from 0; -1 on the boundary of the domain). `pattern` says which neurons
+    are on, layer by layer, or who wins. Coordinates are those of the domain.
+    """
+
+    vertices: np.ndarray
+    pattern: tuple[Any, ...]
+    walls: tuple[tuple[int, ...], ...]
+    found: PlaneCell | SpaceCell | SwitchCell = field(repr=False)
+    stack: Stack | None = field(default=None, repr=False)
+
+    @property
+    def dimension(self) -> int:
+        return self.vertices.shape[1]
+
+    @cached_property
+    def name(self) -> Hashable:
+        """Equal for equal patterns."""
+        if self.stack is None:
+            return self.pattern
+        return b"".join(np.packbits(np.asarray(one, dtype=bool)).tobytes() for one in self.pattern)
+
+    @cached_property
+    def exact_vertices(self) -> tuple[tuple[Fraction, ...], ...]:
+        match self.found:
+            case PlaneCell():
+                return tuple(self.found.exact_corners())
+            case SpaceCell():
+                return self.found.corners
+        return self.found.exact_vertices
+
+    @cached_property
+    def exact_map(self) -> tuple[tuple[Fraction, ...], ...]:
+        """A row for each output: coefficients of the domain's coordinates, then the constant."""
+        if not isinstance(self.found, PlaneCell | SpaceCell):
+            return self.found.map
+        assert self.stack is not None
+        return tuple(map(tuple, self.stack.exact_maps(self.pattern, len(self.pattern))))
+
+    @cached_property
+    def map(self) -> tuple[np.ndarray, np.ndarray]:
+        """The affine map x -> matrix @ x + offset on this cell, in floats."""
+        if self.stack is None:
+            rows = np.array([[float(x) for x in row] for row in self.exact_map])
+        else:
+            rows = _composed(self.stack, self.pattern)
+        return rows[:, :-1], rows[:, -1]
+
+    @cached_property
+    def inequalities(self) -> tuple[np.ndarray, np.ndarray]:
+        """The cell is where matrix @ x + offset > 0, one row a facet, rows of length 1."""
+        rows = np.array([[float(x) for x in _small(row)] for row in self._exact_walls])
+        rows /= np.linalg.norm(rows[:, :-1], axis=1, keepdims=True)
+        return rows[:, :-1], rows[:, -1]
+
+    @property
+    def _exact_walls(self) -> list[tuple[Any, ...]]:
+        if isinstance(self.found, SpaceCell):
+            return list(self.found.inequalities)
+        if not isinstance(self.found, PlaneCell):
+            return list(self.found.walls)
+        corners = self.exact_vertices
+        rows: list[tuple[Any, ...]] = []
+        for p, q in zip(corners, (*corners[1:], corners[0]), strict=True):
+            a, b = p[1] - q[1], q[0] - p[0]
+            rows.append((a, b, -(a * p[0] + b * p[1])))
+        return rows
+
+    @cached_property
+    def volume(self) -> float:
+        """Length, area or volume, in the domain's coordinates."""
+        if self.dimension == 1:
+            return float(np.ptp(self.vertices))
+        if self.dimension == 2:
+            x, y = (self.vertices - self.vertices.mean(axis=0)).T
+            return float(x @ np.roll(y, -1) - np.roll(x, -1) @ y) / 2
+        from scipy.spatial import ConvexHull
+
+        return float(ConvexHull(self.vertices).volume)
+
+    def __repr__(self) -> str:
+        return f"LinearCell({len(self.vertices)} vertices, {len(self.walls)} walls)"
+
+
+def linear_cell(found: Any, stack: Stack | None) -> LinearCell:
+    """What an engine emits, in the common form."""
+    match found:
+        case PlaneCell():
+            return LinearCell(found.corners, found.patterns, found.labels, found, stack)
+        case SpaceCell():
+            return LinearCell(found.points, found.pattern, found.facets, found, stack)
+    return LinearCell(found.corners, found.pattern, found.sides, found)
+
+
+def _small(row: tuple[Any, ...]) -> list[Fraction]:
+    """A row scaled so that its largest number is 1: whole numbers may be beyond floats."""
+    most = max(abs(Fraction(x)) for x in row)
+    return [Fraction(x) / most for x in row]
+
+
+def _composed(stack: Stack, pattern: tuple[Any, ...]) -> np.ndarray:
+    """The affine map of a ReLU network on a cell, in floats."""
+    rows = np.hstack([stack.weights[0], stack.biases[0][:, None]])
+    for on, W, b in zip(pattern, stack.weights[1:], stack.biases[1:], strict=True):
+        rows = (W * np.asarray(on, dtype=float)) @ rows
+        rows[:, -1] += b
+    return rows

@@ -1,0 +1,185 @@
+"""The engines behind one face: what to start from, how to cut the work, how to count a piece.
+
+An engine is a value that can be pickled, so that pieces of work go to other processes with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Protocol
+
+import numpy as np
+
+from hardmax.core import Box
+from hardmax.geometry.counting._domains import Slice
+from hardmax.geometry.counting._stack import Stack
+from hardmax.geometry.counting._switch import SwitchProgram
+from hardmax.geometry.counting._tally import Tally
+
+Progress = Callable[[int], None]
+
+
+class OverLimit(Exception):
+    """There are more cells than the limit; `found` were seen."""
+
+    def __init__(self, found: int) -> None:
+        super().__init__(found)
+        self.found = found
+
+    def __reduce__(self) -> tuple[type[OverLimit], tuple[int]]:
+        return OverLimit, (self.found,)
+
+
+class Engine(Protocol):
+    """How the cells of one source on one domain are counted."""
+
+    @property
+    def fast(self) -> bool: ...
+    def start(self) -> Any: ...
+    def split(self, piece: Any, at_least: int) -> list[Any]: ...
+    def count(
+        self, piece: Any, *, regions: bool, limit: int | None, progress: Progress | None
+    ) -> Tally: ...
+    def each(self) -> Iterator[Any]: ...
+    def key(self) -> str: ...
+
+
+@dataclass(frozen=True, eq=False)
+class PlaneEngine:
+    """A ReLU network on a convex polygon."""
+
+    stack: Stack
+    corners: tuple[tuple[Fraction, Fraction], ...]
+    fast: bool = False
+
+    def start(self) -> Any:
+        from hardmax.geometry.counting import _plane
+
+        return _plane.start_piece(self.stack, self.corners)
+
+    def split(self, piece: Any, at_least: int) -> list[Any]:
+        from hardmax.geometry.counting import _plane
+
+        return _plane.split_piece(self.stack, piece, fast=self.fast, at_least=at_least)
+
+    def count(
+        self, piece: Any, *, regions: bool, limit: int | None, progress: Progress | None
+    ) -> Tally:
+        from hardmax.geometry.counting import _plane
+
+        try:
+            return _plane.count_piece(
+                self.stack, piece, fast=self.fast, regions=regions, limit=limit, progress=progress
+            )
+        except _plane.TooMany as reason:
+            raise OverLimit(reason.found) from None
+
+    def each(self) -> Iterator[Any]:
+        from hardmax.geometry.counting import _plane
+
+        return _plane.each_cell(self.stack, self.start(), fast=self.fast)
+
+    def key(self) -> str:
+        return _key(*self.stack.weights, *self.stack.biases, repr(self.corners), str(self.fast))
+
+
+@dataclass(frozen=True, eq=False)
+class SpaceEngine:
+    """A ReLU network on a box."""
+
+    stack: Stack
+    box: Box
+    fast: bool = False
+
+    def start(self) -> Any:
+        from hardmax.geometry.counting import _space
+
+        return _space.start_piece(self.stack, self.box.low, self.box.high)
+
+    def split(self, piece: Any, at_least: int) -> list[Any]:
+        from hardmax.geometry.counting import _space
+
+        return _space.split_piece(self.stack, piece, fast=self.fast, at_least=at_least)
+
+    def count(
+        self, piece: Any, *, regions: bool, limit: int | None, progress: Progress | None
+    ) -> Tally:
+        from hardmax.geometry.counting import _space
+
+        most = None if limit is None else limit + 1  # it stops when it has so many
+        found = _space.count_piece(
+            self.stack, piece, fast=self.fast, regions=regions, limit=most, progress=progress
+        )
+        if limit is not None and found.cells > limit:
+            raise OverLimit(found.cells)
+        return found
+
+    def each(self) -> Iterator[Any]:
+        from hardmax.geometry.counting import _space
+
+        return _space.each_cell(self.stack, self.start(), fast=self.fast)
+
+    def key(self) -> str:
+        ends = (self.box.low, self.box.high)
+        return _key(*self.stack.weights, *self.stack.biases, *ends, str(self.fast))
+
+
+@dataclass(frozen=True, eq=False)
+class SwitchEngine:
+    """Anything that chooses by the largest of affine scores, on a polygon or box."""
+
+    program: SwitchProgram
+    domain: Box | Slice
+    source: str  # a name for what is counted
+    fast: bool = False
+
+    def start(self) -> Any:
+        from hardmax.geometry.counting import _switch_cells as switch
+
+        return switch.start_piece(self.program, self.domain)
+
+    def split(self, piece: Any, at_least: int) -> list[Any]:
+        from hardmax.geometry.counting import _switch_cells as switch
+
+        return switch.split_piece(self.program, piece, fast=self.fast, at_least=at_least)
+
+    def count(
+        self, piece: Any, *, regions: bool, limit: int | None, progress: Progress | None
+    ) -> Tally:
+        from hardmax.geometry.counting import _switch_cells as switch
+
+        try:
+            return switch.count_piece(
+                self.program, piece, fast=self.fast, limit=limit, progress=progress
+            )
+        except switch.LimitReached as reason:
+            raise OverLimit(reason.tally.cells) from None
+
+    def each(self) -> Iterator[Any]:
+        from hardmax.geometry.counting import _switch_cells as switch
+
+        return switch.each_cell(self.program, self.start(), fast=self.fast)
+
+    def key(self) -> str:
+        return _key(self.source, domain_key(self.domain), str(self.fast))
+
+
+def domain_key(domain: Box | Slice) -> str:
+    """A name for a domain, with all its digits."""
+    if isinstance(domain, Box):
+        return repr((domain.low.tolist(), domain.high.tolist()))
+    return repr((domain.exact_origin, domain.exact_directions, domain.exact_polygon))
+
+
+def _key(*parts: np.ndarray | str) -> str:
+    """A name for the job: what is counted, where, and how."""
+    digest = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, str):
+            digest.update(part.encode())
+        else:
+            digest.update(repr(part.shape).encode() + np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,144 @@
+"""What counting gives: numbers that are made when they are asked for, and cells on request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from hardmax._errors import RequestError
+from hardmax.geometry.bounds import Bound
+from hardmax.geometry.counting._cells import LinearCell, linear_cell
+from hardmax.geometry.counting._engines import Engine, OverLimit, SwitchEngine
+from hardmax.geometry.counting._run import Way, tally
+from hardmax.geometry.counting._tally import Tally, joined
+
+
+@dataclass(frozen=True, eq=False)
+class Adjacency:
+    """Cells and the pairs of their numbers that share a facet."""
+
+    cells: tuple[LinearCell, ...]
+    pairs: tuple[tuple[int, int], ...]
+
+    def neighbours(self, number: int) -> list[int]:
+        """The cells that share a facet with one."""
+        return sorted(b if a == number else a for a, b in self.pairs if number in (a, b))
+
+    def __repr__(self) -> str:
+        return f"Adjacency({len(self.cells):,} cells, {len(self.pairs):,} shared facets)"
+
+
+@dataclass(frozen=True, eq=False)
+class Regions:
+    """The linear regions of a source on a domain.
+
+    `cells` counts patterns that occur on open sets, `count` maximal affine regions: cells joined
+    through shared facets on which the affine maps agree. Both are counted when they are first
+    asked for. `exact` says that every sign that floats could not decide was decided in rational
+    arithmetic, `decided` how many there were. Iterating gives the cells one after another, without
+    holding them.
+    """
+
+    source: str
+    on: Any
+    engine: Engine = field(repr=False)
+    way: Way = field(repr=False)
+    bound: Bound | None = field(default=None, repr=False)
+    stack: Any = field(default=None, repr=False)
+
+    @property
+    def exact(self) -> bool:
+        return not self.engine.fast
+
+    @cached_property
+    def _merged(self) -> tuple[Tally, int, tuple[str, ...]]:
+        """The tally, the number of regions, and notes."""
+        if isinstance(self.engine, SwitchEngine):
+            from hardmax.geometry.counting._switch_cells import LimitReached
+            from hardmax.geometry.counting._switch_regions import count_regions
+
+            try:
+                found = count_regions(
+                    self.engine.program,
+                    self.engine.domain,
+                    fast=self.engine.fast,
+                    limit=self.way.limit,
+                    progress=self.way.progress,
+                )
+            except LimitReached as reason:
+                raise self._refusal(reason.tally.cells) from None
+            return found.tally, found.regions, ()
+        total, notes = self._counted(regions=True)
+        return total, total.cells - joined(total.silent), notes
+
+    @cached_property
+    def _plain(self) -> tuple[Tally, tuple[str, ...]]:
+        if "_merged" in self.__dict__:
+            return self._merged[0], self._merged[2]
+        return self._counted(regions=False)
+
+    def _counted(self, *, regions: bool) -> tuple[Tally, tuple[str, ...]]:
+        try:
+            return tally(self.engine, self.way, regions=regions)
+        except OverLimit as reason:
+            raise self._refusal(reason.found) from None
+
+    def _refusal(self, found: int) -> RequestError:
+        most = f"; there are at most {self.bound.scientific}" if self.bound else ""
+        return RequestError(
+            f"There are more than {self.way.limit:,} cells: counting stopped at {found:,}{most}. "
+            f"Raise the limit, or shrink the domain."
+        )
+
+    @property
+    def cells(self) -> int:
+        return self._plain[0].cells
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """The number of cells after each layer."""
+        return self._plain[0].layers
+
+    @property
+    def count(self) -> int:
+        return self._merged[1]
+
+    @property
+    def decided(self) -> int:
+        return self._plain[0].decided
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What happened on the way: pieces done before, pools that broke."""
+        return self._plain[1]
+
+    def __iter__(self) -> Iterator[LinearCell]:
+        for found in self.engine.each():
+            yield linear_cell(found, self.stack)
+
+    def adjacency(self) -> Adjacency:
+        """All cells, and who shares a facet with whom; they are held in memory."""
+        from hardmax.geometry.counting._adjacency import adjacent
+
+        cells = tuple(self)
+        return Adjacency(cells, tuple(adjacent(cells)))
+
+    def as_dict(self, *, regions: bool = True) -> dict[str, Any]:
+        """Plain data; without `regions` only cells are counted."""
+        return {
+            "source": self.source,
+            "on": str(self.on),
+            "cells": self._merged[0].cells if regions else self.cells,
+            "regions": self.count if regions else None,
+            "layers": list(self.layers),
+            "exact": self.exact,
+            "exact_decisions": self.decided,
+            "at_most": None if self.bound is None else self.bound.scientific,
+            "notes": list(self.notes),
+        }
+
+    def __repr__(self) -> str:
+        how = "exact" if self.exact else "fast: float signs believed"
+        return f"Regions({self.source} on {self.on}, {how})"

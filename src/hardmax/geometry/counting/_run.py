@@ -1,0 +1,184 @@
+"""Counting in pieces: here, in other processes or on a cluster, with what is done kept on disk.
+
+Pieces are the same wherever they are counted, so the sum is the same. A piece whose worker died is
+counted again; a pool that broke is replaced if there is a way to make one, else the rest is counted
+here, and the result says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hardmax._errors import RequestError
+from hardmax.geometry.counting._checkpoint import Checkpoint
+from hardmax.geometry.counting._engines import Engine, OverLimit, Progress
+from hardmax.geometry.counting._tally import Tally, total
+
+PIECES = 256  # of a count that is shared or kept: some are much larger than others
+_MOST_POOLS = 5  # that may break without a piece finished in between
+_WAIT = 0.5  # seconds between two looks for Ctrl-C
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a count is carried out.
+
+    `executor` is any `concurrent.futures.Executor`, or a function that makes one; what it makes
+    is shut down at the end, what is given is left as it is.
+    """
+
+    executor: Executor | Callable[[], Executor] | None = None
+    checkpoint: str | Path | None = None
+    limit: int | None = None
+    progress: Progress | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.limit is not None and self.limit < 1:
+            raise RequestError(f"A limit must be at least 1 cell, but it is {self.limit}.")
+        if not (self.executor is None or isinstance(self.executor, Executor)) and not callable(
+            self.executor
+        ):
+            raise RequestError(
+                "executor= takes a concurrent.futures.Executor, or a function that makes one."
+            )
+
+
+def tally(engine: Engine, way: Way, *, regions: bool) -> tuple[Tally, tuple[str, ...]]:
+    """The sum over all pieces, and what there is to say about how it came."""
+    if way.executor is None and way.checkpoint is None:
+        found = engine.count(
+            engine.start(), regions=regions, limit=way.limit, progress=way.progress
+        )
+        return found, ()
+    return _Job(engine, way, regions).run()
+
+
+def _work(engine: Engine, piece: Any, regions: bool, limit: int | None) -> Tally:
+    return engine.count(piece, regions=regions, limit=limit, progress=None)
+
+
+class _Job:
+    """One count in pieces."""
+
+    def __init__(self, engine: Engine, way: Way, regions: bool) -> None:
+        self.engine, self.way, self.regions = engine, way, regions
+        self.pieces = engine.split(engine.start(), PIECES)
+        self.notes: list[str] = []
+        self.done: dict[int, Tally] = {}
+        self.kept: Checkpoint | None = None
+        if way.checkpoint is not None:
+            self.kept = Checkpoint(way.checkpoint, f"{engine.key()} {regions} {len(self.pieces)}")
+            self.done = dict(self.kept.done)
+            if self.done:
+                self.notes.append(f"{len(self.done)} of {len(self.pieces)} pieces were done before")
+
+    def run(self) -> tuple[Tally, tuple[str, ...]]:
+        try:
+            self._told()
+            if self.way.executor is None:
+                self._here()
+            else:
+                self._elsewhere()
+        finally:
+            if self.kept is not None:
+                self.kept.write()
+        return total(self.done[n] for n in sorted(self.done)), tuple(self.notes)
+
+    @property
+    def left(self) -> list[int]:
+        return [n for n in range(len(self.pieces)) if n not in self.done]
+
+    @property
+    def cells(self) -> int:
+        return sum(one.cells for one in self.done.values())
+
+    def _told(self) -> None:
+        if self.way.limit is not None and self.cells > self.way.limit:
+            raise OverLimit(self.cells)
+        if self.way.progress is not None:
+            self.way.progress(self.cells)
+
+    def _finish(self, number: int, found: Tally) -> None:
+        self.done[number] = found
+        if self.kept is not None:
+            self.kept.add(number, found)
+        self._told()
+
+    def _here(self) -> None:
+        for number in self.left:
+            before = self.cells
+            room = None if self.way.limit is None else self.way.limit - before
+            try:
+                found = self.engine.count(
+                    self.pieces[number],
+                    regions=self.regions,
+                    limit=None if room is None else max(room, 1),
+                    progress=self._added(before),
+                )
+            except OverLimit as reason:
+                raise OverLimit(before + reason.found) from None
+            self._finish(number, found)
+
+    def _added(self, before: int) -> Progress | None:
+        tell = self.way.progress
+        return None if tell is None else lambda cells: tell(before + cells)
+
+    # ---- with an executor ----------------------------------------------------------------------
+
+    def _elsewhere(self) -> None:
+        broken = 0
+        while self.left:
+            before = len(self.done)
+            if self._shared():
+                return
+            broken = 1 if len(self.done) > before else broken + 1
+            if isinstance(self.way.executor, Executor):
+                self.notes.append(
+                    f"the pool broke: the last {len(self.left)} of {len(self.pieces)} pieces were "
+                    f"counted in this process"
+                )
+                self._here()
+                return
+            if broken >= _MOST_POOLS:
+                self.notes.append(f"{broken} pools broke in turn: the rest was counted here")
+                self._here()
+                return
+            self.notes.append("a pool broke and was replaced")
+
+    def _shared(self) -> bool:
+        """Give all pieces that are left to a pool; whether it lived to the end."""
+        given = self.way.executor
+        assert given is not None
+        pool = given if isinstance(given, Executor) else given()
+        waiting: dict[Future[Tally], int] = {}
+        try:
+            for number in self.left:
+                future = pool.submit(
+                    _work, self.engine, self.pieces[number], self.regions, self.way.limit
+                )
+                waiting[future] = number
+            for future in _finished(waiting):
+                self._finish(waiting[future], future.result())
+            return True
+        except BrokenExecutor:
+            for future, number in waiting.items():  # those that came through before it broke
+                if future.done() and not future.cancelled() and future.exception() is None:
+                    self.done.setdefault(number, future.result())
+            return False
+        finally:
+            for future in waiting:
+                future.cancel()
+            if pool is not given:
+                pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _finished(waiting: dict[Future[Tally], int]) -> Iterator[Future[Tally]]:
+    """Futures as they come, with a look for Ctrl-C in between."""
+    left = set(waiting)
+    while left:
+        done, left = wait(left, timeout=_WAIT, return_when=FIRST_COMPLETED)
+        yield from done
