@@ -69,7 +69,9 @@ class Regions:
                 )
             except LimitReached as reason:
                 raise self._refusal(reason.tally.cells) from None
-            return found.tally, found.regions, ()
+            alone = "cells were joined in this process, without executor or checkpoint"
+            shared = self.way.executor is not None or self.way.checkpoint is not None
+            return found.tally, found.regions, (alone,) if shared else ()
         total, notes = self._counted(regions=True)
         return total, total.cells - joined(total.silent), notes
 
