@@ -13,14 +13,13 @@ import pytest
 
 from hardmax._errors import DomainError
 from hardmax.geometry.counting._plane import (
-    TooMany,
     count_piece,
     each_cell,
     split_piece,
     start_piece,
 )
 from hardmax.geometry.counting._stack import Stack
-from hardmax.geometry.counting._tally import joined, total
+from hardmax.geometry.counting._tally import OverLimit, joined, total
 from hardmax.languages import ReluNetwork
 
 DATA = Path(__file__).parent / "data" / "regions"
@@ -332,7 +331,7 @@ def test_a_limit_stops_the_count() -> None:
     stack = stack_on(saved("d2_64x3"), SQUARE)
     whole = start_piece(stack, SQUARE)
     assert count_piece(stack, whole, limit=3_509).cells == 3_509
-    with pytest.raises(TooMany, match="more than 100 cells") as caught:
+    with pytest.raises(OverLimit, match="more than 100 cells") as caught:
         count_piece(stack, whole, limit=100)
     assert 100 < caught.value.found < 200
 

@@ -37,7 +37,6 @@ from hardmax.geometry._tropical import Tropical
 from hardmax.geometry.counting._domains import Segment, Slice
 from hardmax.geometry.counting._switch import QuadraticWalls
 from hardmax.geometry.counting._switch_cells import (
-    LimitReached,
     count_piece,
     each_cell,
     split_piece,
@@ -51,7 +50,7 @@ from hardmax.geometry.counting._switch_regions import (
     twins,
     unions,
 )
-from hardmax.geometry.counting._tally import total
+from hardmax.geometry.counting._tally import OverLimit, total
 from hardmax.languages import MaxAffine, MaxoutNetwork, PiecewiseLinear, ReluNetwork
 
 DATA = Path(__file__).parent / "data" / "regions"
@@ -694,9 +693,9 @@ def test_progress_and_limit() -> None:
     count_piece(program, piece, progress=seen.append)
     assert seen[-1] == 1318
     assert seen == sorted(seen)
-    with pytest.raises(LimitReached, match="more than 100 cells") as caught:
+    with pytest.raises(OverLimit, match="more than 100 cells") as caught:
         count_piece(program, piece, limit=100)
-    assert caught.value.tally.cells > 100
+    assert caught.value.found > 100
 
 
 # ---------------------------------------------------------------- refusals

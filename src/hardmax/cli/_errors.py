@@ -40,10 +40,19 @@ def guarded(command: Callable[_P, None]) -> Callable[_P, None]:
         except MemoryError:
             _leave("MemoryError: This does not fit into memory; try a smaller source.", BAD_INPUT)
         except KeyboardInterrupt:
-            written = click.get_current_context().meta.get(_WRITTEN, "nothing")
-            _leave(f"Interrupted; {written} was written.", INTERRUPTED)
+            _interrupted()
+        except RuntimeError as reason:
+            # a Ctrl-C while loops are compiled is lost in a callback, and comes out like this
+            if "no compiled object" not in str(reason):
+                raise
+            _interrupted()
 
     return safe
+
+
+def _interrupted() -> NoReturn:
+    written = click.get_current_context().meta.get(_WRITTEN, "nothing")
+    _leave(f"Interrupted; {written} was written.", INTERRUPTED)
 
 
 def note_written(path: str) -> None:

@@ -17,20 +17,9 @@ from hardmax.core import Box
 from hardmax.geometry.counting._domains import Slice
 from hardmax.geometry.counting._stack import Stack
 from hardmax.geometry.counting._switch import SwitchProgram
-from hardmax.geometry.counting._tally import Tally
+from hardmax.geometry.counting._tally import OverLimit, Tally
 
 Progress = Callable[[int], None]
-
-
-class OverLimit(Exception):
-    """There are more cells than the limit; `found` were seen."""
-
-    def __init__(self, found: int) -> None:
-        super().__init__(found)
-        self.found = found
-
-    def __reduce__(self) -> tuple[type[OverLimit], tuple[int]]:
-        return OverLimit, (self.found,)
 
 
 class Engine(Protocol):
@@ -70,12 +59,9 @@ class PlaneEngine:
     ) -> Tally:
         from hardmax.geometry.counting import _plane
 
-        try:
-            return _plane.count_piece(
-                self.stack, piece, fast=self.fast, regions=regions, limit=limit, progress=progress
-            )
-        except _plane.TooMany as reason:
-            raise OverLimit(reason.found) from None
+        return _plane.count_piece(
+            self.stack, piece, fast=self.fast, regions=regions, limit=limit, progress=progress
+        )
 
     def each(self) -> Iterator[Any]:
         from hardmax.geometry.counting import _plane
@@ -114,7 +100,7 @@ class SpaceEngine:
             self.stack, piece, fast=self.fast, regions=regions, limit=most, progress=progress
         )
         if limit is not None and found.cells > limit:
-            raise OverLimit(found.cells)
+            raise OverLimit(found.cells, limit)
         return found
 
     def each(self) -> Iterator[Any]:
@@ -151,12 +137,9 @@ class SwitchEngine:
     ) -> Tally:
         from hardmax.geometry.counting import _switch_cells as switch
 
-        try:
-            return switch.count_piece(
-                self.program, piece, fast=self.fast, limit=limit, progress=progress
-            )
-        except switch.LimitReached as reason:
-            raise OverLimit(reason.tally.cells) from None
+        return switch.count_piece(
+            self.program, piece, fast=self.fast, limit=limit, progress=progress
+        )
 
     def each(self) -> Iterator[Any]:
         from hardmax.geometry.counting import _switch_cells as switch

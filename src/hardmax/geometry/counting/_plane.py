@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from hardmax._errors import HardmaxError
 from hardmax.geometry.counting import _plane_kernels as kernels
 from hardmax.geometry.counting._plane_course import NO_LIMIT, Course
 from hardmax.geometry.counting._plane_piece import PlaneCell as PlaneCell
@@ -20,21 +19,9 @@ from hardmax.geometry.counting._plane_piece import PlanePiece as PlanePiece
 from hardmax.geometry.counting._plane_piece import start_piece as start_piece
 from hardmax.geometry.counting._plane_split import split_piece as split_piece
 from hardmax.geometry.counting._stack import Stack
-from hardmax.geometry.counting._tally import Tally
+from hardmax.geometry.counting._tally import OverLimit, Tally
 
 _PULSE = 0.1  # seconds between two reports of progress
-
-
-class TooMany(HardmaxError):
-    """More cells than the limit allows; `found` says how many there were when counting stopped."""
-
-    def __init__(self, found: int, limit: int) -> None:
-        super().__init__(
-            f"There are more than {limit:,} cells: counting stopped at {found:,}. "
-            "Raise the limit, or shrink the domain."
-        )
-        self.found = found
-        self.limit = limit
 
 
 def count_piece(
@@ -48,7 +35,7 @@ def count_piece(
 ) -> Tally:
     """Cells after each layer and, if `regions`, the silent facets of the last one's cells.
 
-    Raises TooMany as soon as more than `limit` cells are found. `progress` hears the number of
+    Raises OverLimit as soon as more than `limit` cells are found. `progress` hears the number of
     cells several times a second.
     """
     course = Course(stack, piece, kernels.REGIONS if regions else kernels.COUNT, fast=fast)
@@ -57,7 +44,7 @@ def count_piece(
     while why != kernels.DONE:
         why = course.go(limit=most)
         if course.found > most:
-            raise TooMany(course.found, most)
+            raise OverLimit(course.found, most)
         if progress is not None and time.monotonic() > reported + _PULSE:
             reported = time.monotonic()
             progress(course.found)

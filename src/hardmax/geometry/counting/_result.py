@@ -10,9 +10,9 @@ from typing import Any
 from hardmax._errors import RequestError
 from hardmax.geometry.bounds import Bound
 from hardmax.geometry.counting._cells import LinearCell, linear_cell
-from hardmax.geometry.counting._engines import Engine, OverLimit, SwitchEngine
+from hardmax.geometry.counting._engines import Engine, SwitchEngine
 from hardmax.geometry.counting._run import Way, tally
-from hardmax.geometry.counting._tally import Tally, joined
+from hardmax.geometry.counting._tally import OverLimit, Tally, joined
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,6 @@ class Regions:
     def _merged(self) -> tuple[Tally, int, tuple[str, ...]]:
         """The tally, the number of regions, and notes."""
         if isinstance(self.engine, SwitchEngine):
-            from hardmax.geometry.counting._switch_cells import LimitReached
             from hardmax.geometry.counting._switch_regions import count_regions
 
             try:
@@ -67,8 +66,8 @@ class Regions:
                     limit=self.way.limit,
                     progress=self.way.progress,
                 )
-            except LimitReached as reason:
-                raise self._refusal(reason.tally.cells) from None
+            except OverLimit as reason:
+                raise self._refusal(reason.found) from None
             alone = "cells were joined in this process, without executor or checkpoint"
             shared = self.way.executor is not None or self.way.checkpoint is not None
             return found.tally, found.regions, (alone,) if shared else ()

@@ -15,8 +15,8 @@ from typing import Any
 
 from hardmax._errors import RequestError
 from hardmax.geometry.counting._checkpoint import Checkpoint
-from hardmax.geometry.counting._engines import Engine, OverLimit, Progress
-from hardmax.geometry.counting._tally import Tally, total
+from hardmax.geometry.counting._engines import Engine, Progress
+from hardmax.geometry.counting._tally import OverLimit, Tally, total
 
 PIECES = 256  # of a count that is shared or kept: some are much larger than others
 _MOST_POOLS = 5  # that may break without a piece finished in between
@@ -98,7 +98,7 @@ class _Job:
 
     def _told(self) -> None:
         if self.way.limit is not None and self.cells > self.way.limit:
-            raise OverLimit(self.cells)
+            raise OverLimit(self.cells, self.way.limit)
         if self.way.progress is not None:
             self.way.progress(self.cells)
 
@@ -120,7 +120,7 @@ class _Job:
                     progress=self._added(before),
                 )
             except OverLimit as reason:
-                raise OverLimit(before + reason.found) from None
+                raise OverLimit(before + reason.found, reason.limit) from None
             self._finish(number, found)
 
     def _added(self, before: int) -> Progress | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._errors import DomainError, RequestError
+from hardmax._errors import DomainError
 from hardmax.core import Box
 from hardmax.geometry.counting._domains import Segment, Slice
 from hardmax.geometry.counting._switch import SwitchProgram
@@ -22,23 +22,9 @@ from hardmax.geometry.counting._switch_exact import (
     primitive,
 )
 from hardmax.geometry.counting._switch_path import DOMAIN
-from hardmax.geometry.counting._tally import Tally
+from hardmax.geometry.counting._tally import OverLimit, Tally
 
 Progress = Callable[[int], None]
-
-
-class LimitReached(RequestError):
-    """More cells than asked for; `tally` holds what was counted."""
-
-    def __init__(self, tally: Tally, limit: int) -> None:
-        super().__init__(
-            f"There are more than {limit:,} cells: {tally.cells:,} were counted before it stopped. "
-            f"Raise the limit, or shrink the domain."
-        )
-        self.tally, self.limit = tally, limit
-
-    def __reduce__(self) -> tuple[type[LimitReached], tuple[Tally, int]]:
-        return LimitReached, (self.tally, self.limit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,7 +198,7 @@ def count_piece(
             if progress is not None:
                 progress(layers[-1])
             if limit is not None and layers[-1] > limit:
-                raise LimitReached(Tally(tuple(layers), run.decided), limit)
+                raise OverLimit(layers[-1], limit)
     return Tally(tuple(layers), run.decided)
 
 

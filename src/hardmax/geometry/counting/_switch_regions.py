@@ -20,13 +20,12 @@ from hardmax.core import Box
 from hardmax.geometry.counting._domains import Segment, Slice
 from hardmax.geometry.counting._switch import SwitchProgram, rounded
 from hardmax.geometry.counting._switch_cells import (
-    LimitReached,
     Progress,
     SwitchPiece,
     start_piece,
 )
 from hardmax.geometry.counting._switch_exact import ExactCell, Form
-from hardmax.geometry.counting._tally import Tally
+from hardmax.geometry.counting._tally import OverLimit, Tally
 
 _U = 2.0**-53
 Map = tuple[tuple[Fraction, ...], ...]
@@ -93,7 +92,7 @@ def leaf_keys(
             if progress is not None:
                 progress(layers[-1])
             if limit is not None and layers[-1] > limit:
-                raise LimitReached(Tally(tuple(layers), run.decided), limit)
+                raise OverLimit(layers[-1], limit)
     return Tally(tuple(layers), run.decided), np.concatenate(found)
 
 

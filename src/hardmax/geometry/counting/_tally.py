@@ -8,6 +8,17 @@ from dataclasses import dataclass, field
 import numpy as np
 
 
+class OverLimit(Exception):
+    """There are more cells than the limit; `found` were seen when counting stopped."""
+
+    def __init__(self, found: int, limit: int) -> None:
+        super().__init__(f"there are more than {limit:,} cells: counting stopped at {found:,}")
+        self.found, self.limit = found, limit
+
+    def __reduce__(self) -> tuple[type[OverLimit], tuple[int, int]]:
+        return OverLimit, (self.found, self.limit)
+
+
 def _nothing() -> np.ndarray:
     return np.zeros((0, 4), dtype=np.uint64)
 
