@@ -15,6 +15,11 @@ from hardmax.cli._stability import show_stability
 from hardmax.geometry.temperature import stability, stability_of
 
 
+def arrays_in(path: Path) -> dict[str, np.ndarray]:
+    with np.load(path) as file:
+        return dict(file)
+
+
 def run(*arguments: object, given: str | None = None) -> Result:
     return CliRunner().invoke(show_stability, [str(a) for a in arguments], input=given)
 
@@ -44,7 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_points(folder: Path) -> None:
     record = answer(folder / "max.safetensors", folder / "points.npz", "--tolerance", "0.05")
     model = hm.load(folder / "max.safetensors")
-    points = np.load(folder / "points.npz")["points"]
+    points = arrays_in(folder / "points.npz")["points"]
     assert record["heads"] == stability(model.transformer, points, None, 0.05).as_dict()["heads"]
     assert (record["tolerance"], record["error"], record["plot"]) == (0.05, None, None)
 
@@ -52,7 +57,7 @@ def test_points(folder: Path) -> None:
 def test_another_temperature_and_the_critical_coldness(folder: Path) -> None:
     files = (folder / "max.safetensors", folder / "points.npz")
     record = answer(*files, "--temperature", "0.5", "--error", "0.01")
-    points = np.load(files[1])["points"]
+    points = arrays_in(files[1])["points"]
     report = stability(hm.load(files[0]), points, temperature=0.5)
     assert record["heads"][0]["for_share"]["temperature"] == 0.5
     assert record["critical_coldness"] == report.critical_coldness(0.01)
@@ -71,7 +76,7 @@ def test_words_from_a_file_and_from_the_command_line(folder: Path) -> None:
 
 
 def test_arrays(folder: Path) -> None:
-    arrays = np.load(folder / "heads.npz")
+    arrays = arrays_in(folder / "heads.npz")
     q, k, v = (arrays[name] for name in "qkv")
     record = answer(folder / "heads.npz", "--scale", "0.5", "--causal", "--temperature", "0.25")
     wanted = stability_of(q, k, v, "causal", 0.5, 0.25).report().as_dict()
