@@ -59,7 +59,7 @@ class LinearCell:
         if not isinstance(self.found, PlaneCell | SpaceCell):
             return self.found.map
         assert self.stack is not None
-        return tuple(map(tuple, self.stack.exact_maps(self.pattern, len(self.pattern))))
+        return tuple(map(tuple, self.stack.exact_outputs(self.pattern)))
 
     @cached_property
     def map(self) -> tuple[np.ndarray, np.ndarray]:
@@ -67,7 +67,7 @@ class LinearCell:
         if self.stack is None:
             rows = np.array([[float(x) for x in row] for row in self.exact_map])
         else:
-            rows = _composed(self.stack, self.pattern)
+            rows = self.stack.float_outputs(self.pattern)
         return rows[:, :-1], rows[:, -1]
 
     @cached_property
@@ -120,12 +120,3 @@ def _small(row: tuple[Any, ...]) -> list[Fraction]:
     """A row scaled so that its largest number is 1: whole numbers may be beyond floats."""
     most = max(abs(Fraction(x)) for x in row)
     return [Fraction(x) / most for x in row]
-
-
-def _composed(stack: Stack, pattern: tuple[Any, ...]) -> np.ndarray:
-    """The affine map of a ReLU network on a cell, in floats."""
-    rows = np.hstack([stack.weights[0], stack.biases[0][:, None]])
-    for on, W, b in zip(pattern, stack.weights[1:], stack.biases[1:], strict=True):
-        rows = (W * np.asarray(on, dtype=float)) @ rows
-        rows[:, -1] += b
-    return rows

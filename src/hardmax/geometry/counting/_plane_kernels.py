@@ -48,6 +48,8 @@ UNSURE = 2
 
 _U = 2.0**-53
 _MORE = 1.0 + 2.0**-40  # for the roundings in the bounds themselves
+_LEAST = 1e-100  # determinants below are not trusted: rows are about 1, so lines are parallel
+_LOST = 1e-200  # by underflow, after division by such a determinant
 
 
 _called = njit(nogil=True)  # part of the two functions that Python calls, which alone are cached
@@ -322,7 +324,7 @@ def _meeting(poly, s, k, after, a, b, c, e, reach, fast):  # type: ignore[no-unt
     one, two = a1 * b, a * b1
     det = one - two
     size = abs(det) - 4.0 * _U * (abs(one) + abs(two))
-    if not size > 0.0:
+    if not _LEAST < size < np.inf:
         there = a * poly[s, X, after] + b * poly[s, Y, after] + c
         t = here / (here - there) if here != there else 0.5
         t = min(max(t, 0.0), 1.0)
@@ -338,7 +340,7 @@ def _meeting(poly, s, k, after, a, b, c, e, reach, fast):  # type: ignore[no-unt
     e += abs(a * x + b * y + c)
     e1 += abs(a1 * x + b1 * y + c1)
     off = max(abs(b) * e1 + abs(b1) * e, abs(a) * e1 + abs(a1) * e) / size
-    return x, y, off * _MORE + 1e-300 if off < np.inf else np.inf
+    return x, y, off * _MORE + _LOST if off < np.inf else np.inf
 
 
 @_inlined

@@ -6,7 +6,7 @@ layer is composed with it, exactly. The other layers are the network's own, whos
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -18,53 +18,58 @@ from hardmax.languages import ReluNetwork
 from hardmax.numerics import frozen_array
 
 Rows = list[list[Fraction]]
+Scaled = tuple[np.ndarray, np.ndarray, np.ndarray]  # weights, biases, exponents taken off
 
 _U = 2.0**-53
+_NONE = -(10**6)  # the exponent of 0
+_LEAST = -1000  # exponents of reaches below are taken as this
 
 
 @dataclass(frozen=True, eq=False)
 class Stack:
     """Hidden layers with rectifiers, then one affine output layer; d inputs.
 
+    Rectifiers pass positive factors on, so every neuron is scaled by a power of 2 that brings its
+    values to about 1, and the next layer takes it back; outputs are scaled likewise. That changes
+    no sign and no cell, and keeps composed maps far from over- and underflow.
+
     `weights[l]` and `biases[l]` are floats, C-contiguous. Of the first layer they are at most
     `first_slack` (one number a neuron, for every coefficient and the bias alike) from the truth,
-    which `exact_first` holds; 0 and None where the floats are the truth. Inputs are at most `reach`
-    in absolute value, coordinate by coordinate.
+    which `on_slice` holds if the domain is a slice. Of other layers only what underflows is lost.
+    Inputs are at most `reach` in absolute value, coordinate by coordinate.
     """
 
     weights: tuple[np.ndarray, ...]
     biases: tuple[np.ndarray, ...]
     first_slack: np.ndarray
     reach: np.ndarray
-    exact_first: tuple[Rows, list[Fraction]] | None = None
+    shifts: tuple[np.ndarray, ...]  # the exponents taken off each layer's rows
+    source: ReluNetwork = field(repr=False)
+    on_slice: tuple[Rows, list[Fraction]] | None = field(default=None, repr=False)
 
     @classmethod
     def of(
         cls, network: ReluNetwork, reach: Any, origin: Any = None, directions: Any = None
     ) -> Stack:
         """The network itself, or on the slice origin + y_1 directions[0] + y_2 directions[1] ..."""
-        weights = tuple(np.ascontiguousarray(W, dtype=np.float64) for W in network.weights)
-        biases = tuple(np.ascontiguousarray(b, dtype=np.float64) for b in network.biases)
         reach = frozen_array(np.asarray(reach, dtype=np.float64))
-        if origin is None:
-            return cls(weights, biases, np.zeros(len(biases[0])), reach)
-        first = _composed(weights[0], biases[0], origin, directions)
-        W = np.array([[float(x) for x in row] for row in first[0]]).reshape(len(biases[0]), -1)
-        b = np.array([float(x) for x in first[1]])
-        wrong = [
-            max(abs(Fraction(y) - x) for x, y in zip([*row, level], [*floats, c], strict=True))
-            for row, level, floats, c in zip(*first, W.tolist(), b.tolist(), strict=True)
-        ]
-        slack = np.array([float(x) * (1 + 2.0**-50) for x in wrong])
-        exact = None if not slack.any() else first
-        return cls((W, *weights[1:]), (b, *biases[1:]), slack, reach, exact)
-
-    def __post_init__(self) -> None:
-        if self.weights[0].shape[1] != len(self.reach):
+        inputs = network.inputs if origin is None else len(directions)
+        if inputs != len(reach):
             raise ShapeError(
-                f"The network has {self.weights[0].shape[1]} inputs, but the domain has "
-                f"{len(self.reach)} dimensions."
+                f"The network has {inputs} inputs, but the domain has {len(reach)} dimensions."
             )
+        slack, exact = np.zeros(len(network.biases[0])), None
+        if origin is None:
+            first = _scaled(network.weights[0], network.biases[0], np.zeros(inputs, int), reach)
+        else:
+            rows, levels = _composed(network.weights[0], network.biases[0], origin, directions)
+            first, slack, exact = _rounded(rows, levels, reach)
+        layers, size = [first], reach
+        for W, b in zip(network.weights[1:], network.biases[1:], strict=True):
+            size = np.abs(layers[-1][0]) @ size + np.abs(layers[-1][1])
+            layers.append(_scaled(W, b, layers[-1][2], size))
+        weights, biases, shifts = zip(*layers, strict=True)
+        return cls(weights, biases, slack, reach, shifts, network, exact)
 
     @property
     def dimension(self) -> int:
@@ -97,18 +102,19 @@ class Stack:
         e_i <= sum_j |W_ij| e_j + (n + 3) u (sum_j |W_ij| m_j + |b_i|), where m_j bounds the sum of
         magnitudes of z_j's coefficients times reaches, computed in the same way (and a little more,
         for the rounding of the bound itself). Evaluating the d + 1 terms of z at a float point
-        rounds by at most (d + 2) u of that sum again.
+        rounds by at most (d + 2) u of that sum again. Underflow adds less than 2^-1070 for every
+        weight, times what it is multiplied with, and for every product and sum, times the reaches.
         """
         found = []
-        one = float(np.sum(self.reach) + 1.0)
-        error = self.first_slack * one
-        size = self.sizes[0]
-        d = self.dimension
+        reach = float(np.sum(self.reach) + 1.0)
+        error, size, d = self.first_slack * reach, self.sizes[0], self.dimension
+        error = error + 1e-321 * (d + 2) * reach
         for layer, (W, b) in enumerate(zip(self.weights, self.biases, strict=True)):
             if layer:
                 n = W.shape[1]
+                lost = 1e-321 * (float(size.sum()) + (n + 2) * reach) + 1e-300
                 size_next = np.abs(W) @ size + np.abs(b)
-                error = np.abs(W) @ error + (n + 3) * _U * size_next
+                error = np.abs(W) @ error + (n + 3) * _U * size_next + lost
                 size = size_next * (1 + 2.0**-40)
             found.append((error + (d + 2) * _U * size) * (1 + 2.0**-30) + 1e-300)
         return tuple(found)
@@ -117,19 +123,28 @@ class Stack:
 
     @cached_property
     def exact_layers(self) -> tuple[tuple[Rows, list[Fraction]], ...]:
-        """Every layer in Fractions."""
-        layers = [
-            ([[Fraction(x) for x in row] for row in W.tolist()], [Fraction(x) for x in b.tolist()])
-            for W, b in zip(self.weights, self.biases, strict=True)
-        ]
-        if self.exact_first is not None:
-            layers[0] = self.exact_first
+        """Every layer in Fractions, scaled as the floats are."""
+        layers, before = [], [0] * self.source.inputs
+        given = zip(self.source.weights, self.source.biases, self.shifts, strict=True)
+        for number, (W, b, shift) in enumerate(given):
+            after = shift.tolist()
+            if number == 0 and self.on_slice is not None:
+                layers.append(self.on_slice)
+                before = after
+                continue
+            rows = [
+                [_shifted(x, k - out) for x, k in zip(row, before, strict=True)]
+                for row, out in zip(W.tolist(), after, strict=True)
+            ]
+            levels = [_shifted(x, -out) for x, out in zip(b.tolist(), after, strict=True)]
+            layers.append((rows, levels))
+            before = after
         return tuple(layers)
 
     def exact_maps(self, patterns: Any, layer: int) -> Rows:
         """The affine maps of all neurons of a layer, a row of d + 1 Fractions each.
 
-        `patterns[l]` says which neurons of layer l are on, for l < layer.
+        `patterns[l]` says which neurons of layer l are on, for l < layer. Rows are scaled.
         """
         W, b = self.exact_layers[0]
         rows = [[*row, level] for row, level in zip(W, b, strict=True)]
@@ -138,6 +153,70 @@ class Stack:
             W, b = self.exact_layers[at]
             rows = [_combined(row, level, on, rows) for row, level in zip(W, b, strict=True)]
         return rows
+
+    def exact_outputs(self, patterns: Any) -> Rows:
+        """The affine maps of the outputs, not scaled."""
+        rows = self.exact_maps(patterns, len(self.hidden))
+        return [
+            [x * _power(k) for x in row]
+            for row, k in zip(rows, self.shifts[-1].tolist(), strict=True)
+        ]
+
+    def float_outputs(self, patterns: Any) -> np.ndarray:
+        """The same in floats."""
+        rows = np.hstack([self.weights[0], self.biases[0][:, None]])
+        for on, W, b in zip(patterns, self.weights[1:], self.biases[1:], strict=True):
+            rows = (W * np.asarray(on, dtype=float)) @ rows
+            rows[:, -1] += b
+        return np.ldexp(rows, self.shifts[-1][:, None])
+
+
+def _power(exponent: int) -> Fraction:
+    return Fraction(2**exponent) if exponent >= 0 else Fraction(1, 2**-exponent)
+
+
+def _shifted(x: float, exponent: int) -> Fraction:
+    return Fraction(x) * _power(exponent) if x and exponent else Fraction(x)
+
+
+def _scaled(W: Any, b: Any, before: np.ndarray, size: np.ndarray) -> Scaled:
+    """A layer whose inputs were scaled by 2^-before and are at most `size`, scaled itself.
+
+    Exponents are added as whole numbers, so that nothing overflows on the way.
+    """
+    digits, exponents = np.frexp(np.asarray(W, dtype=np.float64))
+    exponents = np.where(digits == 0.0, _NONE, exponents + before)
+    levels, heights = np.frexp(np.asarray(b, dtype=np.float64))
+    heights = np.where(levels == 0.0, _NONE, heights)
+    reach = np.where(size > 0.0, np.maximum(np.frexp(size)[1], _LEAST), _NONE)
+    most = np.maximum((exponents + reach).max(axis=1, initial=_NONE), heights)
+    shift = np.where(most < _NONE // 2, 0, most)
+    weights = np.ldexp(digits, np.maximum(exponents - shift[:, None], -2200))
+    return (
+        np.ascontiguousarray(weights),
+        np.ldexp(levels, np.maximum(heights - shift, -2200)),
+        shift,
+    )
+
+
+def _rounded(
+    rows: Rows, levels: list[Fraction], reach: np.ndarray
+) -> tuple[Scaled, np.ndarray, tuple[Rows, list[Fraction]]]:
+    """Exact rows, scaled: their floats, how far these are off, and the rows themselves."""
+    sizes = [max(Fraction(x), _power(_LEAST)) for x in reach.tolist()]
+    shift, exact_rows, exact_levels, wrong = [], [], [], []
+    for row, level in zip(rows, levels, strict=True):
+        most = max([abs(level), *(abs(x) * m for x, m in zip(row, sizes, strict=True))])
+        k = most.numerator.bit_length() - most.denominator.bit_length() if most else 0
+        own = [x * _power(-k) for x in (*row, level)]
+        shift.append(k)
+        exact_rows.append(own[:-1])
+        exact_levels.append(own[-1])
+        wrong.append(max(abs(Fraction(float(x)) - x) for x in own))
+    W = np.array([[float(x) for x in row] for row in exact_rows]).reshape(len(rows), len(reach))
+    b = np.array([float(x) for x in exact_levels])
+    slack = np.array([float(x) * (1 + 2.0**-50) + (5e-324 if x else 0.0) for x in wrong])
+    return (W, b, np.array(shift)), slack, (exact_rows, exact_levels)
 
 
 def _combined(row: list[Fraction], level: Fraction, on: list[int], rows: Rows) -> list[Fraction]:
