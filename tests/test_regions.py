@@ -248,8 +248,119 @@ def test_visits_of_a_model_follow_its_skeleton() -> None:
         scores = [
             (stream @ h.query.T.astype(object)) @ (stream @ h.key.T.astype(object)).T for h in heads
         ]
-        patterns.add(tuple(int(np.argmax(row)) for s in scores for row in s))
+        patterns.add(tuple(int(np.argmax(s[-1])) for s in scores))  # the read-out is at the last
     assert hm.regions(model, inputs=points).cells == len(patterns)
+
+
+def test_no_more_cells_are_visited_than_there_are() -> None:
+    """Tokens that the read-out does not hear are left out, of visits as of cells."""
+    head = hm.Head([[1.0, 0]], [[0.0, 1]], [[0.0, 1]], [[0.0], [1.0]])
+    maps = np.zeros((4, 2, 2))
+    maps[2, 0], maps[3, 0] = [1, 0], [0, 1]
+    offsets = np.array([[0.5, -1], [0.5, 1], [0, 0], [0, 0]])
+    model = hm.Transformer(
+        hm.VectorInput(maps, offsets),
+        [hm.Attention([head])],
+        hm.ReadOut([[0.0, 1.0]], [0.0], token=0),
+    )
+    points = np.random.default_rng(0).uniform(-1, 1, (100, 2))
+    assert hm.regions(model, inputs=points).cells == hm.regions(model, on="[-1,1]^2").cells == 1
+
+
+# ---- sizes near the ends of floats ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("exponent", [0, -538, -1000, 900])
+def test_a_power_of_two_moves_no_wall(exponent: int) -> None:
+    W, b = np.array([[0.0, -3], [-3, 1], [2, -3]]), np.array([1.0, -2, 2])
+    scaled = hm.ReluNetwork(
+        [np.ldexp(W, exponent), np.ones((1, 3))], [np.ldexp(b, exponent), [0.0]]
+    )
+    found = hm.regions(scaled, on="[-1,1]^2")
+    assert (found.cells, found.count) == (7, 7)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_products_that_underflow_are_counted(d: int) -> None:
+    """1e-200 times 1e-200, times 1e300 against 1e-100: the wall is near 0."""
+    first = np.zeros((1, d))
+    first[0, 0] = 1e-200
+    chain = hm.ReluNetwork(
+        [first, [[1e-200]], [[1e300]], [[1e100]]], [[2e-200], [0.0], [-2e-100], [0.0]]
+    )
+    assert hm.regions(chain, on=f"[-1,1]^{d}").cells == 2
+
+
+@pytest.mark.parametrize("size", [Fraction(1, 10**400), 1e-200, 1e200, Fraction(10**400)])
+def test_slices_and_segments_of_any_size(size: Fraction | float) -> None:
+    cross = hm.ReluNetwork([np.eye(2), [[1.0, 1.0]]], [[0.0, 0.0], [0.0]])
+    if size != 10**400:  # no float is as large
+        flat = hm.Slice([0, 0], [[size, 0], [0, size]], "[-1,1]^2")
+        assert hm.regions(cross, on=flat).cells == 4
+        line = hm.ReluNetwork([[[1.0]], [[1.0]]], [[0.0], [0.0]])
+        assert hm.regions(line, on=hm.Segment([-size], [size])).cells == 2
+    with pytest.raises(hm.DomainError, match="finite numbers"):
+        hm.Segment([0], [Fraction(10**400)])
+
+
+@pytest.mark.parametrize("box", ["[-1e-200,1e-200]^2", "[-1e200,1e200]^2", "[-1e-310,1e-310]^2"])
+def test_boxes_of_any_size(box: str) -> None:
+    cross = hm.ReluNetwork([np.eye(2), [[1.0, 1.0]]], [[0.0, 0.0], [0.0]])
+    assert hm.regions(cross, on=box).cells == 4
+
+
+def test_thin_cells_have_a_volume() -> None:
+    """Two walls an ulp apart, in space."""
+    net = hm.ReluNetwork([[[1.0, 0, 0], [1.0, 0, 0]], [[1.0, 1.0]]], [[0.0, -(2.0**-52)], [0.0]])
+    volumes = sorted(cell.volume for cell in hm.regions(net, on="[-1,1]^3"))
+    assert volumes[0] == pytest.approx(2.0**-50)
+    assert sum(volumes) == pytest.approx(8)
+
+
+# ---- one face ------------------------------------------------------------------------------------
+
+
+def test_heads_without_keys_choose_by_bias() -> None:
+    bias = np.array([[0.0, 1.0], [0.0, 1.0]])
+    nothing = np.zeros((0, 1))
+    head = hm.Head(nothing, nothing, [[1.0]], [[1.0]], position_bias=bias)
+    model = hm.Transformer(
+        hm.VectorInput(np.array([[[1.0, 0]], [[0, 0]]]), np.zeros((2, 1))),
+        [hm.Attention([head])],
+        hm.ReadOut([[1.0]], [0.0], token=0),
+    )
+    assert hm.regions(model, on="[-1,1]^2").cells == 1
+
+
+def test_tropical_maps_on_a_line() -> None:
+    found = hm.regions(hm.Tropical.of([[1], [-1], [0]], [0, 0, 0.5]), on="[-1,1]")
+    assert (found.cells, found.count) == (3, 3)
+
+
+def test_cells_of_switches_are_aligned() -> None:
+    """Vertex k, exact vertex k, and the wall from vertex k to the next."""
+    rng = np.random.default_rng(0)
+    source = hm.MaxAffine(rng.normal(size=(7, 2)), rng.normal(size=7))
+    for cell in hm.regions(source, on="[-2,2]^2"):
+        exact = np.array([[float(x) for x in v] for v in cell.exact_vertices])
+        assert np.allclose(exact, cell.vertices, atol=1e-9)
+        assert cell.volume > 0  # counter-clockwise
+        rows, levels = cell.inequalities
+        for k, (row, level) in enumerate(zip(rows, levels, strict=True)):
+            ends = cell.vertices[[k, (k + 1) % len(cell.vertices)]]
+            assert np.allclose(ends @ row + level, 0.0, atol=1e-9)
+
+
+def test_lines_have_the_same_face() -> None:
+    net = small(0, (2, 5, 1))
+    found = hm.regions(net, on=hm.Segment([-1, -1], [1, 1]))
+    assert found.as_dict()["cells"] == found.cells == len(found.adjacency()) + 1
+    assert sum(cell.volume for cell in found) == pytest.approx(1.0)
+    assert hm.regions(net, on=hm.Segment([-1, -1], [1, 1]), limit=found.cells).cells == found.cells
+    with pytest.raises(hm.RequestError, match="more than 1 cells"):
+        hm.regions(net, on=hm.Segment([-1, -1], [1, 1]), limit=1)
+    with pytest.raises(hm.RequestError, match="counted at once"):
+        hm.regions(net, on=hm.Segment([-1, -1], [1, 1]), checkpoint="x.npz")
 
 
 # ---- refusals ------------------------------------------------------------------------------------
@@ -295,5 +406,6 @@ def test_a_limit_stops_with_the_count_so_far_and_the_bound(name: str) -> None:
         hm.regions(source, on=f"[-1,1]^{source.inputs}", limit=10**6).cells
         == EXPECTED[name]["regions_after_each_layer"][-1]
     )
-    with pytest.raises(hm.RequestError, match="at least 1 cell"):
-        hm.regions(source, on=f"[-1,1]^{source.inputs}", limit=0)
+    for wrong in (0, "7", 2.5, True):
+        with pytest.raises(hm.RequestError, match="at least 1 cell"):
+            hm.regions(source, on=f"[-1,1]^{source.inputs}", limit=wrong)

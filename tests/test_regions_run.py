@@ -16,6 +16,7 @@ from concurrent.futures import (
     ProcessPoolExecutor,
     ThreadPoolExecutor,
 )
+from fractions import Fraction
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -174,6 +175,25 @@ def test_foreign_checkpoints_are_refused(tmp_path: Path) -> None:
     with pytest.raises(hm.FileError, match="no checkpoint"):
         _ = counted("d2_32x3", checkpoint=tmp_path / "other").cells
     assert (tmp_path / "other").read_bytes() == b"something else"
+
+
+def test_a_checkpoint_holds_cells_and_regions(tmp_path: Path) -> None:
+    place = tmp_path / "count.npz"
+    found = counted("d3_16x2", checkpoint=place)
+    assert found.cells == 882
+    assert found.count == 882
+    again = counted("d3_16x2", checkpoint=place)
+    assert (again.count, again.cells) == (882, 882)
+    assert len(again.notes) == 1
+
+
+def test_a_checkpoint_of_another_slice_is_refused(tmp_path: Path) -> None:
+    """Origins 1/3 and its float: the same floats, other walls."""
+    place, square = tmp_path / "count.npz", [[0, -1], [1, -1], [1, 1], [0, 1]]
+    net, ways = hm.ReluNetwork([np.eye(2), [[1.0, 1.0]]], [[0.0, 0.0], [0.0]]), [[1, 0], [0, 1]]
+    _ = hm.regions(net, on=hm.Slice([Fraction(1, 3), 0], ways, square), checkpoint=place).cells
+    with pytest.raises(hm.RequestError, match="belongs to another count"):
+        _ = hm.regions(net, on=hm.Slice([1 / 3, 0], ways, square), checkpoint=place).cells
 
 
 def test_what_is_no_executor_is_refused() -> None:

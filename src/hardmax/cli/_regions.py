@@ -12,7 +12,6 @@ import click
 from hardmax import (
     Construction,
     MissingExtra,
-    Regions,
     RequestError,
     Segment,
     Slice,
@@ -24,6 +23,7 @@ from hardmax.cli._errors import guarded, note_written
 from hardmax.cli._files import check_different, check_picture_place, check_writable, open_either
 from hardmax.cli._points import points_from
 from hardmax.cli._records import print_json
+from hardmax.geometry import input_width
 
 COLOURS = ("map", "depth", "winner")
 
@@ -96,9 +96,19 @@ def show_regions(
     elif hard:
         raise RequestError(f"--skeleton is about compiled models, but {file} holds a network.")
     if inputs is not None:
+        if domain or start or end or origin or plot or checkpoint:
+            raise RequestError(
+                "--inputs asks where points lie; leave out domain, plot and checkpoint."
+            )
         _show_visits(source, inputs, as_json)
         return
     where = _where(domain, start, end, origin, directions)
+    if (
+        plot is not None
+        and not isinstance(where, Slice)
+        and (isinstance(where, Segment) or input_width(source) != 2)
+    ):
+        raise RequestError("Cells are drawn in the plane: take two inputs, or a slice by --origin.")
     with _counting(not as_json and sys.stderr.isatty()) as progress, _pool(jobs, dask) as pool:
         found = regions(
             source,
@@ -137,7 +147,7 @@ def _where(
     directions: tuple[str, ...],
 ) -> Any:
     if start is not None or end is not None:
-        if start is None or end is None or domain or origin:
+        if start is None or end is None or domain or origin or directions:
             raise RequestError("A segment is given by --from and --to, and by nothing else.")
         return Segment(_point(start, "--from"), _point(end, "--to"))
     if origin is not None or directions:
@@ -149,16 +159,7 @@ def _where(
 
 
 def _record(found: Any, only_cells: bool, where: str) -> dict[str, Any]:
-    if isinstance(found, Regions):
-        return found.as_dict(regions=not only_cells)
-    record: dict[str, Any] = {"source": type(found).__name__, "on": where, "exact": found.exact}
-    low, high = getattr(found, "low", None), getattr(found, "high", None)
-    if low is not None and not found.exact:
-        return record | {"cells": None, "cells_at_least": low, "cells_at_most": high}
-    record |= {"cells": found.cells, "exact_decisions": getattr(found, "decided", 0)}
-    if not only_cells and low is None:
-        record["regions"] = found.count
-    return record
+    return found.as_dict(regions=not only_cells) | {"on": where}
 
 
 def _print(record: dict[str, Any]) -> None:
@@ -174,7 +175,7 @@ def _print(record: dict[str, Any]) -> None:
     click.echo(f"{record['cells']:,} cells{told} ({how})")
     if len(record.get("layers", ())) > 1:
         click.echo("after each layer: " + ", ".join(f"{one:,}" for one in record["layers"]))
-    if record["exact"]:
+    if record["exact"] and "exact_decisions" in record:
         click.echo(f"{record['exact_decisions']:,} signs needed more than floats")
     if record.get("at_most"):
         click.echo(f"no weights of this shape have more than {record['at_most']} cells")
@@ -185,8 +186,6 @@ def _print(record: dict[str, Any]) -> None:
 
 
 def _show_visits(source: Any, inputs: str, as_json: bool) -> None:
-    from hardmax.geometry import input_width
-
     found = regions(source, inputs=points_from(inputs, input_width(source)))
     if as_json:
         print_json(found.as_dict())

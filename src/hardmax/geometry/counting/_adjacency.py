@@ -84,7 +84,7 @@ def _by_facets(cells: Sequence[LinearCell]) -> Iterator[Pair]:
     planes: dict[tuple[int, ...], tuple[list[Pair], list[Pair]]] = {}
     exact = [Mapped(c.found.map, c.found.exact, c.found.walls) for c in cells]  # type: ignore[union-attr]
     for n, cell in enumerate(cells):
-        for facet, label in enumerate(cell.walls):
+        for facet, label in enumerate(cell.found.sides):  # type: ignore[union-attr]
             if label[0] >= 0:
                 plane, side = plane_of(exact[n].walls[facet])
                 planes.setdefault(plane, ([], []))[side].append((n, facet))

@@ -6,10 +6,14 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from math import factorial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hardmax.geometry._hull import convex_hull
+from hardmax.geometry._points import Points
+from hardmax.geometry._signs import whole_normals
 from hardmax.geometry.counting._plane_piece import PlaneCell
 from hardmax.geometry.counting._space import SpaceCell
 from hardmax.geometry.counting._stack import Stack
@@ -32,6 +36,7 @@ class LinearCell:
     walls: tuple[tuple[int, ...], ...]
     found: PlaneCell | SpaceCell | SwitchCell = field(repr=False)
     stack: Stack | None = field(default=None, repr=False)
+    order: tuple[list[int], list[int]] | None = field(default=None, repr=False)  # of `found`
 
     @property
     def dimension(self) -> int:
@@ -51,7 +56,8 @@ class LinearCell:
                 return tuple(self.found.exact_corners())
             case SpaceCell():
                 return self.found.corners
-        return self.found.exact_vertices
+        exact = self.found.exact_vertices
+        return exact if self.order is None else tuple(exact[v] for v in self.order[0])
 
     @cached_property
     def exact_map(self) -> tuple[tuple[Fraction, ...], ...]:
@@ -82,7 +88,8 @@ class LinearCell:
         if isinstance(self.found, SpaceCell):
             return list(self.found.inequalities)
         if not isinstance(self.found, PlaneCell):
-            return list(self.found.walls)
+            walls = list(self.found.walls)
+            return walls if self.order is None else [walls[f] for f in self.order[1]]
         corners = self.exact_vertices
         rows: list[tuple[Any, ...]] = []
         for p, q in zip(corners, (*corners[1:], corners[0]), strict=True):
@@ -98,9 +105,12 @@ class LinearCell:
         if self.dimension == 2:
             x, y = (self.vertices - self.vertices.mean(axis=0)).T
             return float(x @ np.roll(y, -1) - np.roll(x, -1) @ y) / 2
-        from scipy.spatial import ConvexHull
+        from scipy.spatial import ConvexHull, QhullError
 
-        return float(ConvexHull(self.vertices).volume)
+        try:
+            return float(ConvexHull(self.vertices).volume)
+        except QhullError:  # too thin for floats
+            return float(_exact_volume(self.exact_vertices))
 
     def __repr__(self) -> str:
         return f"LinearCell({len(self.vertices)} vertices, {len(self.walls)} walls)"
@@ -113,10 +123,55 @@ def linear_cell(found: Any, stack: Stack | None) -> LinearCell:
             return LinearCell(found.corners, found.patterns, found.labels, found, stack)
         case SpaceCell():
             return LinearCell(found.points, found.pattern, found.facets, found, stack)
-    return LinearCell(found.corners, found.pattern, found.sides, found)
+    if found.vertices.shape[1] != 2:
+        return LinearCell(found.vertices, found.pattern, found.sides, found)
+    order = _around(found.bits, found.exact_vertices)
+    walls = tuple(found.sides[f] for f in order[1])
+    return LinearCell(found.vertices[order[0]], found.pattern, walls, found, order=order)
+
+
+def _around(bits: tuple[int, ...], corners: Any) -> tuple[list[int], list[int]]:
+    """Vertices counter-clockwise, and the facet that begins at each, from who lies on what."""
+    facets = [[f for f in range(bit.bit_length()) if bit >> f & 1] for bit in bits]
+    ends: dict[int, list[int]] = {}
+    for v, own in enumerate(facets):
+        for f in own:
+            ends.setdefault(f, []).append(v)
+    vertices, sides = [0], [facets[0][0]]
+    while True:
+        a, b = ends[sides[-1]]
+        v = b if vertices[-1] == a else a
+        if v == 0:
+            break
+        vertices.append(v)
+        sides.append(next(f for f in facets[v] if f != sides[-1]))
+    turn = _turn(*(corners[v] for v in vertices[:3]))
+    if turn < 0:
+        vertices, sides = vertices[:1] + vertices[:0:-1], sides[::-1]
+    return vertices, sides
+
+
+def _turn(a: Any, b: Any, c: Any) -> Any:
+    return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
 
 
 def _small(row: tuple[Any, ...]) -> list[Fraction]:
     """A row scaled so that its largest number is 1: whole numbers may be beyond floats."""
     most = max(abs(Fraction(x)) for x in row)
     return [Fraction(x) / most for x in row]
+
+
+def _exact_volume(vertices: tuple[tuple[Fraction, ...], ...]) -> Fraction:
+    """Of a hull: simplices from one inner point over its verified boundary."""
+    hull = convex_hull(Points.of(np.array(vertices, dtype=object)))
+    assert hull.surface is not None
+    points = np.array(vertices, dtype=object)[hull.first]
+    inner = points.sum(axis=0) / Fraction(len(points))
+    total = Fraction(0)
+    for normal, corner in zip(
+        whole_normals(points[hull.surface.simplices]),
+        points[hull.surface.simplices[:, 0]],
+        strict=True,
+    ):
+        total += abs(((inner - corner) * normal).sum())
+    return total / factorial(len(inner))

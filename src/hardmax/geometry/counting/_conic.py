@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from math import lcm
 from types import MappingProxyType
+from typing import Any, NoReturn
 
 from hardmax._errors import DomainError, RequestError
 from hardmax.core import Box, Construction, Transformer
@@ -59,6 +60,32 @@ class ConicRegions:
             f"There are at least {self.low} cells and {most}, but {self.boxes} boxes did not "
             f"settle how many: raise the budget, or take the bounds low and high."
         )
+
+    @property
+    def count(self) -> int:
+        raise RequestError(
+            "Where all tokens move, cells are counted and not joined into regions; fewest_maps and "
+            "most_maps bound the number of affine maps."
+        )
+
+    def __iter__(self) -> NoReturn:
+        raise RequestError(
+            "Where all tokens move, cells have curved walls and are not listed; `witnesses` has a "
+            "point of each."
+        )
+
+    def as_dict(self, *, regions: bool = True) -> dict[str, Any]:
+        """Plain data; regions are not known here."""
+        return {
+            "source": "hard Transformer, all tokens moving",
+            "cells": self.low if self.exact else None,
+            "cells_at_least": self.low,
+            "cells_at_most": self.high,
+            "regions": None,
+            "exact": self.exact,
+            "undecided_area": self.undecided_area,
+            "boxes": self.boxes,
+        }
 
     def __repr__(self) -> str:
         number = f"{self.low}" if self.exact else f"{self.low} to {self.high or 'unknown'}"

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from hardmax.core import Box
-from hardmax.geometry.counting._domains import Slice
+from hardmax.geometry.counting._domains import Segment, Slice
 from hardmax.geometry.counting._stack import Stack
 from hardmax.geometry.counting._switch import SwitchProgram
 from hardmax.geometry.counting._tally import OverLimit, Tally
@@ -69,7 +69,8 @@ class PlaneEngine:
         return _plane.each_cell(self.stack, self.start(), fast=self.fast)
 
     def key(self) -> str:
-        return _key(*self.stack.weights, *self.stack.biases, repr(self.corners), str(self.fast))
+        where = repr((self.corners, self.stack.on_slice))
+        return _key(*_arrays(self.stack), where, str(self.fast))
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +111,7 @@ class SpaceEngine:
 
     def key(self) -> str:
         ends = (self.box.low, self.box.high)
-        return _key(*self.stack.weights, *self.stack.biases, *ends, str(self.fast))
+        return _key(*_arrays(self.stack), *ends, str(self.fast))
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +119,7 @@ class SwitchEngine:
     """Anything that chooses by the largest of affine scores, on a polygon or box."""
 
     program: SwitchProgram
-    domain: Box | Slice
+    domain: Box | Segment | Slice
     source: str  # a name for what is counted
     fast: bool = False
 
@@ -150,11 +151,17 @@ class SwitchEngine:
         return _key(self.source, domain_key(self.domain), str(self.fast))
 
 
-def domain_key(domain: Box | Slice) -> str:
+def domain_key(domain: Box | Segment | Slice) -> str:
     """A name for a domain, with all its digits."""
     if isinstance(domain, Box):
         return repr((domain.low.tolist(), domain.high.tolist()))
+    if isinstance(domain, Segment):
+        return repr((domain.exact_start, domain.exact_end))
     return repr((domain.exact_origin, domain.exact_directions, domain.exact_polygon))
+
+
+def _arrays(stack: Stack) -> list[np.ndarray]:
+    return [*stack.source.weights, *stack.source.biases]
 
 
 def _key(*parts: np.ndarray | str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -65,6 +66,25 @@ class LineRegions:
     def __iter__(self) -> Iterator[LineCell]:
         return iter(self._found)
 
+    def adjacency(self) -> list[tuple[int, int]]:
+        """Numbers of cells that share a breakpoint: each with the next."""
+        return [(n, n + 1) for n in range(self.cells - 1)]
+
+    def as_dict(self, *, regions: bool = True) -> dict[str, Any]:
+        """Plain data; without `regions` only cells are counted."""
+        return {
+            "source": "hard Transformer" if self.chain is None else "network",
+            "on": str(self.segment),
+            "cells": self.cells,
+            "regions": self.count if regions else None,
+            "layers": list(self.layers),
+            "exact": self.exact,
+            "exact_decisions": self.decided,
+            "breakpoints": self.breakpoints.tolist(),
+            "at_most": None,
+            "notes": [],
+        }
+
     @cached_property
     def _found(self) -> tuple[LineCell, ...]:
         if self.known is not None:
@@ -124,7 +144,8 @@ def network_line(network: Network, start: Any, end: Any, *, fast: bool = False) 
     segment, chain = Segment(start, end), chain_of(network)
     _check_dimension(chain, segment.dimension)
     found = explored(chain, segment.start[None], segment.end[None], joining=True)
-    doubts, depth = int(found.doubts[0]), len(chain.layers)
+    blind = _is_blurred(segment)  # floats see another segment than was given
+    doubts, depth = int(found.doubts[0]) + blind, len(chain.layers)
     if doubts and not fast:
         line = exact_line(chain, segment.exact_start, segment.exact_end)
         points = frozen_array(np.array([float(t) for t in line.breakpoints]))
@@ -135,6 +156,17 @@ def network_line(network: Network, start: Any, end: Any, *, fast: bool = False) 
     unheard = int(found.unheard[0])
     silent = int(found.silent[0]) if fast or not unheard else None
     return LineRegions(segment, points, layers, 0 if fast else unheard, not fast, chain, silent)
+
+
+def _is_blurred(segment: Segment) -> bool:
+    """Whether the ends' floats are so far off that their difference says nothing of the way."""
+    exact = zip(segment.exact_start, segment.exact_end, strict=True)
+    floats = zip(segment.start.tolist(), segment.end.tolist(), strict=True)
+    return any(
+        abs(Fraction(q) - Fraction(p) - (b - a)) > abs(b - a) / 2
+        for (a, b), (p, q) in zip(exact, floats, strict=True)
+        if a != b or p != q
+    )
 
 
 def line_breakpoints(network: Network, starts: Any, ends: Any, fast: bool = False) -> LineBatch:
@@ -155,7 +187,12 @@ def line_breakpoints(network: Network, starts: Any, ends: Any, fast: bool = Fals
     if (starts == ends).all(axis=1).any():
         line = int(np.argmax((starts == ends).all(axis=1)))
         raise DomainError(f"Line {line} starts where it ends; give two different points.")
-    found = explored(chain, starts, ends, joining=False)
+    try:
+        found = explored(chain, starts, ends, joining=False)
+    except SystemError as reason:  # how a compiled loop tells of Ctrl-C
+        if isinstance(reason.__cause__, KeyboardInterrupt):
+            raise KeyboardInterrupt from None
+        raise
     if fast:
         return _batch(found, {}, 0, False)
     doubtful = np.flatnonzero(found.doubts).tolist()

@@ -27,6 +27,11 @@ class LineCell:
     slope: tuple[Any, ...]
     level: tuple[Any, ...]
 
+    @property
+    def volume(self) -> float:
+        """Its length in t."""
+        return float(self.end) - float(self.start)
+
     def at(self, t: Fraction) -> list[Any]:
         """The outputs at t."""
         return [a * t + b for a, b in zip(self.slope, self.level, strict=True)]

@@ -59,9 +59,9 @@ def regions(
         return visits(source, inputs)
     _refuse_soft(source)
     domain = _domain(source, on)
-    if isinstance(domain, Segment):
-        return _on_line(source, domain, fast)
     way = Way(executor, checkpoint, limit, progress)
+    if isinstance(domain, Segment):
+        return _on_line(source, domain, fast, way)
     if isinstance(source, ReluNetwork):
         return _relu(source, domain, fast, way)
     return _switched(source, domain, fast, way)
@@ -120,14 +120,38 @@ def _domain(source: Any, on: Any) -> Domain:
 # ---- lines -----------------------------------------------------------------------------------
 
 
-def _on_line(source: Any, domain: Segment, fast: bool) -> Any:
+def _on_line(source: Any, domain: Segment, fast: bool, way: Way) -> Any:
+    if isinstance(source, Tropical | TropicalRational):
+        return _switched(source, domain, fast, way)
+    _refuse_sharing(way, "A segment")
     if isinstance(source, Transformer):
         from hardmax.geometry.counting._line_attention import transformer_line
 
-        return transformer_line(source, domain.exact_start, domain.exact_end)
-    from hardmax.geometry.counting._line import network_line
+        found = transformer_line(source, domain.exact_start, domain.exact_end)
+    else:
+        from hardmax.geometry.counting._line import network_line
 
-    return network_line(source, domain.exact_start, domain.exact_end, fast=fast)
+        found = network_line(source, domain.exact_start, domain.exact_end, fast=fast)
+    return _within(found, found.cells, way)
+
+
+def _refuse_sharing(way: Way, what: str) -> None:
+    if way.executor is not None or way.checkpoint is not None:
+        raise RequestError(
+            f"{what} is counted at once, in this process: leave out executor and checkpoint."
+        )
+
+
+def _within(found: Any, cells: int, way: Way) -> Any:
+    """What was counted at once, if it is within the limit."""
+    if way.progress is not None:
+        way.progress(cells)
+    if way.limit is not None and cells > way.limit:
+        raise RequestError(
+            f"There are more than {way.limit:,} cells: {cells:,} were counted. Raise the limit, or "
+            f"shrink the domain."
+        )
+    return found
 
 
 # ---- planes and boxes ------------------------------------------------------------------------
@@ -167,7 +191,7 @@ def _corners(box: Box) -> tuple[tuple[Any, Any], ...]:
     return ((a, c), (b, c), (b, d), (a, d))
 
 
-def _switched(source: Any, domain: Box | Slice, fast: bool, way: Way) -> Any:
+def _switched(source: Any, domain: Domain, fast: bool, way: Way) -> Any:
     from hardmax.geometry.counting._switch_of import switch_program
 
     engine = SwitchEngine(switch_program(source, domain), domain, _key(source), fast)
@@ -178,11 +202,13 @@ def _switched(source: Any, domain: Box | Slice, fast: bool, way: Way) -> Any:
         found.layers  # noqa: B018  # whether scores are affine shows on the cells
         return found
     except QuadraticWalls:
-        if _dimension(domain) != 2:
+        if isinstance(domain, Segment) or _dimension(domain) != 2:
             raise
     from hardmax.geometry.counting._conic import conic_cells
 
-    return conic_cells(source, domain, progress=way.progress)
+    _refuse_sharing(way, "A plane in which all tokens move")
+    found_conics = conic_cells(source, domain, progress=way.progress)
+    return _within(found_conics, found_conics.low, way)
 
 
 def _key(source: Any) -> str:
@@ -195,7 +221,9 @@ def _key(source: Any) -> str:
     return repr([(name, array.tolist()) for name, array in source.encode().tensors.items()])
 
 
-def _dimension(domain: Box | Slice) -> int:
+def _dimension(domain: Domain) -> int:
+    if isinstance(domain, Segment):
+        return 1
     return 2 if isinstance(domain, Slice) else domain.dimension
 
 
@@ -203,7 +231,7 @@ def _told(source: Any) -> str:
     return repr(source).split("(")[0] if not isinstance(source, Transformer) else repr(source)
 
 
-def _bound(source: Any, domain: Box | Slice) -> Bound | None:
+def _bound(source: Any, domain: Domain) -> Bound | None:
     if not isinstance(source, MaxoutNetwork):
         return None
     widths = [W.shape[1] for W in source.weights]

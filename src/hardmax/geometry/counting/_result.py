@@ -113,7 +113,8 @@ class Regions:
     @property
     def notes(self) -> tuple[str, ...]:
         """What happened on the way: pieces done before, pools that broke."""
-        return self._plain[1]
+        joined = self._merged[2] if "_merged" in self.__dict__ else ()
+        return tuple(dict.fromkeys((*self._plain[1], *joined)))
 
     def __iter__(self) -> Iterator[LinearCell]:
         for found in self.engine.each():

@@ -37,8 +37,14 @@ class Way:
     progress: Progress | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if self.limit is not None and self.limit < 1:
-            raise RequestError(f"A limit must be at least 1 cell, but it is {self.limit}.")
+        if self.limit is not None and (
+            isinstance(self.limit, bool) or not isinstance(self.limit, int) or self.limit < 1
+        ):
+            raise RequestError(
+                f"A limit is a whole number of cells, at least 1 cell, but it is {self.limit!r}."
+            )
+        if self.progress is not None and not callable(self.progress):
+            raise RequestError("progress= takes a function of the number of cells so far.")
         if not (self.executor is None or isinstance(self.executor, Executor)) and not callable(
             self.executor
         ):
@@ -71,7 +77,8 @@ class _Job:
         self.done: dict[int, Tally] = {}
         self.kept: Checkpoint | None = None
         if way.checkpoint is not None:
-            self.kept = Checkpoint(way.checkpoint, f"{engine.key()} {regions} {len(self.pieces)}")
+            part = "regions" if regions else "cells"
+            self.kept = Checkpoint(way.checkpoint, f"{engine.key()} {len(self.pieces)}", part)
             self.done = dict(self.kept.done)
             if self.done:
                 self.notes.append(f"{len(self.done)} of {len(self.pieces)} pieces were done before")

@@ -328,7 +328,7 @@ def _pieces(
     """A piece for each seen token; None if a difference of scores is quadratic in the state."""
     found, first = [], None
     for j in seen:
-        quadratic, row = _scalar_product(query, keys[j])
+        quadratic, row = _scalar_product(query, keys[j], len(values[j][0]))
         if first is None:
             first = quadratic
         elif quadratic != first:
@@ -340,10 +340,9 @@ def _pieces(
 
 
 def _scalar_product(
-    query: Sequence[Sequence[Any]], key: Sequence[Sequence[Any]]
+    query: Sequence[Sequence[Any]], key: Sequence[Sequence[Any]], width: int
 ) -> tuple[dict[tuple[int, int], Any], list[Any]]:
     """sum_c q_c k_c for affine q_c and k_c: quadratic coefficients that are not 0, affine part."""
-    width = len(query[0]) if len(query) else len(key[0]) if len(key) else 1
     row = [rational(0)] * width
     quadratic: dict[tuple[int, int], Any] = {}
     for q, k in zip(query, key, strict=True):

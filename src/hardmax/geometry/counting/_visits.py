@@ -98,28 +98,49 @@ def _relu_patterns(network: ReluNetwork, x: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def _hard_patterns(model: Transformer, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Patterns of the tokens that can influence the read-out, as `regions` counts them."""
     assert isinstance(model.input, VectorInput)
     stream = np.einsum("twi,bi->btw", model.input.maps, x) + model.input.offsets
     parts, tied = [np.zeros((len(x), 1), np.int32)], np.zeros(len(x), dtype=bool)
-    for sublayer in model.sublayers:
+    for sublayer, asking in zip(model.sublayers, _asking(model), strict=True):
         match sublayer:
             case Attention():
                 change = np.zeros_like(stream)
                 for group in sublayer.groups:
-                    winners, close, sent = _attended(group, stream)
+                    winners, close, sent = _attended(group, stream, asking)
                     parts.append(winners.reshape(len(x), -1).astype(np.int32))
                     tied |= close
                     change += sent
                 stream = stream + change
             case FeedForward():
                 z = stream @ sublayer.inner.T + sublayer.inner_bias
-                parts.append((z > 0).reshape(len(x), -1).astype(np.int32))
+                parts.append((z[:, asking] > 0).reshape(len(x), -1).astype(np.int32))
                 stream = stream + np.maximum(z, 0.0) @ sublayer.outer.T + sublayer.outer_bias
     return np.concatenate(parts, axis=1), tied
 
 
-def _attended(group: HeadGroup, stream: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The first winner of every head and token, whether some lead is rounding, what is sent."""
+def _asking(model: Transformer) -> list[list[int]]:
+    """The tokens whose values behind each sublayer can still influence the read-out."""
+    token = model.readout.token
+    assert token is not None  # a vector input has one answer
+    needed = [[token % model.tokens]]
+    for sublayer in reversed(model.sublayers[1:]):
+        after = needed[0]
+        if isinstance(sublayer, Attention):
+            causal = all(head.causal for head in sublayer.heads)
+            last = max(after) + 1 if causal else model.tokens
+            after = sorted({*after, *range(last)})
+        needed.insert(0, after)
+    return needed[: len(model.sublayers)]
+
+
+def _attended(
+    group: HeadGroup, stream: np.ndarray, asking: list[int]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Who wins where it matters, whether some lead there is rounding, and what all are sent.
+
+    Winners that tie are told by the first, the last, and how many they are.
+    """
     tokens = stream.shape[1]
     query, key, value = (
         stream[:, None] @ matrix.swapaxes(1, 2) for matrix in (group.query, group.key, group.value)
@@ -135,4 +156,7 @@ def _attended(group: HeadGroup, stream: np.ndarray) -> tuple[np.ndarray, np.ndar
     near = (lead > 0.0) & (lead <= 4 * (group.key.shape[1] + 2) * _U * size)
     mixed = (shared / shared.sum(axis=3, keepdims=True)) @ value
     sent = np.einsum("bhtv,hwv->btw", mixed, group.output, optimize=True)
-    return scores.argmax(axis=3), near.any(axis=(1, 2, 3)), sent
+    seen = shared[:, :, asking]
+    last = tokens - 1 - seen[..., ::-1].argmax(axis=3)
+    winners = np.stack([seen.argmax(axis=3), last, seen.sum(axis=3)], axis=-1)
+    return winners, near[:, :, asking].any(axis=(1, 2, 3)), sent
