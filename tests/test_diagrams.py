@@ -409,7 +409,7 @@ def test_rationals_that_are_no_floats_are_kept() -> None:
         (([[1.0, np.nan]],), "nan or infinities"),
         (([],), "table|at least one key"),
         ((np.zeros((0, 2)),), "at least one key"),
-        (([[1, 2]], [1, 2]), "one bias for each of the 1 keys"),
+        (([[1, 2]], [1, 2]), "one bias for each of the 1 keys, but there are 2"),
         (([[1, 2]], [np.inf]), "biases hold nan or infinities"),
         ((np.zeros((50, 12)),), "too many to enumerate: 50 keys"),
         (([[1, 2]], None, [(0, 0), (1, 2)]), "misses every cell"),

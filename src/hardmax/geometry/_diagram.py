@@ -25,13 +25,14 @@ from hardmax.geometry._cells import Cell
 from hardmax.geometry._faces import Faces
 from hardmax.geometry._hull import Hull, convex_hull
 from hardmax.geometry._locating import Locator
-from hardmax.geometry._points import Points
+from hardmax.geometry._points import Points, depth_of
 from hardmax.geometry._rational import least_solution
 from hardmax.geometry._signs import whole_normals, whole_signs
 from hardmax.numerics import frozen_array
 
 MOST_DIMENSIONS = 8  # of keys and biases together: facets grow like n^(d/2)
 _BLURRED = 2.0**-30  # vertices that floats know less well, relatively, are made exactly
+_FEW, _WIDEST = 5_000, 12  # vertices, and dimensions, of diagrams of few keys in more of them
 SOLID = 3  # dimensions in which cells are cut to a box and measured
 
 
@@ -182,27 +183,31 @@ class PowerDiagram:
     def vertices(self) -> np.ndarray:
         """Where walls meet in points, in floats; in directions that do not matter, 0."""
         if not self._is_full:
-            rows = [[float(one) for one in row] for row in self.exact_vertices()]
+            rows = [[nearest_float(one) for one in row] for row in self.exact_vertices()]
             return frozen_array(np.array(rows).reshape(-1, self.dimension))
         assert self._faces is not None
         chosen = self._faces.representative[self._upper[self._faces.representative]]
         found, doubt = self._slopes(chosen)
-        for n in np.flatnonzero((doubt > _BLURRED * (1.0 + np.abs(found))).any(axis=1)):
+        with np.errstate(invalid="ignore"):
+            blurred = ~(doubt <= _BLURRED * (1.0 + np.abs(found)))
+        for n in np.flatnonzero(blurred.any(axis=1)):
             rows = self.hull.first[self._faces.surface.simplices[chosen[n]]]
-            found[n] = [float(one) for one in self._vertex(rows)]
+            found[n] = [nearest_float(one) for one in self._vertex(rows)]
         return frozen_array(found)
 
     def _slopes(self, simplices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Where the scores of upper simplices' keys tie, and how far that may be off."""
         assert self._faces is not None
-        surface, scales = self._faces.surface, self.hull.scales
-        normals, blurs = surface.normals[simplices] * scales, surface.blurs[simplices] * scales
+        surface, shifts = self._faces.surface, self.hull.shifts
+        normals, blurs = surface.normals[simplices], surface.blurs[simplices]
         height, doubt = normals[:, -1:], blurs[:, -1:]
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
             found = normals[:, :-1] / height
             error = (blurs[:, :-1] + np.abs(found) * doubt) / (height - doubt)
-        sure = height > 2.0 * doubt
-        return found, np.where(sure, 1.001 * error + 1e-15 * np.abs(found), np.inf)
+            error = 1.001 * error + 1e-15 * np.abs(found)
+            found, error = (np.ldexp(one, shifts[:-1] - shifts[-1]) for one in (found, error))
+        sure = (height > 2.0 * doubt) & np.isfinite(found)
+        return found, np.where(sure, error + 5e-324, np.inf)
 
     @cached_property
     def corners(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -286,6 +291,8 @@ class PowerDiagram:
 
     def cell(self, key: int, on: Any = None) -> Cell:
         """The cell of a live key, cut to a box: corners, sides and volume in Fractions."""
+        if not isinstance(key, int | np.integer) or not 0 <= key < len(self.sites):
+            raise RequestError(f"There are keys 0 to {len(self.sites) - 1}, but not {key!r}.")
         place = int(self._places[self.hull.kind[key]])
         if place < 0:
             raise RequestError(f"The cell of key {key} is empty; the live ones are in `live`.")
@@ -299,18 +306,19 @@ class PowerDiagram:
     # ---- queries -----------------------------------------------------------------------------
 
     def locate(self, queries: Any) -> Any:
-        """The winning key for each query; at a tie the first of those that win."""
-        asked = np.asarray(queries, dtype=np.float64)
-        rows = asked[None] if asked.ndim == 1 else asked
-        if rows.ndim != 2 or rows.shape[1] != self.dimension:
+        """The winning key for each query; at a tie the first of those that win.
+
+        Fractions and large whole numbers are taken as they are.
+        """
+        single = depth_of(queries) == 1
+        asked = Points.of([queries] if single else queries, "queries")
+        if asked.dimension != self.dimension:
             raise ShapeError(
                 f"Queries must be rows of {self.dimension} numbers, but their shape is "
-                f"{asked.shape}."
+                f"{asked.floats.shape}."
             )
-        if not np.isfinite(asked).all():
-            raise ShapeError("The queries hold nan or infinities; give finite numbers.")
-        found = self._locator.winners(rows)
-        return int(found[0]) if asked.ndim == 1 else found
+        found = self._locator.winners(asked)
+        return int(found[0]) if single else found
 
     @cached_property
     def _locator(self) -> Locator:
@@ -335,16 +343,7 @@ def power_diagram(keys: Any, biases: Any = None, on: Any = None) -> PowerDiagram
     >>> power_diagram([[0, 0], [1, 0], [0, 1], [0.2, 0.2]]).live
     array([0, 1, 2])
     """
-    sites = Points.of(keys, "keys")
-    if not len(sites) or not sites.dimension:
-        raise ShapeError("A power diagram needs at least one key, of at least one dimension.")
-    if sites.dimension + 1 > MOST_DIMENSIONS:
-        raise RequestError(
-            f"Keys of {sites.dimension} dimensions are too many to enumerate: {len(sites):,} keys "
-            f"have at most {len(sites):,} cells, but their diagram may have up to "
-            f"{_most_vertices(len(sites), sites.dimension):.3g} vertices. Use at most "
-            f"{MOST_DIMENSIONS - 1} dimensions."
-        )
+    sites = sites_of(keys)
     levels = levels_of(biases, len(sites))
     box = None if on is None else Box.of(on, sites.dimension)
     diagram = PowerDiagram(sites, levels, convex_hull(sites.with_column(levels), lifted=True), box)
@@ -353,22 +352,45 @@ def power_diagram(keys: Any, biases: Any = None, on: Any = None) -> PowerDiagram
     return diagram
 
 
+def sites_of(keys: Any) -> Points:
+    """Keys, one a row, of which a diagram can be enumerated."""
+    sites = Points.of(keys, "keys")
+    if not len(sites) or not sites.dimension:
+        raise ShapeError("A power diagram needs at least one key, of at least one dimension.")
+    most = _most_vertices(len(sites), sites.dimension)
+    few = most <= _FEW and sites.dimension < _WIDEST
+    if sites.dimension + 1 > MOST_DIMENSIONS and not few:
+        raise RequestError(
+            f"Keys of {sites.dimension} dimensions are too many to enumerate: {len(sites):,} keys "
+            f"have at most {len(sites):,} cells, but their diagram may have up to {most:.3g} "
+            f"vertices. Use at most {MOST_DIMENSIONS - 1} dimensions."
+        )
+    return sites
+
+
+def nearest_float(number: Fraction) -> float:
+    """Infinity beyond the largest float."""
+    try:
+        return float(number)
+    except OverflowError:
+        return np.inf if number > 0 else -np.inf
+
+
 def levels_of(biases: Any, count: int) -> Points:
     """One bias for each key; 0 if there are none."""
     if biases is None:
         return Points(frozen_array(np.zeros((count, 1))))
-    given = np.asarray(biases)
-    if given.ndim != 1 or len(given) != count:
+    given = [[one] for one in biases] if depth_of(biases) == 1 else []
+    if len(given) != count:
         raise ShapeError(
-            f"There must be one bias for each of the {count} keys, but the shape is {given.shape}."
+            f"There must be one bias for each of the {count} keys, but there are {len(given)}."
         )
-    return Points.of(given[:, None], "biases")
+    return Points.of(given, "biases")
 
 
 def _most_vertices(count: int, dimension: int) -> float:
     """Facets of a cyclic polytope with so many vertices, of one dimension more (McMullen)."""
     d = dimension + 1
     floor, ceiling = d // 2, (d + 1) // 2
-    return float(
-        comb(max(count - ceiling, 0), floor) + comb(max(count - floor - 1, 0), ceiling - 1)
-    )
+    most = comb(max(count - ceiling, 0), floor) + comb(max(count - floor - 1, 0), ceiling - 1)
+    return float(max(most, 1))

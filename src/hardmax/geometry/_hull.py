@@ -28,7 +28,7 @@ class Hull:
     frame: Frame
     surface: Surface | None
     ends: tuple[int, ...]
-    scales: np.ndarray  # by which the columns of the frame were multiplied for the surface
+    shifts: np.ndarray  # exponents that the frame's columns were given for the surface
     is_incremental: bool
 
     @property
@@ -49,20 +49,21 @@ def convex_hull(points: Points, *, lifted: bool = False) -> Hull:
     """
     first, kind = points.distinct()
     own = points.take(first)
+    shifts = _shifts(own.floats)
+    own = own.shifted(shifts)
     frame = affine_frame(own, last=lifted)
     reduced = own.columns(frame.columns)
-    scales = _scales(reduced.floats)
+    shifts = shifts[list(frame.columns)]
     if len(frame.columns) < 2:
-        return Hull(points, first, kind, frame, None, _ends(reduced), scales, False)
-    reduced = reduced.scaled(scales)
+        return Hull(points, first, kind, frame, None, _ends(reduced), shifts, False)
     surface, is_incremental = _surface(reduced, frame)
-    return Hull(points, first, kind, frame, surface, (), scales, is_incremental)
+    return Hull(points, first, kind, frame, surface, (), shifts, is_incremental)
 
 
-def _scales(floats: np.ndarray) -> np.ndarray:
-    """Powers of 2 that bring every column's largest number to between 1 and 2."""
+def _shifts(floats: np.ndarray) -> np.ndarray:
+    """Exponents that bring every column's largest number to between 1 and 2."""
     largest = np.abs(floats).max(axis=0, initial=0.0)
-    return np.asarray(2.0 ** -np.floor(np.log2(np.where(largest > 0.0, largest, 1.0))))
+    return np.where(largest > 0.0, 1 - np.frexp(largest)[1], 0)
 
 
 def _ends(line: Points) -> tuple[int, ...]:

@@ -22,6 +22,7 @@ from hardmax.geometry._points import Points
 
 _U = 2.0**-53
 _ROWS = 2**22  # entries of one block of scores
+_LOST = 1e-318  # by underflow of a few products
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,12 +54,13 @@ class Locator:
     def _spare(self) -> float:
         largest = max(np.abs(self.keys.floats).max(), np.abs(self.levels.floats).max())
         inexact = 0 if self.keys.is_float and self.levels.is_float else 1
-        return float(2 * (self.keys.dimension + 4 + inexact) * _U * largest * (1.0 + 2.0**-20))
+        return float(2 * (self.keys.dimension + 6 + inexact) * _U * largest * (1.0 + 2.0**-20))
 
-    def winners(self, queries: np.ndarray) -> np.ndarray:
+    def winners(self, asked: Points) -> np.ndarray:
         """For each query the first key of those with the largest score."""
         from hardmax.geometry._locating_kernels import climb
 
+        queries = asked.floats
         found = np.empty(len(queries), dtype=np.int64)
         sure = np.empty(len(queries), dtype=np.bool_)
         begin, across = self._across
@@ -73,29 +75,28 @@ class Locator:
         step = max(1, _ROWS // len(self.keys))
         for start in range(0, len(unsure), step):
             rows = unsure[start : start + step]
-            winners[rows] = self._settled(queries[rows])
+            winners[rows] = self._settled(asked.take(rows))
         return np.asarray(winners)
 
-    def _settled(self, queries: np.ndarray) -> np.ndarray:
-        """The same among all keys, exactly."""
-        scores = queries @ self.keys.floats.T + self.levels.floats[:, 0]
-        doubt = self._spare * (1.0 + np.abs(queries).sum(axis=1))
-        open_ = scores >= scores.max(axis=1, keepdims=True) - doubt[:, None]
+    def _settled(self, asked: Points) -> np.ndarray:
+        """The same among all keys, exactly; floats that overflow leave everything open."""
+        queries = asked.floats
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = queries @ self.keys.floats.T + self.levels.floats[:, 0]
+            doubt = self._spare * (1.0 + np.abs(queries).sum(axis=1)) + _LOST
+            open_ = ~(scores < scores.max(axis=1, keepdims=True) - doubt[:, None])
+        exact = asked.rationals().tolist()
         return np.array(
-            [
-                self._first(query, np.flatnonzero(row))
-                for query, row in zip(queries, open_, strict=True)
-            ]
+            [self._first(q, np.flatnonzero(row)) for q, row in zip(exact, open_, strict=True)]
         )
 
-    def _first(self, query: np.ndarray, candidates: np.ndarray) -> int:
+    def _first(self, query: list[Fraction], candidates: np.ndarray) -> int:
         if len(candidates) == 1:
             return int(candidates[0])
-        exact = [Fraction(one) for one in query.tolist()]
         keys = self.keys.rationals(candidates).tolist()
         levels = self.levels.rationals(candidates)[:, 0].tolist()
         scores = [
-            sum((a * b for a, b in zip(exact, key, strict=True)), level)
+            sum((a * b for a, b in zip(query, key, strict=True)), level)
             for key, level in zip(keys, levels, strict=True)
         ]
         return int(candidates[scores.index(max(scores))])

@@ -39,4 +39,4 @@ def climb(queries, keys, levels, begin, across, landmarks, spare, winners, sure)
             if second > best:
                 best, here, climbing = second, ahead, True
         winners[n] = here
-        sure[n] = best - second > spare * size
+        sure[n] = best - second > spare * size + 1e-318

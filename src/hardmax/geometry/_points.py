@@ -15,6 +15,8 @@ from hardmax._errors import ShapeError
 from hardmax.numerics import frozen_array
 
 _MANTISSA = 53
+_WHOLE = 2.0**53  # whole numbers up to here are floats
+_REAL = (int, float, Fraction, np.integer, np.floating)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,13 +34,15 @@ class Points:
         """Numbers as a user writes them: floats, whole numbers, Fractions."""
         if isinstance(rows, Points):
             return rows
+        given = _numbers(rows, name)
+        exact = given.dtype == object or (
+            given.dtype.kind in "iu" and bool((np.abs(given.astype(np.float64)) > _WHOLE).any())
+        )
         try:
-            given = np.asarray(rows)
-            exact = given.dtype == object or given.dtype.kind in "iu"
             floats = np.asarray(given, dtype=np.float64)
-        except (TypeError, ValueError, OverflowError) as reason:
+        except OverflowError as reason:
             raise ShapeError(
-                f"The {name} must be rows of numbers, all of one dimension."
+                f"The {name} hold numbers beyond 1.8e308, the largest float; scale them down."
             ) from reason
         if floats.ndim != 2:
             raise ShapeError(
@@ -110,13 +114,15 @@ class Points:
             frozen_array(np.vstack([self.floats, floats])), np.vstack([self.rationals(), mean])
         )
 
-    def scaled(self, factors: np.ndarray) -> Points:
-        """Every column times a power of 2, which changes no digit."""
-        floats = frozen_array(self.floats * factors)
-        if self.fractions is None:
-            return Points(floats)
-        exact = np.array([Fraction(one) for one in factors.tolist()], dtype=object)
-        return Points(floats, self.fractions * exact)
+    def shifted(self, exponents: np.ndarray) -> Points:
+        """Every column times 2^exponent; in Fractions where floats would lose digits."""
+        with np.errstate(over="ignore", under="ignore"):
+            floats = np.ldexp(self.floats, exponents)
+            same = np.ldexp(floats, -exponents) == self.floats
+        if self.fractions is None and same.all():
+            return Points(frozen_array(floats))
+        powers = [Fraction(2**k) if k >= 0 else Fraction(1, 2**-k) for k in exponents.tolist()]
+        return Points(frozen_array(floats), self.rationals() * np.array(powers, dtype=object))
 
     def rationals(self, rows: Any = slice(None)) -> np.ndarray:
         """The exact coordinates as Fractions."""
@@ -156,6 +162,28 @@ class Points:
         numbers = [seen.setdefault(tuple(row), len(seen)) for row in self.fractions.tolist()]
         kinds = np.array(numbers)
         return np.unique(kinds, return_index=True)[1], kinds
+
+
+def depth_of(rows: Any) -> int:
+    """How deep a nested list is, or an array; 2 if its rows have different lengths."""
+    try:
+        return np.ndim(rows)
+    except ValueError:
+        return 2
+
+
+def _numbers(rows: Any, name: str) -> np.ndarray:
+    """An array of real numbers, floats, whole numbers or Fractions; nothing else."""
+    try:
+        given = np.asarray(rows)
+    except (TypeError, ValueError, OverflowError) as reason:
+        raise ShapeError(f"The {name} must be rows of numbers, all of one dimension.") from reason
+    plain = given.dtype.kind in "fiu" or not given.size
+    if given.dtype == object:
+        plain = all(isinstance(one, _REAL) for one in given.ravel().tolist())
+    if not plain:
+        raise ShapeError(f"The {name} must be rows of numbers, all of one dimension.")
+    return given.astype(np.float64) if not given.size else given
 
 
 def _all_differ(column: np.ndarray) -> bool:

@@ -18,12 +18,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from hardmax._errors import RequestError, ShapeError
-from hardmax.geometry._diagram import PowerDiagram, levels_of, power_diagram
+from hardmax.geometry._diagram import (
+    MOST_DIMENSIONS,
+    PowerDiagram,
+    levels_of,
+    power_diagram,
+    sites_of,
+)
 from hardmax.geometry._hull import Hull, convex_hull
 from hardmax.geometry._points import Points
 from hardmax.geometry._signs import whole_normals
@@ -72,9 +79,14 @@ def top_k_diagram(keys: Any, k: int, biases: Any = None, on: Any = None) -> TopK
     >>> len(top_k_diagram([[0, 0], [1, 0], [0, 1], [1, 1]], 2).cells)
     4
     """
-    sites = Points.of(keys, "keys")
+    sites = sites_of(keys)
+    if sites.dimension + 1 > MOST_DIMENSIONS:
+        raise RequestError(
+            f"Top-k diagrams are enumerated in up to {MOST_DIMENSIONS - 1} dimensions, but the keys "
+            f"have {sites.dimension}; there are at most C({len(sites)}, {k}) cells."
+        )
     levels = levels_of(biases, len(sites))
-    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= len(sites):
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= len(sites):
         raise RequestError(f"k must be a whole number from 1 to {len(sites)}, but it is {k!r}.")
     lifted = sites.with_column(levels)
     if len(lifted.distinct()[0]) < len(sites):
@@ -111,7 +123,7 @@ def _extreme_sets(whole: np.ndarray, k: int) -> Sets:
 
 def _beyond(sums: np.ndarray, whole: np.ndarray, k: int) -> Iterable[tuple[int, ...]]:
     """For every facet of the hull of the sums, a set beyond it, if there is one."""
-    hull = convex_hull(Points.of(sums))
+    hull = convex_hull(_small(sums))
     if hull.dimension == 0:
         return
     columns = list(hull.frame.columns)
@@ -121,6 +133,15 @@ def _beyond(sums: np.ndarray, whole: np.ndarray, k: int) -> Iterable[tuple[int, 
         best = sorted(range(len(scores)), key=lambda j, s=scores: (-s[j], j))[:k]  # type: ignore[misc]
         if sum(scores[j] for j in best) > offset:
             yield tuple(sorted(best))
+
+
+def _small(sums: np.ndarray) -> Points:
+    """Whole numbers of any size, each column divided by a power of 2 that makes it a float's."""
+    columns = []
+    for column in sums.T.tolist():
+        under = 1 << max(max(map(abs, column)).bit_length(), 1)
+        columns.append([Fraction(one, under) for one in column])
+    return Points.of(np.array(columns, dtype=object).T)
 
 
 def _facets(hull: Hull, reduced: np.ndarray) -> Iterable[tuple[np.ndarray, int]]:
