@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,11 @@ def test_another_temperature_and_the_critical_coldness(folder: Path) -> None:
     assert record["critical_coldness"] == report.critical_coldness(0.01)
     text = run(*files, "--temperature", "0.5", "--error", "0.01").stdout
     assert text.startswith(str(report))
-    assert f"from coldness {report.critical_coldness(0.01):.6g} on" in text
+    told = re.search(r"from coldness (\S+) on \(temperature (\S+) and below\)", text)
+    assert told is not None
+    needed = report.critical_coldness(0.01)  # what is told is rounded to the safe side
+    assert needed <= float(told[1]) <= needed * 1.0001
+    assert 0.9999 / needed <= float(told[2]) <= 1.0 / needed
 
 
 def test_words_from_a_file_and_from_the_command_line(folder: Path) -> None:

@@ -421,3 +421,14 @@ def test_one_token_and_no_head_is_a_folding_network() -> None:
     t = depth_construction(tokens=1, dimension=1, layers=2, heads=0, teeth=2)
     assert count(t) == (16, 16)
     assert bounds.folding_network(4, dimension=1, layers=2).value == 16
+
+
+def test_without_heads_there_is_no_slot() -> None:
+    """The recipe of a bound never needs more width than the architecture has."""
+    for width in (1, 2, 3):
+        found = bounds.transformer(
+            6, heads=2, width=width, layers=2, feed_forward=5, dimension=width, key_width=1
+        )
+        model = depth_construction(**found.recipe.as_dict())
+        assert model.width <= width
+        assert found.recipe.heads == 0

@@ -443,3 +443,50 @@ def test_bad_questions_are_refused_in_a_sentence() -> None:
         hm.head_diagram(model, 0, 1, [1, 2])
     with pytest.raises(hm.ShapeError, match="rows of width 3"):
         hm.head_diagram(model, 0, 0, np.zeros((4, 5)))
+
+
+# ---- all scales of floats ------------------------------------------------------------------------
+
+
+def test_columns_that_span_all_floats() -> None:
+    """Scaled to 1 the small numbers underflow: they are carried as Fractions."""
+    keys, biases = [[1e300], [0.0], [1e-30], [2e-30]], [-1e300, 0, 1, 1.5]
+    diagram = hm.power_diagram(keys, biases)
+    assert diagram.live.tolist() == [0, 1, 2, 3]
+    assert diagram.locate([-7.5e29]) == 2
+    assert hm.Tropical.of(keys, biases) != hm.Tropical.of(
+        [keys[0], keys[1], keys[3]], [-1e300, 0, 1.5]
+    )
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_any_exponents_against_the_oracle(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.integers(2, 6)), int(rng.integers(1, 3))
+    keys = rng.integers(-3, 4, size=(n, d)) * 10.0 ** rng.choice([-310, -200, 0, 200, 300], (n, d))
+    biases = rng.integers(-3, 4, size=n) * 10.0 ** rng.choice([-310, -100, 0, 100, 300], n)
+    live, walls = oracle(exact(keys), [Fraction(one) for one in biases.tolist()])
+    diagram = hm.power_diagram(keys, biases)
+    assert set(diagram.cells.tolist()) == live
+    assert {tuple(pair) for pair in diagram.neighbours.tolist()} == walls
+
+
+def test_queries_are_taken_exactly() -> None:
+    third = Fraction(1, 3) + Fraction(1, 10**30)
+    assert hm.power_diagram([[0], [3]], [1, 0]).locate([[third]]).tolist() == [1]
+    assert hm.power_diagram([[0], [1]], [2**60, 0]).locate([[2**60 + 1]]).tolist() == [1]
+    assert hm.power_diagram([[1e200], [2e200], [-1e200]], [0, 0, 1]).locate([[1e200]]).tolist() == [
+        1
+    ]
+
+
+def test_few_keys_may_have_many_dimensions() -> None:
+    assert len(hm.power_diagram(np.eye(9)).neighbours) == 36
+    with pytest.raises(hm.RequestError, match="up to 7 dimensions"):
+        hm.top_k_diagram(np.eye(9), 2)
+
+
+@pytest.mark.parametrize("wrong", ["ab", [[1, 2], [3]], [["1", "2"]], [[1j, 0]], [[1.0]]])
+def test_queries_that_are_no_rows_are_refused(wrong: object) -> None:
+    with pytest.raises(hm.ShapeError):
+        hm.power_diagram([[1, 0], [0, 1]]).locate(wrong)

@@ -998,3 +998,38 @@ def test_the_picture_of_ties_alone_and_of_too_many(tmp_path: Path) -> None:
     many = stability_of(*np.random.default_rng(0).normal(size=(3, 49, 2, 2)))
     with pytest.raises(hm.RequestError, match="up to 48 heads can be drawn, but there are 49"):
         stability_picture(many.report(), path=tmp_path / "many.svg")
+
+
+# ---- what a hostile reading found ----------------------------------------------------------------
+
+
+def test_the_rounding_of_the_scale_is_taken_off_the_gap() -> None:
+    """1/3 times two neighbouring floats is one float: the gap says nothing, and bounds say so."""
+    close = 3.0000000000000004
+    found = stability_of(
+        [[3, close]], [[1.0, 0], [0, 1]], [[0.0], [1]], scale=1 / 3, temperature=1e-16
+    )
+    odds = math.exp(float((Fraction(close) - 3) * Fraction(1 / 3)) / 1e-16)
+    assert found.tied.all()
+    assert found.weight_bound[0] >= odds / (1 + odds)
+    assert found.output_bound[0] >= odds / (1 + odds)
+
+
+def test_bounds_hold_where_powers_underflow() -> None:
+    """e^-746 a million times is more than the least float."""
+    true = math.exp(math.log(1e6) - 746.0)
+    assert hessian_bound(746.0, 10**6, 1.0) >= true
+    assert value_bound(746.0, 10**6, 1.0) >= true
+    assert hessian_bound(7.46e-298, 2, 1e300) >= 2.0 * 1e300 * math.exp(-746 + 690) * 1e-300
+
+
+@pytest.mark.parametrize("tolerance", [-1.0, 2.0, math.nan])
+def test_tolerances_that_are_no_shares_are_refused(tolerance: float) -> None:
+    found = stability_of([[1.0]], [[0.0], [1.0]], [[0.0], [1.0]])
+    with pytest.raises(hm.RequestError, match="tolerance"):
+        found.temperature_needed(tolerance)
+
+
+def test_biases_whose_difference_overflows_are_refused() -> None:
+    with pytest.raises(hm.ShapeError, match="biases are too large"):
+        stability_of([[0.0]], [[1.0], [-1.0]], [[0.0], [1.0]], bias=[[1e308, -1e308]])

@@ -134,7 +134,8 @@ def _show_top_k(file: str, k: int, domain: str | None, output: str | None, as_js
     if output is not None:
         from hardmax.plots import diagram_picture
 
-        diagram_picture(found.diagram, path=output, title=f"the {k} best keys")
+        names = [" ".join(map(str, one)) for one in found.sets]
+        diagram_picture(found.diagram, path=output, names=names, title=f"the {k} best keys")
         note_written(output)
     if as_json:
         print_json(

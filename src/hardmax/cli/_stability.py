@@ -170,7 +170,7 @@ def _told(error: float | None, coldness: float) -> str:
         return f"any temperature guarantees an output error of {error:g}"
     return (
         f"an output error of {error:g} is guaranteed for every query from coldness "
-        f"{coldness:.6g} on (temperature {1.0 / coldness:.6g} and below)"
+        f"{coldness * (1 + 1e-5):.6g} on (temperature {(1 - 1e-5) / coldness:.6g} and below)"
     )
 
 

@@ -47,8 +47,8 @@ def depth_construction(
     two cells meet, the sign of one coordinate changes (at folds, and where p is even) or the value
     jumps from 1 to 0: the maps differ, so that each cell is a maximal affine region.
 
-    Error 0: all weights are whole numbers, and exact as floats. Cost: width d + 1, N + 1 tokens,
-    heads of key width 2 and value width 1 with neither mask nor bias, and 2w - 1 ReLUs a
+    Error 0: all weights are whole numbers, and exact as floats. Cost: width d + 1 (d without
+    heads), N + 1 tokens, heads of key width 2 and value width 1 with neither mask nor bias, and 2w - 1 ReLUs a
     coordinate: the residual connection saves one, and scaling back to the unit cube between
     layers is left to the next layer's weights. Requires (A p)^L to be a float; else it refuses.
 
@@ -67,7 +67,12 @@ def depth_construction(
         if sizes.hidden:
             sublayers.append(_folding(sizes, ends))
     d = sizes.dimension
-    return Transformer(prompt, sublayers, ReadOut(np.eye(d, d + 1), np.zeros(d)))
+    return Transformer(prompt, sublayers, ReadOut(np.eye(d, _width(sizes)), np.zeros(d)))
+
+
+def _width(sizes: Recipe) -> int:
+    """The query's coordinates, and the slot that heads read."""
+    return sizes.dimension + bool(sizes.heads)
 
 
 def _recipe(
@@ -91,16 +96,16 @@ def _recipe(
 
 def _prompt(sizes: Recipe, lengths: list[int]) -> VectorInput:
     """The constant tokens, then the query: coordinate i in [0, lengths[i]], and a slot."""
-    n, d = sizes.tokens, sizes.dimension
+    n, d, width = sizes.tokens, sizes.dimension, _width(sizes)
     if (n + 1) * (d + 1) * d > _LARGEST_PROMPT:
         raise RequestError(
             f"The embedding would hold {(n + 1) * (d + 1) * d:,} numbers, most of them 0. Ask for "
             f"fewer tokens or a smaller dimension."
         )
-    maps, offsets = np.zeros((n + 1, d + 1, d)), np.full((n + 1, d + 1), -1.0)
+    maps, offsets = np.zeros((n + 1, width, d)), np.full((n + 1, width), -1.0)
     maps[n, range(d), range(d)] = [_exact(length) for length in lengths]
-    offsets[n] = np.eye(d + 1)[d]
-    for j in range(n):
+    offsets[n] = np.eye(d + 1)[d][:width]
+    for j in range(n if sizes.heads else 0):
         offsets[j, 0], offsets[j, d] = _exact(j * j - (n - 1) ** 2 - 1), j
     return VectorInput(maps, offsets)
 
@@ -121,7 +126,7 @@ def _routing(sizes: Recipe, steps: list[int]) -> Attention:
 
 def _folding(sizes: Recipe, ends: list[int]) -> FeedForward:
     """Fold x_i onto [0, ends[i]] by slopes 1, -1, 1, ...; negative numbers stay as they are."""
-    width = sizes.dimension + 1
+    width = _width(sizes)
     folds = [(i, k) for i, m in enumerate(sizes.units_of) for k in range(1, m + 1)]
     inner, bias = np.zeros((len(folds), width)), np.zeros(len(folds))
     outer = np.zeros((width, len(folds)))

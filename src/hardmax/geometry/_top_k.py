@@ -82,8 +82,8 @@ def top_k_diagram(keys: Any, k: int, biases: Any = None, on: Any = None) -> TopK
     sites = sites_of(keys)
     if sites.dimension + 1 > MOST_DIMENSIONS:
         raise RequestError(
-            f"Top-k diagrams are enumerated in up to {MOST_DIMENSIONS - 1} dimensions, but the keys "
-            f"have {sites.dimension}; there are at most C({len(sites)}, {k}) cells."
+            f"Top-k diagrams are enumerated in up to {MOST_DIMENSIONS - 1} dimensions, but these "
+            f"keys have {sites.dimension}; there are at most C({len(sites)}, {k}) cells."
         )
     levels = levels_of(biases, len(sites))
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= len(sites):

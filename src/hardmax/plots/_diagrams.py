@@ -31,13 +31,15 @@ def diagram_picture(
     on: Any = None,
     temperatures: Sequence[float] = (),
     adjacency: bool = False,
+    names: Sequence[str] = (),
     title: str = "",
 ) -> None:
     """Draw one head's diagram, or the walls of several over each other, as .svg or .png.
 
     With temperatures there is a panel for each: the colours of the keys, mixed by their softmax
     weights, and a dashed line within which the winner has 9/10 of the weight. With `adjacency`
-    the cells that share a wall are joined.
+    the cells that share a wall are joined. `names` are written into the cells, one for each key;
+    without them the keys' numbers.
 
         diagram_picture(hm.power_diagram(keys), on=(-4, 4), path="diagram.svg")
     """
@@ -56,11 +58,15 @@ def diagram_picture(
     for axes, temperature in zip(
         figure.subplots(rows, columns, squeeze=False).flat, panels, strict=False
     ):
-        _draw_panel(axes, heads, box, temperature, adjacency)
+        _draw_panel(axes, heads, box, temperature, adjacency, names)
     for axes in figure.axes[len(panels) :]:
         axes.set_axis_off()
     if title:
         figure.suptitle(title, fontsize=11, parse_math=False)
+    if temperatures:
+        note = f"dashed: the winner has {_SURE:g} of the weight"
+        figure.supxlabel(note + "; dots: cells, joined across walls" * adjacency, fontsize=8)
+    figure.get_layout_engine().set(h_pad=0.08, w_pad=0.08)
     write_figure(figure, path)
 
 
@@ -69,8 +75,7 @@ def _common_box(heads: list[PowerDiagram], on: Any) -> Box:
         raise ShapeError("There is no diagram to draw; give at least one.")
     if any(head.dimension != 2 for head in heads):
         raise RequestError(
-            f"Diagrams are drawn in the plane, but these keys have "
-            f"{sorted({head.dimension for head in heads})} dimensions."
+            f"Diagrams are drawn in the plane, but these keys have {heads[0].dimension} dimensions."
         )
     if sum(len(head.winners) for head in heads) > _MOST_CELLS:
         raise RequestError(f"At most {_MOST_CELLS:,} cells are drawn; give fewer keys.")
@@ -89,7 +94,12 @@ def _natural_box(heads: list[PowerDiagram]) -> Box:
 
 
 def _draw_panel(
-    axes: Any, heads: list[PowerDiagram], box: Box, temperature: float | None, adjacency: bool
+    axes: Any,
+    heads: list[PowerDiagram],
+    box: Box,
+    temperature: float | None,
+    adjacency: bool,
+    names: Sequence[str],
 ) -> None:
     if len(heads) == 1:
         head = heads[0]
@@ -102,7 +112,7 @@ def _draw_panel(
         if adjacency:
             _draw_adjacency(axes, head, box)
         elif len(head.winners) <= _MOST_NAMED:
-            _write_names(axes, head, box)
+            _write_names(axes, head, box, names)
         text = f"{len(_within(head, box))} cells"
         axes.set_title(text if temperature is None else f"temperature {temperature:g}", fontsize=9)
     else:
@@ -216,7 +226,8 @@ def _draw_adjacency(axes: Any, head: PowerDiagram, box: Box) -> None:
     axes.plot(places[:, 0], places[:, 1], "o", color="black", markersize=4)
 
 
-def _write_names(axes: Any, head: PowerDiagram, box: Box) -> None:
+def _write_names(axes: Any, head: PowerDiagram, box: Box, names: Sequence[str]) -> None:
     for key, corners in _within(head, box).items():
         x, y = corners.mean(axis=0)
-        axes.text(x, y, str(key), ha="center", va="center", fontsize=8)
+        text = names[key] if names else str(key)
+        axes.text(x, y, text, ha="center", va="center", fontsize=8)

@@ -14,9 +14,10 @@ from hardmax.geometry.temperature._cloud import Cloud
 from hardmax.geometry.temperature._given import Given, coldness_of
 from hardmax.geometry.temperature._table import FIELDS, Stability
 from hardmax.geometry.temperature._walls import nearest_walls
-from hardmax.numerics import gamma, is_coarse
+from hardmax.numerics import gamma, is_coarse, is_power_of_two
 
 _UNIT = 2.0**-53
+_LARGEST_BIAS = 1e300  # differences of larger ones may be infinite
 _CELLS = 2**17  # scores held at once: they stay in cache, and memory is bounded at any length
 
 
@@ -95,8 +96,9 @@ class _Block:
     def of(cls, given: Given, place: slice) -> _Block:
         k, v = _only_seen(given, place)
         with np.errstate(over="ignore", under="ignore"):
-            q = given.taken("q", place) * given.scale
-        stray = _stray(q, k, given.bias)
+            asked = given.taken("q", place)
+            q = asked * given.scale
+        stray = _stray(q, k, given.bias, asked, given.scale)
         keys, values = Cloud.of(k, "keys"), Cloud.of(v, "values")
         return cls(
             given,
@@ -222,13 +224,16 @@ class _Block:
         }
 
 
-def _stray(q: np.ndarray, k: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
+def _stray(
+    q: np.ndarray, k: np.ndarray, bias: np.ndarray | None, asked: np.ndarray, scale: float
+) -> np.ndarray:
     """How far each query's scores may be off, heads x queries.
 
     A sum of `width` products of keys with a query times the scale has at most width + 1 roundings
     of sizes that add up to |q||k| at most (Cauchy and Schwarz); the norms have the other 7. Where
     squares or products underflow, what is lost is below the last two terms. Nothing is lost if
-    all numbers are coarse, such as codes and flags, or if q or k is 0.
+    all numbers are coarse, such as codes and flags, and the scale a power of 2, or if the query as
+    it was `asked` or k is 0.
     """
     heads, queries, width = q.shape
     with np.errstate(over="ignore", under="ignore"):
@@ -237,12 +242,16 @@ def _stray(q: np.ndarray, k: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
     if not np.isfinite(size).all():
         raise ShapeError("The scores are too large for float64: scale queries or keys down.")
     shifts = () if bias is None else (bias[bias > -np.inf],)
-    if width < 2**20 and all(is_coarse(numbers) for numbers in (q, k, *shifts)):
+    if any(np.abs(one).max(initial=0.0) > _LARGEST_BIAS for one in shifts):
+        raise ShapeError("The biases are too large for float64: scale them down below 1e300.")
+    lossless = bool(is_power_of_two(np.array(scale))) and bool((q / scale == asked).all())
+    if lossless and width < 2**20 and all(is_coarse(numbers) for numbers in (q, k, *shifts)):
         return np.zeros((heads, queries))
     q_size = np.abs(q).max(axis=2, initial=0.0)
     k_size = np.abs(k).max(axis=(1, 2), initial=0.0)[:, None]
     lost = width * (1e-161 * (q_size + k_size) + 1e-322)
-    return np.where((q_size == 0.0) | (k_size == 0.0), 0.0, gamma(width + 8) * size + lost)
+    nothing = (np.abs(asked).max(axis=2, initial=0.0) == 0.0) | (k_size == 0.0)
+    return np.where(nothing, 0.0, gamma(width + 8) * size + lost)
 
 
 def _only_seen(given: Given, place: slice) -> tuple[np.ndarray, np.ndarray]:

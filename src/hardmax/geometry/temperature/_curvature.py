@@ -52,7 +52,8 @@ def hessian_bound(gap: Any, tokens: Any, coldness: Any) -> np.ndarray:
         best = np.minimum(np.floor(np.maximum(1.0 / r - 2.0, 1.0)), most)
         share = np.maximum(_share(best, r), _share(np.minimum(best + 1.0, most), r))
         norm = inflate(coldness * share, 16) * (1.0 + 2.0**-51 * np.minimum(exponent, 1e4))
-    return np.where(most == 0.0, 0.0, np.where(np.isinf(exponent), 0.0, norm + 5e-324))
+        lost = 5e-324 * (1.0 + 2.0 * (most + 1.0) * coldness)  # where powers underflow
+    return np.where(most == 0.0, 0.0, np.where(np.isinf(exponent), 0.0, norm + lost))
 
 
 def _share(losers: np.ndarray, r: np.ndarray) -> np.ndarray:

@@ -52,7 +52,8 @@ def value_bound(gap: Any, tokens: Any, coldness: Any) -> np.ndarray:
     with np.errstate(under="ignore", over="ignore", invalid="ignore"):
         above = np.log1p(count * np.exp(-exponent)) / np.asarray(coldness, dtype=np.float64)
         up = inflate(above, _OPERATIONS) * (1.0 + 4.0 * _UNIT * np.minimum(np.abs(exponent), 1e4))
-    return np.where((count > 0.0) & np.isfinite(coldness), up + _TINY, 0.0)
+        lost = _TINY * (1.0 + 2.0 * count / np.asarray(coldness, dtype=np.float64))
+    return np.where((count > 0.0) & np.isfinite(coldness), up + lost, 0.0)
 
 
 def gradient_bound(gap: Any, tokens: Any, coldness: Any) -> np.ndarray:
@@ -73,7 +74,10 @@ def output_bound(gap: Any, tokens: Any, coldness: Any, radius: Any) -> np.ndarra
     these p_j add up to 1 - p_i <= eps. Attained when all losers sit at the gap and hold one
     value at distance `radius`; then the radius is the diameter, so eps diam V is attained too.
     """
-    return inflate(weight_bound(gap, tokens, coldness) * np.asarray(radius), 2)
+    share, radius = weight_bound(gap, tokens, coldness), np.asarray(radius, dtype=np.float64)
+    with np.errstate(under="ignore"):
+        up = inflate(share * radius, 2)
+    return np.where((share > 0.0) & (radius > 0.0), np.maximum(up, _TINY), 0.0)
 
 
 def temperature_for_weights(tolerance: Any, gap: Any, tokens: Any) -> np.ndarray:

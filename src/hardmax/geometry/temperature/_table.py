@@ -12,6 +12,7 @@ import numpy as np
 
 from hardmax._errors import RequestError, ShapeError
 from hardmax.geometry.temperature._curvature import jacobian_bound
+from hardmax.geometry.temperature._given import check_tolerance
 from hardmax.geometry.temperature._lemmas import (
     output_bound,
     temperature_for_outputs,
@@ -121,7 +122,7 @@ class Stability:
 
     def temperature_needed(self, tolerance: float = TOLERANCE) -> np.ndarray:
         """Up to which temperature at most `tolerance` of the weight lies outside the winner."""
-        return temperature_for_weights(tolerance, self.certain_gap, self.visible)
+        return temperature_for_weights(check_tolerance(tolerance), self.certain_gap, self.visible)
 
     def temperature_for_error(self, error: float) -> np.ndarray:
         """Up to which temperature the output is guaranteed within `error` of the winner's value."""
