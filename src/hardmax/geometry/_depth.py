@@ -48,9 +48,10 @@ def depth_construction(
     jumps from 1 to 0: the maps differ, so that each cell is a maximal affine region.
 
     Error 0: all weights are whole numbers, and exact as floats. Cost: width d + 1 (d without
-    heads), N + 1 tokens, heads of key width 2 and value width 1 with neither mask nor bias, and 2w - 1 ReLUs a
-    coordinate: the residual connection saves one, and scaling back to the unit cube between
-    layers is left to the next layer's weights. Requires (A p)^L to be a float; else it refuses.
+    heads), N + 1 tokens, heads of key width 2 and value width 1 with neither mask nor bias, and
+    2w - 1 ReLUs a coordinate: the residual connection saves one, and scaling back to the unit cube
+    between layers is left to the next layer's weights. Requires (A p)^L to be a float; else it
+    refuses.
 
     >>> depth_construction(tokens=3, teeth=1, dimension=2, layers=2)  # 6^4 = 1,296 cells
     Transformer(width 3, 4 tokens, 2 attention and 2 feed-forward sublayers, 4 heads, 2 outputs)
