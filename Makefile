@@ -57,7 +57,7 @@ bench-regions: $(VENV)/plots $(VENV)/wheel
 # Corrupted models that must not be proved, and ten million interval operations.
 campaign: $(VENV)/dev $(VENV)/wheel
 	@mkdir -p out
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.campaign --mutants 3000 --seed 0 --budget 5s
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.campaign --mutants 3000 --seed 0 --budget "5e6 work"
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m campaign
 
 clean:

@@ -207,10 +207,11 @@ def certify(
     """What an independent checker establishes about the claim, from the weights alone.
 
     It stops as soon as the claim is proved or refuted; with a `tolerance` it goes on until
-    certified <= (1 + tolerance) measured. `budget` is a number of seconds, a text such as "30s"
-    or "1e6 boxes", or a `Budget`; `executor` is any `concurrent.futures.Executor`, on which large
-    proofs are spread; `progress` is called with a `Standing` now and then. Ctrl-C ends the search
-    with the best verdict so far.
+    certified <= (1 + tolerance) measured. `budget` is a text such as "1e8 work" or "1e6 boxes",
+    for which the verdict is the same on every machine, or a time such as "30s", or a `Budget`: 6e7
+    units of work, about a minute, are the default. `executor` is any
+    `concurrent.futures.Executor`, on which large proofs are spread; `progress` is called with a
+    `Standing` now and then. Ctrl-C ends the search with the best verdict so far.
 
     Only a certificate whose verdict is PROVED is success: undecided is not.
     """

@@ -79,7 +79,7 @@ def transformer_at(transformer: Transformer, x: Sequence[Number]) -> list[Number
     source = transformer.input
     assert isinstance(source, VectorInput)
     stream = [_affine(source.maps[t], source.offsets[t], x) for t in range(transformer.tokens)]
-    for sublayer, asking in zip(transformer.sublayers, _asking(transformer), strict=True):
+    for sublayer, asking in zip(transformer.sublayers, asking_tokens(transformer), strict=True):
         match sublayer:
             case FeedForward():
                 changes = {t: _feed_forward(sublayer, stream[t]) for t in asking}
@@ -94,7 +94,7 @@ def transformer_at(transformer: Transformer, x: Sequence[Number]) -> list[Number
     return _affine(readout.weights, readout.bias, stream[readout.token])
 
 
-def _asking(transformer: Transformer) -> list[range]:
+def asking_tokens(transformer: Transformer) -> list[range]:
     """For each sublayer the tokens whose change has a say in what is read out.
 
     A feed-forward layer is asked for those that come after it, attention for all that they see.

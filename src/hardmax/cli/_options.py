@@ -50,7 +50,11 @@ tolerance = click.option(
     help="Go on until certified is within this share of measured, such as 0.01.",
 )
 budget = click.option(
-    "--budget", metavar="AMOUNT", help='Stop after "30s", "2 min" or "1e6 boxes".  [default: 60s]'
+    "--budget",
+    metavar="AMOUNT",
+    help='Stop after "1e8 work" (a unit is about a microsecond, but counted: the verdict is the '
+    'same on a busy machine), "1e6 boxes", or a time such as "30s" or "2 min".  '
+    "[default: 6e7 work]",
 )
 jobs = click.option(
     "--jobs",

@@ -57,7 +57,7 @@ def verify_model(
     \b
     Examples:
       hardmax verify product.safetensors
-      hardmax verify product.safetensors --tolerance 0.01 --budget "2 min" --plot error.svg
+      hardmax verify product.safetensors --tolerance 0.01 --budget "2e8 work" --plot error.svg
       hardmax verify product.safetensors --write --certificate certificate.json
     """
     effort = Effort.of(tolerance, budget, jobs)

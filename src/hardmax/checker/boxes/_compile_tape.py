@@ -87,7 +87,7 @@ def pose(graph: Graph, answer: Form, scale: float) -> Problem:
     order = needed(graph, answer)
     variables = [a for a in order if isinstance(graph.atoms[a], Variable)]
     column = {a: i for i, a in enumerate(variables)}
-    basis = Basis.of(functionals(graph, answer, column), len(variables))
+    basis = Basis.of(functionals(graph, answer, column), len(variables), graph.look)
     own = _linear_part(answer, column)
     rest = basis.residual(own)
     beyond = _reach(rest, graph, variables)

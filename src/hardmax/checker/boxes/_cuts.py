@@ -101,7 +101,7 @@ def find_cut(boxes: SmallBoxes, form: Form, room: float, fewest: int) -> Cut | N
     if not fewest <= len(later) <= _MOST_LATER:
         return None
     reading = [argument for a in later for argument in arguments(graph.atoms[a])]
-    basis = Basis.of([_restricted(f, columns) for f in reading], len(first))
+    basis = Basis.of([_restricted(f, columns) for f in reading], len(first), graph.look)
     own = _restricted(form, columns)
     low, high = graph.range(_spelled(basis.residual(own), first))
     dust = max(abs(low), abs(high))

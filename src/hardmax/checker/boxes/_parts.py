@@ -61,7 +61,8 @@ class _Split:
         self.order = needed(graph, answer)
         variables = [a for a in self.order if isinstance(graph.atoms[a], Variable)]
         self.column = {a: i for i, a in enumerate(variables)}
-        self.basis = Basis.of(functionals(graph, answer, self.column), len(variables))
+        read = functionals(graph, answer, self.column)
+        self.basis = Basis.of(read, len(variables), graph.look)
         own = {self.column[a]: c for a, c in answer.terms.items() if a in self.column}
         self.basis.admit(self.basis.residual(own))  # what is merely added is a part of its own
         self.linear = self.basis.coordinates(own)

@@ -20,6 +20,7 @@ from hardmax.checker.boxes._softmean import hard_mean, maximum, soft_mean
 
 CHUNK = 2048  # boxes at a time: the arrays stay in the cache
 NEIGHBOURS = 256  # and so many where tokens are picked by the place of the boxes
+_ALWAYS = 8  # jets' worth of bounds that every box is given
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +82,7 @@ class Tape:
         k = self.variables
         components = 2 + 2 * k + k * (k + 1) // 2
         wide = [step for step in self.steps if isinstance(step, Wide)]
-        jets = self.cost - sum(step.cost for step in wide)
+        jets = _ALWAYS + self.cost - sum(step.cost for step in wide)
         batches = -(-boxes // (NEIGHBOURS if wide and nearby else CHUNK))
         seen = sum(step.members for step in wide) * (k + 1) * (1 if nearby else 8)
         each = jets * (batches * JETS + boxes * components * JET) + boxes * seen * FAR
