@@ -42,7 +42,7 @@ class Totals:
         self.longest = placing.words.longest
 
     def make(self, value: Aggregated) -> Made:
-        levels = self.placing.natural(value)
+        levels = self.placing.numbers(value)
         parts = self._rewritten(value)
         if parts is not None:
             together = self._together(value, parts) if value in self.by_values else None
