@@ -3,8 +3,9 @@
 Nothing is imported: a tree is whatever has the names that Tracr gives to its nodes. It means what
 Tracr's evaluator says. None goes through maps; a predicate that is a function sees it, and a
 comparison fails on it. Functions get the ints, floats and bools that others returned, so that
-str(1.0) is not str(1). An aggregate of whole numbers is the float nearest to their mean; of anything
-else it is what the one position selected holds, None included, and fails if there are several.
+str(1.0) is not str(1). An aggregate of whole numbers is the float nearest to their mean; of
+anything else it is what the one position selected holds, None included, and fails if there are
+several.
 """
 
 from __future__ import annotations

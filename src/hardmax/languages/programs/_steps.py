@@ -1,8 +1,8 @@
 """A program as straight-line steps over numbers, for words over an alphabet.
 
 Every value is held as a number: itself, where its value set consists of numbers that floats tell
-apart, else its place in the value set (nothing first, then numbers, then symbols, each in order). Functions are called
-with items and answer with numbers; what may be nothing is never selected.
+apart, else its place in the value set (nothing first, then numbers, then symbols, each in order).
+Functions are called with items and answer with numbers; what may be nothing is never selected.
 """
 
 from __future__ import annotations

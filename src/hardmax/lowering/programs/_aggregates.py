@@ -22,7 +22,7 @@ from hardmax.languages.programs import (
     written,
 )
 from hardmax.lowering.programs._heads import Heads, Rows
-from hardmax.lowering.programs._placing import Made, Placed, Placing
+from hardmax.lowering.programs._placing import Made, Placed, Placing, lost
 from hardmax.lowering.programs._questions import Question, ask
 from hardmax.lowering.programs._relations import Relations
 from hardmax.lowering.programs._sketch import Form
@@ -59,6 +59,8 @@ class Aggregates:
         own = dict(zip(self.placing.items(value), levels.tolist(), strict=True))
         numbers = self._recoded(value, read, own)
         held = self.placing.place(read, numbers, clean=True)
+        if self.placing.code(value).is_numeric:
+            held = held.looser(lost(self.placing.items(read)))
         default = own.get(value.default, 0.0)
         return Made(self._mean_of(value, question, held, default), levels)
 

@@ -27,7 +27,7 @@ from hardmax.lowering.programs._assembly import Assembly
 from hardmax.lowering.programs._heads import Care, Heads, Rows
 from hardmax.lowering.programs._merging import Rename, merge_registers
 from hardmax.lowering.programs._order import check_positions
-from hardmax.lowering.programs._placing import Made, NeedsSaneStart, Placed, Placing
+from hardmax.lowering.programs._placing import Made, NeedsSaneStart, Placed, Placing, lost
 from hardmax.lowering.programs._questions import compares_jointly
 from hardmax.lowering.programs._scans import Scans
 from hardmax.lowering.programs._sketch import Form, Sketch
@@ -80,10 +80,15 @@ def lower_program(
 
 
 def _made(target: ProgramTarget, ways: list[Way], positions: str) -> list[tuple[Way, Construction]]:
-    """What the ways build, with as little care as can be kept; the first refusal if none can."""
+    """What the ways build, with as little care as can be kept; the first refusal if none can.
+
+    What has failed for want of care is tried with more: sums with more bits cost nothing, and what
+    costs more is tried if all else has failed.
+    """
     refusals: list[RequestError] = []
+    made: list[tuple[Way, Construction]] = []
     for care, flat in _CARES:
-        made, hopeful = [], []
+        hopeful = []
         for way in (replace(way, care=care, flat=flat) for way in ways):
             try:
                 made.append((way, _compiled(target, way, positions)))
@@ -95,10 +100,12 @@ def _made(target: ProgramTarget, ways: list[Way], positions: str) -> list[tuple[
             except OverflowError:
                 name = target.program.name
                 refusals.append(RequestError(f"{name} has numbers too large for floats."))
-        if made:
-            return made
+        if made and care != _CARES[0][0]:
+            break
         ways = hopeful
-    raise refusals[0]
+    if not made:
+        raise refusals[0]
+    return made
 
 
 def _try(program: Program, words: Words) -> None:
@@ -165,6 +172,9 @@ class _Compiler:
         room = min(target.spacing(one) * self.rooms.get(one, 0.25) for one in outputs)
         aside = max(self.aside.get(one, 0.0) for one in outputs)
         softening, rounding = (max(column) for column in zip(*strays, strict=True))
+        rounding += max(
+            lost(map(target.codes[one].number, target.codes[one].items)) for one in outputs
+        )
         used = aside + softening + rounding
         if not used <= aside + _KEPT * (room - aside):
             apart = min(map(target.spacing, outputs))

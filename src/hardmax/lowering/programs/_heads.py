@@ -132,6 +132,7 @@ class Heads:
         sublayer = even(max(rows.ready, value.ready))
         row = self.sketch.linear(value.form + -default)
         register = self.sketch.register(step, row.bound)
+        register.beyond = row.widest
         bias = None
         if mask is not None:
             bias = np.where(mask, 0.0, -2.0 * self._reach(rows) - EXCLUDED)

@@ -41,6 +41,7 @@ def merge_registers(sketch: Sketch, answers: Sequence[Form]) -> tuple[list[Form]
         for register, weight in members[1:]:
             becomes[register] = keeper, weight / scale
             keeper.bound += register.bound * abs(weight / scale)
+            keeper.beyond += max(register.beyond, register.bound) * abs(weight / scale)
     return _renamed(sketch, answers, becomes), _renaming(becomes)
 
 

@@ -12,6 +12,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -40,6 +41,7 @@ from hardmax.lowering.programs._lookup import (
 )
 from hardmax.lowering.programs._questions import same_values
 from hardmax.lowering.programs._sketch import Form, Levels, OneOf, Sketch, spanned
+from hardmax.numerics import up
 
 _MOST_CASES = 2**17  # combinations of values in one look-up
 _FEW_CASES = 2**12  # of roots: what lies between is not kept
@@ -241,11 +243,13 @@ class Placing:
         if affine is None or not all(self.code(source).is_plain for source in value.sources):
             return None
         scale, shift, off = affine
-        total = Placed(Form({}, float(value.constant)), 0, True)
+        total = Placed(Form({}, float(value.constant), lost([value.constant])), 0, True)
         for source, weight in zip(value.sources, value.weights, strict=True):
-            own = self.place(source, _numbers(self.items(source)), clean=clean)
-            total = total + own.scaled(float(weight))
-        return total.scaled(scale, shift, off)
+            items = self.items(source)
+            own = self.place(source, _numbers(items), clean=clean).looser(lost(items))
+            most = max(abs(float(one)) for one in items)
+            total = total + own.scaled(float(weight), 0.0, lost([weight]) * most)
+        return total.looser(lost(self.items(value))).scaled(scale, shift, off)
 
     # ---- look-ups ------------------------------------------------------------------------------
 
@@ -346,6 +350,7 @@ class Placing:
         for number, gate in parts:
             unit = number.form + gate.form * reach + -reach
             register.is_wild |= any(one.is_wild for one in unit.terms)
+            register.beyond += unit.widest  # at the start token any gate may be open
             self.sketch.unit(sublayer, name, unit, {register: 1.0}, law)
         return Placed(Form({register: 1.0}), sublayer + 1, False)
 
@@ -369,8 +374,10 @@ class Placing:
         if not len(knots):
             return passed
         sublayer = inner.ready + 1 - inner.ready % 2
-        reach = float(np.abs(weights).sum()) * (inner.form.bound + float(np.abs(knots).max()))
+        steepness, furthest = float(np.abs(weights).sum()), float(np.abs(knots).max())
+        reach = steepness * (inner.form.bound + furthest)
         register = self.sketch.register(name, reach)
+        register.beyond = steepness * (inner.form.widest + furthest)
         is_wild = any(one.is_wild for one in inner.form.terms)
         register.is_wild = is_wild and not clean
         law = Levels(line.levels - inner.form.constant - self.sketch.token_weight(inner.form))
@@ -379,7 +386,7 @@ class Placing:
             if clean and not (inner.is_clean and unit.constant <= 0.0):
                 if is_wild:
                     raise NeedsSaneStart
-                off = 2.0 ** math.ceil(math.log2(max(unit.bound, 1.0) * _SLACK))
+                off = 2.0 ** math.ceil(math.log2(max(unit.widest, 1.0) * _SLACK))
                 unit = unit + self.sketch.token * off + -off
             self.sketch.unit(sublayer, name, unit, {register: weight}, law)
         found = Placed(Form({register: 1.0}), sublayer + 1, clean)
@@ -419,6 +426,18 @@ def _diagonal(table: np.ndarray, axes: list[int]) -> np.ndarray:
 
 def _numbers(items: Sequence[Item]) -> np.ndarray:
     return np.array([float(one) for one in items])
+
+
+def _is_long(one: Item) -> bool:
+    """Whether a whole number has more digits than a float."""
+    return isinstance(one, int) and one.bit_length() > 53
+
+
+def lost(items: Iterable[Item]) -> float:
+    """How far floats are from numbers, at most."""
+    exact = [Fraction(one) for one in items if isinstance(one, Fraction) or _is_long(one)]
+    worst = max((abs(one - Fraction(float(one))) for one in exact), default=Fraction(0))
+    return up(float(worst))
 
 
 def _affine(levels: np.ndarray, numbers: np.ndarray) -> tuple[float, float, float] | None:

@@ -27,7 +27,8 @@ class Register:
     symbols: np.ndarray
     places: np.ndarray
     start: float = 0.0
-    bound: float = 0.0  # on the absolute value, at every token unless it is wild
+    bound: float = 0.0  # on the absolute value, at every symbol
+    beyond: float = 0.0  # at the start token, if that may be more; no bound if it is wild
     is_wild: bool = False  # at the start token, where sums may become multiples of themselves
     written: int = -1  # the last sublayer that writes to it
 
@@ -67,8 +68,14 @@ class Form:
 
     @property
     def bound(self) -> float:
-        """On the absolute value, at every token."""
+        """On the absolute value, at every symbol."""
         return abs(self.constant) + sum(abs(w) * r.bound for r, w in self.terms.items())
+
+    @property
+    def widest(self) -> float:
+        """On the absolute value, at every token, the start token among them."""
+        widest = sum(abs(w) * max(r.bound, r.beyond) for r, w in self.terms.items())
+        return abs(self.constant) + widest
 
     @property
     def key(self) -> tuple:

@@ -6,7 +6,8 @@ sublayer to sublayer: how large it is at any symbol of any word, how far it stra
 large it is at the start token (0 if it is 0 exactly). The lemmas:
 
 *Forms.* c + sum w_i r_i of registers that stray by e_i strays by sum |w_i| e_i, and its rounding is
-at most gamma_k of the sum of absolute values.
+at most gamma_k of the sum of absolute values. Where all terms are multiples of one power of 2, as
+tokens and places that nothing was added to are, and are not too large for it, nothing is rounded.
 
 *Means.* Let logits stray by d at most. Losers, ideally G behind, have at most n e^(2 d - G) of the
 weight. Among the winners the mean of values in an interval of length s moves by at most
@@ -47,7 +48,7 @@ from hardmax.lowering.programs._sketch import (
     Sketch,
     Unit,
 )
-from hardmax.numerics import FLOAT64, REALS, Format, gamma, inflate
+from hardmax.numerics import FLOAT64, REALS, Format, gamma, inflate, lowest_bit
 
 _OPERATIONS = 1000  # that a bound of this file takes, at most
 _NEAR = 2.0**-46  # relative: knots that are so close to a level may lie on either side of it
@@ -93,6 +94,7 @@ class _Straying:
         self.size: dict[Register, float] = {}
         self.stray: dict[Register, float] = {}
         self.start: dict[Register, float] = {}  # |what the start token holds|
+        self.grid: dict[Register, float] = {}  # it is a multiple of 2^grid exactly; -inf if unknown
         for register in sketch.registers:
             self._embed(register)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -109,9 +111,13 @@ class _Straying:
 
     def _embed(self, register: Register) -> None:
         held = register.symbols[:, None] + register.places
-        self.size[register] = float(np.abs(held).max(initial=0.0))
+        self.size[register] = size = float(np.abs(held).max(initial=0.0))
+        parts = np.concatenate([register.symbols, register.places, [register.start]])
+        grid = float(lowest_bit(parts).min())
         is_sum = register.symbols.any() and register.places.any()
-        self.stray[register] = self._gamma(1) * self.size[register] if is_sum else 0.0
+        is_exact = not is_sum or bool(FLOAT64.is_exact(2.0 * np.abs(parts).max(), grid))
+        self.grid[register] = grid if is_exact and register is not self.heir else -math.inf
+        self.stray[register] = 0.0 if is_exact else self._gamma(1) * size
         self.start[register] = abs(register.start)
 
     # ---- forms ---------------------------------------------------------------------------------
@@ -129,8 +135,16 @@ class _Straying:
         moved = sum(abs(w) * self.stray[r] for r, w in form.terms.items())
         return moved if self.exact else moved + form.off
 
+    def _grid(self, form: Form) -> float:
+        """The power of 2 of which a form is an exact multiple; -inf if it may be rounded."""
+        found = float(lowest_bit(form.constant))
+        for register, weight in form.terms.items():
+            found = min(found, self.grid[register] + float(lowest_bit(weight)))
+        size = self._held(form, 0.0).size
+        return found if not form.off and FLOAT64.is_exact(size, found) else -math.inf
+
     def _rounding(self, form: Form) -> float:
-        if self.exact:
+        if self.exact or self._grid(form) > -math.inf:
             return 0.0
         terms = len(form.terms) + 4.0  # weights and constants are rounded numbers themselves
         whole = abs(form.constant) + sum(
@@ -145,6 +159,7 @@ class _Straying:
 
     def _write(self, register: Register, size: float, stray: float, start: float) -> None:
         """Something is added to a register."""
+        self.grid[register] = -math.inf
         self.size[register] = min(self.size[register] + size, register.bound)
         rounding = self._gamma(2) * (self.size[register] + (register is self.heir))
         self.stray[register] += stray + rounding
@@ -176,9 +191,13 @@ class _Straying:
             share, count = math.exp(-self._lag(head)), self.tokens - 1.0
             apart = share * count + noise * (1.0 + self._lag(head)) + math.exp(-EXCLUDED)
             stray = share * count * (value.stray + most * apart) + first
+            if self.sketch.sane_start and not head.causal:
+                at_start = weight * (share * count * value.size + stray)  # it asks as symbols do
             return weight * share * count * value.size, weight * stray, at_start
         behind = head.gap * _coldness(head) * (1.0 - self._gamma(8)) - 2.0 * logits
-        lost = min(1.0, self.tokens * math.exp(-behind)) if behind > 0.0 else 1.0
+        lost = min(1.0, self.tokens * math.exp(-max(behind, 0.0)))
+        if not head.query and head.bias is None:
+            lost = 0.0  # everybody wins
         moved = math.tanh(min(logits, 40.0) / 2.0) if head.does == "mean" else 0.0
         held = value.stray if head.does == "fetch" else max(value.stray, first)
         stray = held + 2.0 * most * (lost + moved) + noise * most
@@ -198,13 +217,17 @@ class _Straying:
         if head.does == "sum":
             return 0.0
         stray = whole = first = 0.0
+        grid = math.inf
         for asked, own in zip(head.query, head.key, strict=True):
             query, key = (self.form(self.sketch.linear(one)) for one in (asked, own))
+            grid = min(grid, sum(self._grid(self.sketch.linear(one)) for one in (asked, own)))
             stray += query.size * key.stray + (key.size + key.stray) * query.stray
             whole += (query.size + query.stray) * (key.size + key.stray)
             if self.sketch.needs_start and head.does != "fetch":
                 first += (query.size + query.stray) * self._at_start(self.sketch.linear(own))
-        stray = max(stray, first) + self._gamma(len(head.query) + 4.0) * whole
+        stray = max(stray, first)
+        if not FLOAT64.is_exact(whole, grid):
+            stray += self._gamma(len(head.query) + 4.0) * whole
         return stray * _coldness(head)
 
     # ---- hidden units --------------------------------------------------------------------------
