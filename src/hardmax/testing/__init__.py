@@ -8,6 +8,9 @@ from hardmax.testing._oracles import rounding_bound as rounding_bound
 from hardmax.testing._outward_law import exactly as exactly
 from hardmax.testing._outward_law import falls_below as falls_below
 from hardmax.testing._outward_law import full_floats as full_floats
+from hardmax.testing._programs import CONSTRUCTS as CONSTRUCTS
+from hardmax.testing._programs import RandomProgram as RandomProgram
+from hardmax.testing._programs import random_program as random_program
 from hardmax.testing._search import belied as belied
 from hardmax.testing._search import breaks as breaks
 from hardmax.testing._search import errors_at as errors_at
