@@ -13,7 +13,8 @@ optional_source = click.argument("source", metavar="[SOURCE]", required=False)
 program = click.option(
     "--program",
     metavar="TEXT",
-    help='A sequence program: its name, such as sort or "shift(1)", or its definitions.',
+    help='A sequence program: its name, such as sort or "shift(1)", or its definitions, typed or '
+    "in a .txt file.",
 )
 alphabet = click.option(
     "--alphabet",

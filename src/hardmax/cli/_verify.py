@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import click
 
-from hardmax import Certificate, Construction, FileError, Verdict, save
+from hardmax import Certificate, Construction, Verdict, save
 from hardmax._atomic import write_atomically
+from hardmax._reading import naming
 from hardmax.cli import _options
 from hardmax.cli._certifying import Effort, check_error_plot, draw_error, leave, tell_verdict
 from hardmax.cli._errors import guarded, note_written
@@ -178,10 +179,8 @@ def _keep(
 
 def _write_json(certificate: Certificate, place: str) -> None:
     text = json.dumps(certificate.as_dict(), indent=2, allow_nan=False) + "\n"
-    try:
+    with naming(place):
         write_atomically(place, text.encode())
-    except FileError as reason:
-        raise FileError(f"{place} {reason}") from reason
 
 
 def _told(kept: dict[str, str | None]) -> list[str]:

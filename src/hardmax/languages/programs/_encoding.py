@@ -11,6 +11,7 @@ import itertools
 import json
 import math
 import operator
+import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
@@ -38,6 +39,7 @@ from hardmax.languages.programs._nodes import (
 from hardmax.languages.programs._program import Program
 
 KIND = "program"
+_FRACTION = re.compile(r"-?[0-9]{1,4000}(/[0-9]{1,4000})?")
 _MOST_ROWS = 2**18  # of all tables of one program
 _NAMED = {
     name: getattr(operator, name)
@@ -185,7 +187,7 @@ def _packed(one: Any) -> Any:
 
 def _unpacked(one: Any) -> Item:
     if isinstance(one, list):
-        return Fraction(one[0]) if len(one) == 1 else _kept(*one)
+        return _fraction(*one) if len(one) == 1 else _kept(*one)
     if one is not None and not isinstance(one, str | int | float):
         raise FileError("holds a program with an item that is no symbol and no number.")
     return one
@@ -193,10 +195,17 @@ def _unpacked(one: Any) -> Item:
 
 def _kept(number: str, kind: str, look: str) -> Kept:
     """A float or a bool that functions saw as such."""
-    seen = {"bool": look == "True", "float": float(Fraction(number))}.get(kind)
+    seen = {"bool": look == "True", "float": float(_fraction(number))}.get(kind)
     if seen is None:
         raise FileError(f"holds a program with a number of the unknown kind {kind!r}.")
     return Kept(-0.0 if look == "-0.0" else seen)
+
+
+def _fraction(text: str) -> Fraction:
+    """A number as `str` writes it: 1e999999999 would be read, too, digit by digit."""
+    if not _FRACTION.fullmatch(text):
+        raise FileError(f"holds a program with {text[:20]!r} in place of a fraction.")
+    return Fraction(text)
 
 
 # ---- reading -----------------------------------------------------------------------------------
@@ -214,8 +223,10 @@ def decode_program(text: str) -> tuple[Program, Words]:
         return program, Words.parse(content["words"])
     except HardmaxError:
         raise
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as reason:
-        raise FileError(f"holds a program that cannot be read: {reason!r}.") from reason
+    except RecursionError as reason:
+        raise FileError("holds a program that is nested too deeply to be read.") from reason
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, ArithmeticError) as reason:
+        raise FileError(f"holds a program that cannot be read: {reason!r:.200}.") from reason
 
 
 class _Reader:
@@ -232,7 +243,7 @@ class _Reader:
             function = _function(node["function"])
             return Applied(function, self._all(node["sources"]), node["text"], node["nothing"])
         if kind == "combined":
-            *weights, constant = map(Fraction, node["numbers"])
+            *weights, constant = map(_fraction, node["numbers"])
             return Combined(self._all(node["sources"]), tuple(weights), constant)
         if kind == "aggregated":
             read = None if node["value"] is None else self.values[node["value"]]
