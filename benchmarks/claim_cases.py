@@ -14,7 +14,7 @@ import numpy as np
 from hardmax.checker import Budget, certify
 from hardmax.testing import claim_case, claim_fault, claims_around
 
-BUDGET = "300 boxes"
+BUDGET = "1e5 work"
 _COUNTED = ("cases", "false", "crashes", "claims", "proved", "refuted", "undecided")
 
 

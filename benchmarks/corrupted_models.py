@@ -1,7 +1,7 @@
 """The zoo as it is, which must be proved, and thousands of its mutants, which must not.
 
 A mutant counts if a dense search, which knows nothing of the checker, breaks its claim. Budgets
-are boxes, so that a verdict does not depend on what else the machine does.
+are work, so that a verdict does not depend on what else the machine does.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from hardmax.checker import Budget, Certificate, certify
 from hardmax.core import Construction
 from hardmax.testing import MUTATIONS, Trial, try_mutant, try_untouched, zoo
 
-BUDGET = "2e4 boxes"  # a mutant's
-ZOO_BUDGET = "1e7 boxes"  # an untouched specimen's
+BUDGET = "5e6 work"  # a mutant's: about five seconds
+ZOO_BUDGET = "2e8 work"  # an untouched specimen's
 LARGE_SHARE = 0.01  # of the mutants are of the largest specimens
 _COUNTED = ("cases", "false", "crashes", "broken", "belied", "not applicable")
 Job = tuple[str, str, int]  # specimen, kind of mutation, seed

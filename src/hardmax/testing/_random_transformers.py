@@ -30,6 +30,7 @@ class Kind:
     coarse: bool
     hard: float  # the share of hard heads
     steady: bool = False  # queries read coordinate 0 alone, which is 1 and is never written
+    continuous: float = 0.0  # the share of heads whose value is their key: maxima and minima
 
 
 def random_numbers(rng: np.random.Generator, shape: tuple[int, ...], coarse: bool) -> np.ndarray:
@@ -41,8 +42,8 @@ def random_numbers(rng: np.random.Generator, shape: tuple[int, ...], coarse: boo
 def random_vector_transformer(
     rng: np.random.Generator, inputs: int, outputs: int, kind: Kind
 ) -> Transformer:
-    """One to three attention layers with masks, biases and feed-forward layers between them."""
-    tokens, width = int(rng.integers(1, 5)), int(rng.integers(2, 5))
+    """One or two attention layers with masks, biases and feed-forward layers between them."""
+    tokens, width = int(rng.choice([1, 2, 2, 3, 4])), int(rng.integers(2, 4))
     maps = random_numbers(rng, (tokens, width, inputs), kind.coarse)
     offsets = random_numbers(rng, (tokens, width), kind.coarse)
     maps[:, 0], offsets[:, 0] = 0.0, 1.0
@@ -59,7 +60,7 @@ def random_sequence_transformer(
 ) -> Transformer:
     """The same for words, with or without a start token, read at one token or at each."""
     start = bool(rng.random() < 0.5)
-    tokens, width = longest + start, int(rng.integers(2, 5))
+    tokens, width = longest + start, int(rng.integers(2, 4))
     draw = lambda *shape: random_numbers(rng, shape, kind.coarse)  # noqa: E731
     source = SequenceInput(
         tuple(ALPHABET[:symbols]),
@@ -73,32 +74,29 @@ def random_sequence_transformer(
 
 def _sublayers(rng: np.random.Generator, tokens: int, width: int, kind: Kind) -> list[Sublayer]:
     layers: list[Sublayer] = []
-    for _ in range(int(rng.choice([1, 1, 2]))):
-        layers.append(Attention(_head(rng, tokens, width, kind) for _ in range(rng.integers(1, 3))))
-        if rng.random() < 0.5:
+    for _ in range(int(rng.choice([1, 1, 1, 2]))):
+        heads = int(rng.choice([1, 1, 2]))
+        layers.append(Attention(_head(rng, tokens, width, kind) for _ in range(heads)))
+        if rng.random() < 0.4:
             layers.append(_feed_forward(rng, width, kind))
     return layers
 
 
 def _head(rng: np.random.Generator, tokens: int, width: int, kind: Kind) -> Head:
-    keys, values = int(rng.integers(1, 3)), int(rng.integers(1, 3))
-    query = random_numbers(rng, (keys, width), kind.coarse)
+    draw = lambda *shape: random_numbers(rng, shape, kind.coarse)  # noqa: E731
+    keys, values = int(rng.choice([1, 1, 2])), int(rng.choice([1, 1, 2]))
+    query, key, value = draw(keys, width), draw(keys, width), draw(values, width)
+    output, bias = draw(width, values), draw(tokens, tokens) if rng.random() < 0.3 else None
     if kind.steady:
         query[:, 1:] = 0.0
-    output = random_numbers(rng, (width, values), kind.coarse)
+    if rng.random() < kind.continuous:
+        query, key, output, bias = query[:1], key[:1], output[:, :1], None
+        value = key
     output[0] = 0.0
-    bias = random_numbers(rng, (tokens, tokens), kind.coarse) if rng.random() < 0.3 else None
-    coldness = float(rng.choice([0.5, 1.0, 3.0, 10.0]))
+    coldness = float(rng.choice([0.5, 1.0, 3.0, 3.0, 10.0]))
     weighting: Weighting = Hardmax() if rng.random() < kind.hard else Softmax(coldness)
-    return Head(
-        query,
-        random_numbers(rng, (keys, width), kind.coarse),
-        random_numbers(rng, (values, width), kind.coarse),
-        output,
-        weighting,
-        causal=bool(rng.random() < 0.3),
-        position_bias=bias,
-    )
+    causal = bool(rng.random() < 0.3)
+    return Head(query, key, value, output, weighting, causal=causal, position_bias=bias)
 
 
 def _feed_forward(rng: np.random.Generator, width: int, kind: Kind) -> FeedForward:

@@ -28,6 +28,8 @@ from hardmax.core import (
 )
 from hardmax.numerics import Interval
 
+Number = int | float | Fraction
+
 
 @dataclass(frozen=True, eq=False)
 class StepsTarget:
@@ -80,7 +82,7 @@ class WordTable:
         number = {symbol: i for i, symbol in enumerate(self.alphabet)}
         tables = []
         for output in range(self.outputs):
-            said = {}
+            said: dict[tuple[Number, ...], tuple[Number, ...]] = {}
             for word, rows in self.rows.items():
                 places = rows if self.each_symbol else rows * len(word)
                 said[tuple(number[s] for s in word)] = tuple(row[output] for row in places)
@@ -173,10 +175,10 @@ class _Writer:
         share = self.add(Univariate((total,), "reciprocal", 1))
         parts = []
         for power, j in zip(powers, seen, strict=True):
-            weight = self.add(Product((power, share), [[0, 1]]))
+            weight = self.add(Product((power, share), np.array([[0, 1]])))
             value = self.linear(stream[j], head.value)
             pairs = [[0, 1 + v] for v in range(head.value_width)]
-            parts.append(self.add(Product((weight, value), pairs)))
+            parts.append(self.add(Product((weight, value), np.array(pairs))))
         summed = np.hstack([np.eye(head.value_width)] * len(parts))
         return self.add(Affine(tuple(parts), summed, np.zeros(head.value_width)))
 
@@ -185,7 +187,7 @@ class _Writer:
             raise SemanticsError("A hardmax has no steps.")
         query, key = self.linear(stream[t], head.query), self.linear(stream[j], head.key)
         pairs = [[k, head.key_width + k] for k in range(head.key_width)]
-        products = self.add(Product((query, key), pairs))
+        products = self.add(Product((query, key), np.array(pairs)))
         bias = 0.0 if head.position_bias is None else head.position_bias[t, j]
         ones = np.ones((1, head.key_width))
         score = self.add(Affine((products,), ones, np.array([bias])))

@@ -37,11 +37,12 @@ def errors_of(transformer: Transformer, target: Steps) -> Errors:
 
 
 def largest_error_on_line(
-    transformer: Transformer, target: Steps, box: Box, *, close: float = 2.0**-30, most: int = 4000
+    transformer: Transformer, target: Steps, box: Box, *, close: float = 2.0**-24, most: int = 400
 ) -> Ends | None:
     """low <= sup |Transformer - target| <= high with high <= (1 + close) low.
 
-    None if `most` intervals do not bring them together.
+    None if `most` intervals do not bring them together. Radii of balls have 30 bits, so that no
+    share below 2^-28 can be asked for across a jump.
     """
     errors = errors_of(transformer, target)
     start, stop = Fraction(float(box.low[0])), Fraction(float(box.high[0]))
