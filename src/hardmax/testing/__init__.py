@@ -8,6 +8,9 @@ from hardmax.testing._oracles import rounding_bound as rounding_bound
 from hardmax.testing._outward_law import exactly as exactly
 from hardmax.testing._outward_law import falls_below as falls_below
 from hardmax.testing._outward_law import full_floats as full_floats
+from hardmax.testing._region_oracle import QuadraticScore as QuadraticScore
+from hardmax.testing._region_oracle import cells_by_definition as cells_by_definition
+from hardmax.testing._region_oracle import counts_by_definition as counts_by_definition
 from hardmax.testing._search import belied as belied
 from hardmax.testing._search import breaks as breaks
 from hardmax.testing._search import errors_at as errors_at
