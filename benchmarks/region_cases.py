@@ -11,6 +11,7 @@ of `hardmax.testing`, and nothing but a refusal may be raised, warnings included
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import time
 import warnings
@@ -119,7 +120,7 @@ def _relu(rng: np.random.Generator, inputs: int) -> hm.ReluNetwork:
     depth, outputs = int(rng.integers(1, 3)), int(rng.integers(1, 3))
     widths = [inputs, *(int(rng.integers(1, 4)) for _ in range(depth)), outputs]
     weights, biases = [], []
-    for a, b in zip(widths, widths[1:], strict=False):
+    for a, b in itertools.pairwise(widths):
         W, c = _whole(rng, b, a), _whole(rng, b)
         _degenerate(rng, W, c)
         _scaled(rng, W, c)
@@ -132,7 +133,7 @@ def _maxout(rng: np.random.Generator, inputs: int) -> hm.MaxoutNetwork:
     depth, rank = int(rng.integers(1, 3)), int(rng.integers(2, 4))
     widths = [inputs, *(int(rng.integers(1, 3)) for _ in range(depth))]
     weights, biases = [], []
-    for a, b in zip(widths, widths[1:], strict=False):
+    for a, b in itertools.pairwise(widths):
         W, c = _whole(rng, rank, b, a), _whole(rng, rank, b)
         for unit in range(b):
             if rng.random() < 0.4:
