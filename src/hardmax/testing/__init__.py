@@ -22,6 +22,9 @@ from hardmax.testing._random_transformers import (
 from hardmax.testing._random_transformers import (
     random_vector_transformer as random_vector_transformer,
 )
+from hardmax.testing._region_oracle import QuadraticScore as QuadraticScore
+from hardmax.testing._region_oracle import cells_by_definition as cells_by_definition
+from hardmax.testing._region_oracle import counts_by_definition as counts_by_definition
 from hardmax.testing._search import belied as belied
 from hardmax.testing._search import breaks as breaks
 from hardmax.testing._search import errors_at as errors_at
