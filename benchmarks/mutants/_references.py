@@ -1,0 +1,132 @@
+"""Who uses what: the lines by which a test shows that it reaches code that no tracer sees.
+
+Lines of functions that Numba compiles are invisible to coverage, and lines at module level run
+when the module is imported, whichever test comes first. What counts is who uses them: the lines
+of ordinary functions that mention the kernel or the constant, through other kernels and constants
+and through the doors of rooms.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from benchmarks.mutants._mutation import Site
+from benchmarks.mutants._source import Function, Module, Package
+
+Name = tuple[str, str]  # a module's path, and a name in it
+Lines = dict[str, set[int]]  # by path
+
+
+@dataclass(eq=False)
+class References:
+    """An index of the package: where each name is mentioned."""
+
+    package: Package
+    lines: dict[Name, set[tuple[str, int]]] = field(default_factory=lambda: defaultdict(set))
+    through: dict[Name, set[Name]] = field(default_factory=lambda: defaultdict(set))
+
+    def __post_init__(self) -> None:
+        for module in self.package.modules.values():
+            for statement in module.tree.body:
+                self._enter(module, statement)
+
+    def _enter(self, module: Module, statement: ast.stmt) -> None:
+        """Mentions in kernels and constants are passed on; those in functions are lines."""
+        passed: list[str] = []
+        if isinstance(statement, Function) and statement.name in module.kernels:
+            passed = [statement.name]
+        elif isinstance(statement, ast.Assign):
+            passed = [one.id for one in statement.targets if isinstance(one, ast.Name)]
+        elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            passed = [statement.target.id]
+        for node in ast.walk(statement):
+            for name in self._meant(module, node):
+                if passed:
+                    self.through[name] |= {(module.path, one) for one in passed}
+                else:
+                    self.lines[name].add((module.path, node.lineno))
+
+    def _meant(self, module: Module, node: ast.AST) -> list[Name]:
+        match node:
+            case ast.Name(id=name):
+                there, called = self.package.resolved(module, name)
+                return [(there.path, called)] if called else []
+            case ast.Attribute(value=ast.Name(id=owner), attr=name):
+                there, called = self.package.resolved(module, owner)
+                if not called:
+                    there, called = self.package.resolved(there, name)
+                    return [(there.path, called)]
+        return []
+
+    def users(self, name: Name) -> Lines:
+        """The lines of ordinary functions that mention a name, directly or through others."""
+        seen, waiting, found = {name}, [name], defaultdict(set)
+        while waiting:
+            one = waiting.pop()
+            for path, line in self.lines[one]:
+                found[path].add(line)
+            fresh = self.through[one] - seen
+            seen |= fresh
+            waiting += fresh
+        return dict(found)
+
+    def lines_of(self, site: Site) -> Lines:
+        """The lines whose execution shows that a test may see the mutant."""
+        module = self.package.modules[site.path]
+        outermost = site.function.split(".")[0]
+        if not site.function:
+            return self._at_module_level(module, site)
+        if outermost in module.kernels:
+            return self.users((site.path, outermost))
+        around = _smallest(module, site.line, site.function)
+        if isinstance(around, Function) and site.line >= around.body[0].lineno:
+            return {site.path: set(range(site.first, site.last + 1)) | {site.line}}
+        return {site.path: _body_lines(around)} if around is not None else {}
+
+    def _at_module_level(self, module: Module, site: Site) -> Lines:
+        found: dict[str, set[int]] = defaultdict(set)
+        for statement in module.tree.body:
+            if statement.lineno <= site.line <= (statement.end_lineno or 0):
+                for node in ast.walk(statement):
+                    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                        for path, lines in self.users((module.path, node.id)).items():
+                            found[path] |= lines
+        return dict(found) or {module.path: _body_lines(module.tree)}
+
+
+def _smallest(module: Module, line: int, name: str) -> Function | ast.ClassDef | None:
+    for node in ast.walk(module.tree):
+        named = isinstance(node, Function | ast.ClassDef) and module.owner_of(node) == name
+        if named and node.lineno <= line <= (node.end_lineno or 0):
+            return node
+    return None
+
+
+def _body_lines(node: ast.AST) -> set[int]:
+    """The lines of all functions in a node, without their heads."""
+    inner = [one for one in ast.walk(node) if isinstance(one, Function)]
+    return {n for one in inner for n in range(one.body[0].lineno, (one.end_lineno or 0) + 1)}
+
+
+def importers(package: Package, path: str) -> set[str]:
+    """The modules whose values may come from a module: those that import from it, on and on."""
+    users: dict[str, set[str]] = defaultdict(set)
+    for module in package.modules.values():
+        if module.path.endswith("__init__.py"):
+            continue  # doors hand on, and names are followed through them
+        for name in module.imports:
+            there, _ = package.resolved(module, name)
+            users[there.path].add(module.path)
+    seen, waiting = {path}, [path]
+    while waiting:
+        fresh = users[waiting.pop()] - seen
+        seen |= fresh
+        waiting += fresh
+    return seen
+
+
+def stale_kernels(package: Package, path: str) -> list[str]:
+    """The files with kernels in which Numba's caches say nothing about a mutant of a file."""
+    return sorted(one for one in importers(package, path) if package.modules[one].kernels)
