@@ -25,22 +25,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parsed(arguments)
     package = Package.read(installed())
     found = sites(package, rooms=options.room, files=options.file)
-    some = [one for one in found if one.kind == options.kind]
+    kinds = KINDS if options.kind == "all" else (options.kind,)
+    fine = [_campaign(options, package, found, kind) for kind in kinds]
+    return int(not all(fine))
+
+
+def _campaign(
+    options: argparse.Namespace, package: Package, found: Sequence[Site], kind: str
+) -> bool:
+    """The mutants of one kind; whether all of them were killed or are explained."""
+    some = [one for one in found if one.kind == kind]
     sample = drawn(some, count=options.count, seed=options.seed)
-    print(f"seed {options.seed}, kind {options.kind}: {len(sample)} of {len(some)} sites")
+    print(f"seed {options.seed}, kind {kind}: {len(sample)} of {len(some)} sites")
     print(*listed(sample), sep="\n", flush=True)
     if options.list:
-        return 0
+        return True
     number, parts = options.part
     mine = sample[number - 1 :: parts]
-    file = options.out / f"mutants-{options.seed}-{options.kind}.jsonl"
+    file = options.out / f"mutants-{options.seed}-{kind}.jsonl"
     _try_all(options, package, mine, file)
     known = _results.read(file)
     results = [known[one.key] for one in mine if one.key in known]
-    print(*report(results), sep="\n")
+    print(*report(results), sep="\n", flush=True)
     reasons = _results.explanations()
     lived = [one for one in results if one.fate != _results.KILLED]
-    return int(not all(_results.explained(one, reasons) for one in lived))
+    return all(_results.explained(one, reasons) for one in lived)
 
 
 def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -50,8 +59,8 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--kind", choices=KINDS, default="guard", help="guards of rounding, or logic (guard)")
-    add("--count", type=int, default=150, help="how many (150)")
+    add("--kind", choices=(*KINDS, "all"), default="all", help="guards of rounding, or logic")
+    add("--count", type=int, default=150, help="how many of each kind (150)")
     add("--seed", type=int, default=0, help="which ones (0)")
     add("--room", action="append", help="only this room; may be repeated")
     add("--file", action="append", help="only files whose path contains this; may be repeated")

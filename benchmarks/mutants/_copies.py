@@ -130,6 +130,7 @@ class Worker:
         return dict(json.loads(line))
 
     def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
+        for stream in (self._process.stdin, self._process.stdout):
+            assert stream is not None
+            stream.close()
         self._process.wait()

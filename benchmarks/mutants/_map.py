@@ -13,6 +13,7 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ class Recorded:
     def executing(self, lines: Lines, package: Package) -> dict[str, float]:
         """The tests that execute one of the lines, with the seconds they took."""
         contexts: set[str] = set()
-        with sqlite3.connect(f"file:{self.data}?mode=ro", uri=True) as database:
+        with closing(sqlite3.connect(f"file:{self.data}?mode=ro", uri=True)) as database:
             for path, wanted in lines.items():
                 now = self._as_recorded(package.modules[path], wanted)
                 contexts |= _contexts(database, path, now)
@@ -66,7 +67,7 @@ class Recorded:
             return True
         was = self.summary["sources"]
         moved = {p for p, m in package.modules.items() if was.get(p, [""])[0] != m.digest}
-        with sqlite3.connect(f"file:{self.data}?mode=ro", uri=True) as database:
+        with closing(sqlite3.connect(f"file:{self.data}?mode=ro", uri=True)) as database:
             seen = [row[0] for row in database.execute("select path from file")]
         return not any(one.endswith(f"/{path}") for one in seen for path in moved)
 

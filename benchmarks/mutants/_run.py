@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import queue
 import signal
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 from benchmarks.mutants._choice import Choice, Killers, chosen
 from benchmarks.mutants._copies import Copy, Worker
@@ -23,6 +23,8 @@ from benchmarks.mutants._worker import started
 _SPARE = 20.0  # seconds of CPU that a test may take beyond ten times its own
 _COMPILING = 120.0  # and so many more where kernels have to be compiled
 _PATIENCE = 40.0  # times the recorded seconds: only a process that sleeps exhausts it
+
+_MOST_COPIES = 64
 
 Task = TypeVar("Task")
 Told = Callable[[str], None]
@@ -38,16 +40,31 @@ class Crew:
 
     def __enter__(self) -> Crew:
         self._free: queue.Queue[Worker] = queue.Queue()
-        self._lock = threading.Lock()
-        for number in range(self.jobs):
-            copy = Copy(self.folder / f"copy-{number}")
-            copy.prepare(self.package)
-            self._free.put(Worker(copy))
+        self._locks: list[IO[bytes]] = []
+        for number in range(_MOST_COPIES):
+            if len(self._locks) < self.jobs and self._taken(number):
+                copy = Copy(self.folder / f"copy-{number}")
+                copy.prepare(self.package)
+                self._free.put(Worker(copy))
         return self
+
+    def _taken(self, number: int) -> bool:
+        """Whether a copy is ours now: parts of a campaign may run beside each other."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        lock = (self.folder / f"copy-{number}.lock").open("wb")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.close()
+            return False
+        self._locks.append(lock)
+        return True
 
     def __exit__(self, *_: object) -> None:
         while not self._free.empty():
             self._free.get().close()
+        for lock in self._locks:
+            lock.close()
 
     def each(self, do: Callable[[Worker, Task], Any], tasks: Iterable[Task]) -> Iterable[Any]:
         """The answers, as they come."""
