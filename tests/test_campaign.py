@@ -36,7 +36,7 @@ from hardmax.testing import (
 )
 
 SMALL = [name for name, specimen in zoo().items() if not specimen.large]
-BUDGET = "5s"
+BUDGET = "5e6 work"
 
 
 def certify(construction):
@@ -268,7 +268,7 @@ MUTANTS = list(campaign.jobs("mutants", 60, 1))
 
 @pytest.mark.parametrize("name", UNTOUCHED)
 def test_the_untouched_zoo_is_proved(name):
-    assert try_untouched(name, lambda c: checker.certify(c, budget="20s")).fault is None
+    assert try_untouched(name, lambda c: checker.certify(c, budget="2e7 work")).fault is None
 
 
 @pytest.mark.parametrize(("name", "kind", "seed"), MUTANTS)
@@ -304,7 +304,7 @@ def test_a_checker_that_cannot_see_proves_nothing_false(name, kind, seed, monkey
     monkeypatch.setattr(_search, "enclose", blind)
     monkeypatch.setattr(_reals, "worst_seen", lambda c: c.claim.domain.interval.middle)
     monkeypatch.setattr(_reals, "confirmed", lambda *arguments: 0.0)
-    trial = try_mutant(name, kind, seed, lambda c: checker.certify(c, budget="1s"))
+    trial = try_mutant(name, kind, seed, lambda c: checker.certify(c, budget="1e6 work"))
     assert trial is None or trial.fault is None, trial
     assert trial is None or trial.verdict != "REFUTED"
 
@@ -312,7 +312,7 @@ def test_a_checker_that_cannot_see_proves_nothing_false(name, kind, seed, monkey
 @pytest.mark.campaign
 @pytest.mark.parametrize("name", zoo())
 def test_the_whole_untouched_zoo_is_proved(name):
-    assert try_untouched(name, lambda c: checker.certify(c, budget="60s")).fault is None
+    assert try_untouched(name, lambda c: checker.certify(c, budget="6e7 work")).fault is None
 
 
 # ---- the runner --------------------------------------------------------------------------------

@@ -183,7 +183,7 @@ def test_a_false_witness_is_rejected(field):
     holdings[index] = replace(holding, **{field: changed[field]})
     broken = replace(construction, witness=Witness(holdings))
     with pytest.raises(Rejected):
-        validate(broken, Clock(Budget(20)))
+        validate(broken, Clock(Budget(work=20e6)))
     assert certify(broken).verdict is not Verdict.PROVED
 
 
@@ -196,7 +196,7 @@ def test_a_witness_about_nothing_is_rejected():
         Holding(0, 0, [0], 0, [999], [1.0]),
     ):
         with pytest.raises(Rejected, match="does not exist"):
-            validate(replace(construction, witness=Witness([strange])), Clock(Budget(5)))
+            validate(replace(construction, witness=Witness([strange])), Clock(Budget(work=5e6)))
 
 
 @pytest.mark.parametrize("n", [2, 3, 5])
@@ -249,7 +249,7 @@ def test_the_search_closes_in_on_the_supremum():
     construction = hm.compile("x*y", on=SQUARE, error=1e-3, route="direct")
     graph, (error,) = whole(construction)
     problem = pose(graph, error, construction.claim.error)
-    found = Search(problem, Clock(Budget(20)), enough=1.0, tolerance=0.01).run()
+    found = Search(problem, Clock(Budget(work=20e6)), enough=1.0, tolerance=0.01).run()
     assert found.is_complete
     assert found.measured <= found.certified <= 1.01 * found.measured * (1 + 1e-9)
 

@@ -43,7 +43,7 @@ def claimed(layers, read, target, inputs: int, error: float) -> Construction:
 
 
 def small(graph: Graph) -> SmallBoxes:
-    return SmallBoxes(graph, Clock(Budget.of("20s")))
+    return SmallBoxes(graph, Clock(Budget.of("2e7 work")))
 
 
 @pytest.mark.parametrize("tolerance", [None, 0.1])
@@ -68,7 +68,7 @@ def test_a_side_may_have_more_dimensions_than_the_error(tolerance):
     read = np.zeros(width)
     read[d + 2], read[d + 1] = 1, 1e-3
     model = claimed(layers, read, Function.parse(text, names), d, 8e-3)
-    found = certify(model, budget="20s", tolerance=tolerance)
+    found = certify(model, budget="2e7 work", tolerance=tolerance)
     assert found.verdict is not Verdict.REFUTED
     assert found.measured == pytest.approx(3.95e-3, rel=1e-2)
 
@@ -90,7 +90,9 @@ def test_a_weight_that_floats_cannot_follow_ends_nothing(tolerance):
     layers = [layer(first, np.zeros(4), outer), layer(second, bias, last)]
     read = np.zeros(width)
     read[3] = 1
-    found = certify(claimed(layers, read, target, 2, 0.0162), budget="20s", tolerance=tolerance)
+    found = certify(
+        claimed(layers, read, target, 2, 0.0162), budget="2e7 work", tolerance=tolerance
+    )
     assert found.verdict is not Verdict.REFUTED
     assert found.measured <= 0.0125
 
@@ -103,7 +105,7 @@ def test_a_fixed_side_of_any_size(side):
     source = VectorInput(maps, np.zeros((1, 2)))
     model = Transformer(source, [], ReadOut(np.array([[1.0, 0.5]]), np.zeros(1), 0))
     claim = Claim(target, hm.Box([side, -1.0], [side, 1.0]), [Share("approximation", "", 0.2)])
-    found = certify(Construction(model, claim, Witness([]), "by hand"), budget="20s")
+    found = certify(Construction(model, claim, Witness([]), "by hand"), budget="2e7 work")
     assert found.verdict is Verdict.PROVED
 
 
@@ -130,7 +132,7 @@ def test_balls_do_not_contradict_what_a_shift_rounds():
         size = rational(float(10 ** rng.uniform(-5, -1)))
         kinks = [graph.relu(v - constant(fmpq(1, 2))).scaled(size) for v in (x, y)]
         form = kinks[0] + kinks[1] + constant(large)
-        clock = Clock(Budget.of("5s"))
+        clock = Clock(Budget.of("5e6 work"))
         found, _ = bound_by_parts(graph, form, float(large) + 1.0, clock)
         assert float(large) <= found <= (float(large) + 1.0) * (1 + 1e-9)
 

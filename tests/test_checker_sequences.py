@@ -435,7 +435,7 @@ def test_alphabet_ten_length_a_hundred(program, lengths, cold, monkeypatch):
 @pytest.mark.parametrize("cold", [None, 64.0])
 @pytest.mark.parametrize("program", [reverse, count, histogram, largest, unbalanced])
 def test_all_lengths_up_to_a_hundred(program, cold):
-    result = check(program(10, 100, cold, 0.2), seconds=600.0)
+    result = check(program(10, 100, cold, 0.2), work=6e8)
     assert (result.verdict, result.method) == (Verdict.PROVED, "value sets")
 
 

@@ -175,10 +175,10 @@ def test_a_variable_that_is_merely_added_is_searched_with_its_factor():
     x, y = graph.variable(-1.0, 1.0), graph.variable(-1.0, 1.0)
     for form in (x.scaled(fmpq(3)), x.scaled(fmpq(3)) + graph.relu(y)):
         problem = pose(graph, form, 10.0)
-        found = Search(problem, Clock(Budget.of("5s")), enough=math.inf, tolerance=0.01).run()
+        found = Search(problem, Clock(Budget.of("5e6 work")), enough=math.inf, tolerance=0.01).run()
         exact = 3.0 if form.atoms.keys() == x.atoms.keys() else 4.0
         assert exact <= found.certified <= 1.02 * exact
-        assert SmallBoxes(graph, Clock(Budget.of("5s"))).bound(form, 10.0) >= exact
+        assert SmallBoxes(graph, Clock(Budget.of("5e6 work"))).bound(form, 10.0) >= exact
 
 
 def test_a_wrong_slope_is_not_proved():
@@ -195,7 +195,7 @@ def test_a_wrong_slope_is_not_proved():
 
 
 def small(graph: Graph) -> SmallBoxes:
-    return SmallBoxes(graph, Clock(Budget.of("20s")))
+    return SmallBoxes(graph, Clock(Budget.of("2e7 work")))
 
 
 def bottleneck(graph: Graph, x: Form, y: Form) -> tuple[Form, Form]:

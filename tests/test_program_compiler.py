@@ -290,7 +290,7 @@ def test_long_words_are_proved_without_trying_them(name):
     program, alphabet, length = LONG[name]
     model = hm.compile(program, alphabet=alphabet, length=length)
     assert model.claim.domain.count > 10**8
-    found = hm.certify(model, budget="120s")
+    found = hm.certify(model, budget="1.2e8 work")
     assert found.verdict is hm.Verdict.PROVED
     assert found.method == "value sets"
     assert found.measured <= found.certified <= found.claimed
@@ -334,7 +334,7 @@ def test_what_is_proved_of_changed_weights_is_so(name):
         places = np.argwhere(weights)
         place = tuple(places[rng.integers(len(places))])
         spoilt = changed(model, number, part, place, 0.6 * weights[place])
-        found = hm.certify(spoilt, budget="20s")
+        found = hm.certify(spoilt, budget="2e7 work")
         if found.verdict is hm.Verdict.PROVED:
             assert measured(spoilt, words) <= found.certified
 
@@ -344,7 +344,7 @@ def test_a_changed_answer_is_not_proved():
     outer = model.transformer.sublayers[-1].outer
     place = tuple(np.argwhere(outer)[0])
     spoilt = changed(model, len(model.transformer.sublayers) - 1, "outer", place, 0.6)
-    assert hm.certify(spoilt, budget="20s").verdict is not hm.Verdict.PROVED
+    assert hm.certify(spoilt, budget="2e7 work").verdict is not hm.Verdict.PROVED
 
 
 def test_a_lying_witness_proves_nothing():
@@ -353,14 +353,14 @@ def test_a_lying_witness_proves_nothing():
     other = hm.compile(p.shuffle_dyck(["([", "])", "{}"]), alphabet=alphabet, length=length)
     assert model.transformer.width == other.transformer.width
     swapped = replace(model, transformer=other.transformer)  # the witness and claim of another
-    assert hm.certify(swapped, budget="20s").verdict is not hm.Verdict.PROVED
+    assert hm.certify(swapped, budget="2e7 work").verdict is not hm.Verdict.PROVED
     turned = [
         replace(held, value=model.witness.holdings[k - 1].value)
         for k, held in enumerate(model.witness.holdings)
     ]
     twice = replace(model.witness.holdings[0], coordinates=[1, 1], weights=[[1.0, 0.0]])
     outside = replace(model.witness.holdings[0], value=999)
-    lied = hm.certify(replace(model, witness=Witness([*turned, twice, outside])), budget="60s")
+    lied = hm.certify(replace(model, witness=Witness([*turned, twice, outside])), budget="6e7 work")
     assert lied.verdict is not hm.Verdict.REFUTED  # the model is right, whatever the witness says
     assert all(isinstance(held, Holding) for held in turned)
 

@@ -577,7 +577,7 @@ HARD = hm.Hardmax(), hm.Hardmax()
 @pytest.mark.parametrize("weightings", [HARD, SOFT])
 def test_a_reversal_made_by_hand_is_proved_for_every_word(alphabet, length, weightings):
     made = reversal(alphabet, length, weightings, p.reverse)
-    found = hm.certify(made, budget="60s")
+    found = hm.certify(made, budget="6e7 work")
     assert found.verdict is hm.Verdict.PROVED
     assert found.certified <= 1e-12
     assert found.formats["float32"] <= 1e-4
@@ -586,7 +586,7 @@ def test_a_reversal_made_by_hand_is_proved_for_every_word(alphabet, length, weig
 
 def test_it_is_refuted_as_anything_else():
     made = reversal("abc", 4, SOFT, p.shift(0))  # the tokens as they are, by the same code
-    found = hm.certify(made, budget="60s")
+    found = hm.certify(made, budget="6e7 work")
     assert found.verdict is hm.Verdict.REFUTED
     word = "".join(found.worst)
     assert list(word) != list(reversed(word))

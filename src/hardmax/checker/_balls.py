@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from flint import arb, ctx, fmpq
 
+from hardmax.checker._work import BALL, charge
 from hardmax.checker.forms import rational
 from hardmax.core import (
     Affine,
@@ -120,6 +121,7 @@ def _add(matrix: np.ndarray, x: Sequence[Number], result: list[Number]) -> None:
     """result += matrix @ x, by the entries that are not 0."""
     rows, columns = np.nonzero(matrix)
     entries = matrix[rows, columns].tolist()
+    charge(BALL, 4 + 2 * len(entries))
     for i, j, entry in zip(rows.tolist(), columns.tolist(), entries, strict=True):
         value = x[j]
         term = value * arb(entry) if isinstance(value, arb) else rational(entry) * value
@@ -146,6 +148,7 @@ def _attend(head: Head, stream: list[list[Number]], changes: dict[int, list[Numb
             scores = [
                 s + rational(head.position_bias[t, j]) for s, j in zip(scores, seen, strict=True)
             ]
+        charge(BALL, len(scores) * (2 * len(query) + 8 + 2 * head.value_width))
         weights = _weights(scores, head.coldness)
         mixed = [
             sum((w * values[j][v] for w, j in zip(weights, seen, strict=True)), fmpq(0))

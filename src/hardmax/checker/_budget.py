@@ -11,6 +11,7 @@ from numbers import Real
 from typing import Any
 
 from hardmax._errors import RequestError
+from hardmax.checker._work import PER_SECOND, UNIT, ticks
 
 _TEXT = re.compile(r"([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)\s*([a-z]*)")
 _SECONDS = {
@@ -18,26 +19,37 @@ _SECONDS = {
     **dict.fromkeys(("min", "minute", "minutes"), 60.0),
     **dict.fromkeys(("h", "hour", "hours"), 3600.0),
 }
-_BOXES = ("box", "boxes")
+_BOXES, _WORK = ("box", "boxes"), ("work",)
+USUAL = 60.0 * PER_SECOND  # units of work: about a minute
 
 
 @dataclass(frozen=True)
 class Budget:
-    """At most so many seconds (of wall clock) and so many boxes; both must leave some work."""
+    """How much a check may cost: work, boxes or seconds, of which all must leave something to do.
 
-    seconds: float = 60.0
+    Work and boxes are counted, so that the same call comes to the same verdict on every machine,
+    however busy. A unit of work is about a microsecond of CPU: 6e7, a minute or so, are the budget
+    if nothing is said. Seconds are those of the wall clock; what they suffice for depends on what
+    else the machine does, and the certificate says so.
+    """
+
+    seconds: float = math.inf
     boxes: float = math.inf
+    work: float | None = None  # if nothing else is given, as much as usual
 
     def __post_init__(self) -> None:
-        if not (self.seconds > 0 and self.boxes >= 1):
+        if self.work is None:
+            alone = self.seconds == math.inf and self.boxes == math.inf
+            object.__setattr__(self, "work", USUAL if alone else math.inf)
+        if not (self.seconds > 0 and self.boxes >= 1 and self.units >= 1):
             raise RequestError(
-                'The budget leaves no time to prove anything. Give some, for example "30s" or '
-                '"1e6 boxes".'
+                'The budget leaves no time to prove anything. Give some, for example "1e8 work", '
+                '"1e6 boxes" or "30s".'
             )
 
     @classmethod
     def of(cls, value: Any) -> Budget:
-        """A budget, a number of seconds, or a text such as "30s", "2 min" or "1e6 boxes"."""
+        """A budget, a number of seconds, or a text: "1e8 work", "1e6 boxes", "30s", "2 min"."""
         if value is None:
             return cls()
         if isinstance(value, Budget):
@@ -46,20 +58,37 @@ class Budget:
             return cls(seconds=float(value))
         amount, unit = _parsed(value)
         if unit in _BOXES:
-            return cls(seconds=math.inf, boxes=amount)
+            return cls(boxes=amount)
+        if unit in _WORK:
+            return cls(work=amount)
         return cls(seconds=amount * _SECONDS[unit])
+
+    @property
+    def units(self) -> float:
+        """Of work; infinite if only boxes or seconds are counted."""
+        return math.inf if self.work is None else self.work
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What a verdict within this budget depends on beside the model."""
+        if self.seconds == math.inf:
+            return ()
+        return (
+            f"The budget was {self.seconds:g} s of wall time: how far the check came may depend "
+            f"on the machine and its load.",
+        )
 
 
 def _parsed(text: Any) -> tuple[float, str]:
     """An amount and its unit."""
     match = _TEXT.fullmatch(text.strip()) if isinstance(text, str) else None
     try:
-        if match is not None and (match[2] in _SECONDS or match[2] in _BOXES):
+        if match is not None and match[2] in (*_SECONDS, *_BOXES, *_WORK):
             return float(match[1]), match[2]
     except ValueError:
         pass
     raise RequestError(
-        f'The budget {text!r} could not be read. Write "30s", "2 min" or "1e6 boxes".'
+        f'The budget {text!r} could not be read. Write "1e8 work", "1e6 boxes", "30s" or "2 min".'
     )
 
 
@@ -82,22 +111,41 @@ class Spent(Exception):
 
 
 class Clock:
-    """Counts what was spent of a budget."""
+    """Counts what was spent of a budget; its hands are moved by work."""
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
         self.boxes = 0
-        self.began = time.monotonic()
+        self._first = ticks()
+        self._began = time.monotonic()
 
     @property
     def seconds(self) -> float:
-        return time.monotonic() - self.began
+        """Of wall time. Nothing is decided by them unless the budget is one of seconds."""
+        return time.monotonic() - self._began
+
+    @property
+    def work(self) -> float:
+        """Units of work since the clock was started."""
+        return (ticks() - self._first) / UNIT
 
     @property
     def is_spent(self) -> bool:
-        return self.seconds >= self.budget.seconds or self.boxes >= self.budget.boxes
+        limit = self.budget
+        if self.work >= limit.units or self.boxes >= limit.boxes:
+            return True
+        return limit.seconds < math.inf and self.seconds >= limit.seconds
 
     def look(self) -> None:
         """End whatever is under way if nothing is left."""
         if self.is_spent:
             raise Spent
+
+    def part(self, share: float) -> Clock:
+        """A clock for a share of what is left; it runs beside this one."""
+        limit = self.budget
+        seconds = limit.seconds
+        if seconds < math.inf:
+            seconds = max((seconds - self.seconds) * share, 1e-3)
+        boxes = max((limit.boxes - self.boxes) * share, 1.0)
+        return Clock(Budget(seconds, boxes, max((limit.units - self.work) * share, 1.0)))

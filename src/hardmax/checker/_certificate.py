@@ -55,6 +55,7 @@ class Certificate:
     advice: str = ""  # what would help, if undecided
     seconds: float = 0.0
     version: str = ""
+    work: int = 0  # units that were spent: see Budget
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "formats", dict(self.formats))
@@ -115,6 +116,7 @@ class Certificate:
     def from_dict(cls, record: Mapping[str, Any]) -> Certificate:
         """The inverse of `as_dict`; whatever is missing or of the wrong kind is refused."""
         try:
+            record = {"work": 0, **record}  # older files do not say
             given = {f.name: record[f.name] for f in fields(cls)}
             given |= {name: _number(given[name]) for name in _NUMBERS}
             given |= {name: _text(given[name]) for name in _TEXTS}
@@ -125,6 +127,7 @@ class Certificate:
                 "formats": {str(k): _number(v) for k, v in given["formats"].items()},
                 "assumptions": tuple(_text(line) for line in _list(given["assumptions"])),
                 "boxes": _count(given["boxes"]),
+                "work": _count(given["work"]),
             }
             return cls(**given)
         except HardmaxError as reason:

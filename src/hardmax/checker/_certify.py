@@ -9,8 +9,10 @@ from typing import Any
 from hardmax._errors import RequestError
 from hardmax.checker._budget import Budget, Clock, Progress, Standing
 from hardmax.checker._certificate import INTERRUPTED, Certificate
+from hardmax.checker._measure import units
 from hardmax.checker._verdict import Verdict
-from hardmax.core import Box, Construction, Target
+from hardmax.checker._work import CALL, ENTRY, charge
+from hardmax.core import Box, Construction, Target, Transformer
 
 _EXP = "NumPy's exp, tanh, sin and their likes are good to 4 ulp in float64."
 _CONTRADICTION = "An error was measured that the proof excludes; please report this model."
@@ -28,9 +30,11 @@ def certify(
     """Establish the claim of a construction from its weights, or break it, or say what is missing.
 
     The search stops as soon as the claim is decided; with a `tolerance` it goes on until
-    certified <= (1 + tolerance) measured. `budget` is a number of seconds, a text such as "30s"
-    or "1e6 boxes", or a `Budget`. `executor` is any `concurrent.futures.Executor`: boxes are sent
-    to it in batches. An interruption (Ctrl-C) ends the search with the best verdict so far.
+    certified <= (1 + tolerance) measured. `budget` is a text such as "1e8 work" or "1e6 boxes", for
+    which the verdict is the same on every machine, or a time such as "30s", or a `Budget`; a unit
+    of work is about a microsecond, and 6e7 are the default. `executor` is any
+    `concurrent.futures.Executor`: boxes are sent to it in batches. An interruption (Ctrl-C) ends
+    the search with the best verdict so far.
     """
     if tolerance is not None and not 0 < tolerance < math.inf:
         raise RequestError(
@@ -61,6 +65,7 @@ def _certify_reals(
     try:
         if progress is not None:
             progress(Standing(math.inf, 0.0, claim.error, 0, "rounding"))
+        charge(_work_of_rounding(construction.transformer))
         bounds = float_bounds(construction.transformer, claim.domain, _FORMATS)
         rounding = {name: float(bound.max()) for name, bound in bounds.items()}
         state.rounding = rounding["float64"]
@@ -69,6 +74,16 @@ def _certify_reals(
     except KeyboardInterrupt:
         interrupted = True
     return _conclude(state, rounding, interrupted)
+
+
+def _work_of_rounding(transformer: Transformer) -> int:
+    """Ticks, by the size of the model: it is done once, and not in parts."""
+    everywhere = transformer.width * units(transformer) * transformer.tokens
+    return (
+        7_500 * CALL * len(transformer.sublayers)
+        + 75 * CALL * transformer.tokens
+        + (175 * ENTRY * everywhere)
+    )
 
 
 def _allowance(rounding: dict[str, float], error: float) -> float:
@@ -98,9 +113,10 @@ def _conclude(state: Any, rounding: dict[str, float], interrupted: bool) -> Cert
         method=state.method,
         boxes=state.boxes,
         formats=formats,
-        assumptions=_assumptions(claim.target),
+        assumptions=_assumptions(claim.target) + state.clock.budget.assumptions,
         advice=advice,
         seconds=state.clock.seconds,
+        work=math.ceil(state.clock.work),
     )
 
 

@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from hardmax.checker._budget import Clock
+from hardmax.checker._work import CALL, ENTRY, charge
 from hardmax.core import Box, Steps, Univariate
 from hardmax.numerics import Interval
 
@@ -39,6 +40,8 @@ def undefined_near(steps: Steps, domain: Box, clock: Clock) -> np.ndarray | None
 
 def _are_finite(steps: Steps, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """For each box, whether all values are defined and finite on it."""
+    sizes = [steps.size(number) for number in range(len(steps.steps) + 1)]
+    charge(8 * CALL * len(sizes) + 16 * ENTRY * sum(sizes) * low.shape[1])
     with np.errstate(all="ignore"):
         values = steps.values(Interval(low, high))
     finite = np.ones(low.shape[1], dtype=bool)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from hardmax.checker._balls import Undefined, error_at
-from hardmax.core import Box, Construction, evaluate
+from hardmax.checker._work import CALL, ENTRY, charge
+from hardmax.core import Attention, Box, Construction, Transformer, evaluate
 
 _POINTS = 4096
 _AROUND = 64
@@ -33,7 +34,19 @@ def worst_seen(construction: Construction, seed: int = 0) -> np.ndarray:
     return best
 
 
+def units(transformer: Transformer) -> int:
+    """Heads and hidden units."""
+    return sum(
+        len(part.heads) if isinstance(part, Attention) else part.hidden_width
+        for part in transformer.sublayers
+    )
+
+
 def _best(construction: Construction, points: np.ndarray) -> tuple[np.ndarray, float]:
+    transformer = construction.transformer
+    charge(50 * CALL, 1 + len(transformer.sublayers))
+    numbers = transformer.tokens * (3 + transformer.width + units(transformer))
+    charge(6 * ENTRY * len(points), numbers)
     with np.errstate(all="ignore"):
         off = np.abs(evaluate(construction.transformer, points) - construction.claim.target(points))
     off = np.where(np.isnan(off), np.inf, off).max(axis=1)

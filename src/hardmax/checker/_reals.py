@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hardmax.checker._budget import Budget, Clock, Spent, Standing
+from hardmax.checker._budget import Clock, Spent, Standing
 from hardmax.checker._defined import undefined_near
 from hardmax.checker._measure import confirmed, worst_seen
 from hardmax.checker.boxes import (
@@ -169,7 +169,7 @@ def _whole(state: RealBound) -> list[Whole] | None:
     construction = state.construction
     steps = construction.claim.target.steps()
     assert steps is not None
-    domain, graph = construction.claim.domain, Graph(_part(state.clock, _WRITING).look)
+    domain, graph = construction.claim.domain, Graph(state.clock.part(_WRITING).look)
     inputs = graph.inputs(domain)
     try:
         goals = TargetForms(steps, graph, inputs).outputs()
@@ -228,7 +228,7 @@ def _travels(problem: Problem) -> bool:
 
 def _by_boxes(state: RealBound, wholes: list[Whole], share: float) -> None:
     worst = 0.0
-    clock = _part(state.clock, share)
+    clock = state.clock.part(share)
     for whole in wholes:
         worst = max(worst, _bound_of(state, whole, clock))
         if state.measured > state.construction.claim.error or clock.is_spent:
@@ -243,7 +243,7 @@ def _by_cuts(state: RealBound, wholes: list[Whole]) -> None:
     """Models that fall apart, or that pass through a bottleneck; others are left at once."""
     worst = 0.0
     for whole in wholes:
-        small = SmallBoxes(whole.graph, _part(state.clock, _SHARE), state.executor, state.watch)
+        small = SmallBoxes(whole.graph, state.clock.part(_SHARE), state.executor, state.watch)
         found = small.by_parts(whole.error, state.limit)
         if not found <= state.limit:
             found = bound_by_cut(small, whole.ours, whole.theirs, state.limit)
@@ -291,16 +291,8 @@ def _bound_of(state: RealBound, whole: Whole, clock: Clock) -> float:
     return min(best, found.certified, in_balls(whole.problem, state.aim, clock))
 
 
-def _part(clock: Clock, share: float) -> Clock:
-    left = Budget(
-        max((clock.budget.seconds - clock.seconds) * share, 1e-3),
-        max((clock.budget.boxes - clock.boxes) * share, 1),
-    )
-    return Clock(left)
-
-
 def _by_steps(state: RealBound, share: float) -> None:
-    clock = _part(state.clock, share)
+    clock = state.clock.part(share)
     try:
         certified, boxes, _ = validate(
             state.construction,

@@ -1,4 +1,7 @@
-"""Exact rationals, outward-rounded intervals and the constants of softmax. Knows no head."""
+"""The only room that rounds: formats, outward operations, intervals, mid-radius arrays, balls.
+
+Exact rationals and the constants of softmax live here, too. Knows no head.
+"""
 
 from hardmax.numerics._arrays import exact as exact
 from hardmax.numerics._arrays import finite_array as finite_array
@@ -15,16 +18,44 @@ from hardmax.numerics._elementary import sin as sin
 from hardmax.numerics._elementary import sqrt as sqrt
 from hardmax.numerics._elementary import tan as tan
 from hardmax.numerics._elementary import tanh as tanh
+from hardmax.numerics._formats import BFLOAT16 as BFLOAT16
+from hardmax.numerics._formats import FLOAT16 as FLOAT16
+from hardmax.numerics._formats import FLOAT32 as FLOAT32
+from hardmax.numerics._formats import FLOAT64 as FLOAT64
+from hardmax.numerics._formats import FORMATS as FORMATS
+from hardmax.numerics._formats import REALS as REALS
+from hardmax.numerics._formats import Format as Format
+from hardmax.numerics._formats import lowest_bit as lowest_bit
 from hardmax.numerics._interval import Interval as Interval
 from hardmax.numerics._lambert import lambert_w as lambert_w
 from hardmax.numerics._lambert import softmax_gap as softmax_gap
+from hardmax.numerics._mid_radius import MidRadius as MidRadius
+from hardmax.numerics._outward import FAINT as FAINT
+from hardmax.numerics._outward import GROWN as GROWN
+from hardmax.numerics._outward import STEP as STEP
+from hardmax.numerics._outward import TINY as TINY
+from hardmax.numerics._outward import UNIT as UNIT
+from hardmax.numerics._outward import above_float as above_float
+from hardmax.numerics._outward import below_float as below_float
+from hardmax.numerics._outward import down as down
+from hardmax.numerics._outward import gamma as gamma
+from hardmax.numerics._outward import inflate as inflate
+from hardmax.numerics._outward import is_coarse as is_coarse
+from hardmax.numerics._outward import is_exact_number as is_exact_number
+from hardmax.numerics._outward import is_power_of_two as is_power_of_two
+from hardmax.numerics._outward import matmul_up as matmul_up
+from hardmax.numerics._outward import product_up as product_up
+from hardmax.numerics._outward import stray as stray
+from hardmax.numerics._outward import sum_up as sum_up
+from hardmax.numerics._outward import up as up
+from hardmax.numerics._precision import ball_around as ball_around
+from hardmax.numerics._precision import ball_between as ball_between
+from hardmax.numerics._precision import ball_ends as ball_ends
+from hardmax.numerics._precision import ball_size_down as ball_size_down
+from hardmax.numerics._precision import ball_size_up as ball_size_up
+from hardmax.numerics._precision import precision as precision
 from hardmax.numerics._projection import Projection as Projection
 from hardmax.numerics._rounding import LARGEST as LARGEST
 from hardmax.numerics._rounding import UNIT_ROUNDOFF as UNIT_ROUNDOFF
-from hardmax.numerics._rounding import gamma as gamma
-from hardmax.numerics._rounding import inflate as inflate
-from hardmax.numerics._rounding import is_coarse as is_coarse
-from hardmax.numerics._rounding import is_power_of_two as is_power_of_two
 from hardmax.numerics._rounding import is_representable as is_representable
-from hardmax.numerics._rounding import stray as stray
 from hardmax.numerics._softmax import softmax_ranges as softmax_ranges

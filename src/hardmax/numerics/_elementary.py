@@ -15,11 +15,11 @@ from fractions import Fraction
 
 import numpy as np
 
+from hardmax.numerics._formats import FLOAT64
 from hardmax.numerics._interval import Interval
-from hardmax.numerics._rounding import TINY
+from hardmax.numerics._outward import STEP, TINY, UNIT
 
-_LARGEST = float(np.finfo(np.float64).max)
-_ULPS = 8
+_ULPS = 2 * FLOAT64.exp_ulps
 _TURN = 2.0 * np.pi
 _FAR = 2.0**40  # beyond, a period is a coarse multiple of an ulp: no attempt is made
 
@@ -144,8 +144,8 @@ def _monotone(
 
 def _down(r: np.ndarray) -> np.ndarray:
     """8 ulp below; an overflow to +inf means no more than that it was huge, nan means nothing."""
-    r = np.where(np.isnan(r), -np.inf, np.minimum(r, _LARGEST))
-    return np.asarray(r - (np.abs(r) * (_ULPS * 2.0**-52) + _ULPS * TINY))
+    r = np.where(np.isnan(r), -np.inf, np.minimum(r, FLOAT64.largest))
+    return np.asarray(r - (np.abs(r) * (_ULPS * STEP) + _ULPS * TINY))
 
 
 def _clipped(y: Interval, low: float, high: float) -> Interval:
@@ -180,5 +180,5 @@ def _meets(x: Interval, *, period: float, phase: float) -> np.ndarray:
     """
     near = (np.abs(x.lo) <= _FAR) & (np.abs(x.hi) <= _FAR)
     lo, hi = np.where(near, x.lo, 0.0) / period - phase, np.where(near, x.hi, 0.0) / period - phase
-    lo, hi = lo - (np.abs(lo) + 1.0) * 2.0**-49, hi + (np.abs(hi) + 1.0) * 2.0**-49
+    lo, hi = lo - (np.abs(lo) + 1.0) * (16.0 * UNIT), hi + (np.abs(hi) + 1.0) * (16.0 * UNIT)
     return np.asarray(~near | (np.floor(hi) >= np.ceil(lo)))

@@ -13,23 +13,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._errors import ShapeError
-from hardmax.numerics._rounding import TINY, gamma, is_power_of_two
-
-_STEP = 2.0**-52
-_LARGEST = float(np.finfo(np.float64).max)
-
-
-def _down(r: np.ndarray) -> np.ndarray:
-    """Below the exact result; an overflow to +inf means no more than that it was huge."""
-    if np.isfinite(r).all():
-        with np.errstate(over="ignore"):
-            return np.where(r == 0.0, r, r - (np.abs(r) * _STEP + TINY))
-    r = np.where(np.isnan(r), -np.inf, np.minimum(r, _LARGEST))
-    return np.where(r == -np.inf, r, _down(np.maximum(r, -_LARGEST)))
-
-
-def _up(r: np.ndarray) -> np.ndarray:
-    return -_down(-r)
+from hardmax.numerics._outward import TINY, down, gamma, is_power_of_two, stray, up
 
 
 def _float_of(number: Any) -> float:
@@ -138,7 +122,7 @@ class Interval:
             lo, hi = self.lo + other.lo, self.hi + other.hi
         lo_exact = (self.lo == 0.0) | (other.lo == 0.0)  # adding 0 rounds nothing
         hi_exact = (self.hi == 0.0) | (other.hi == 0.0)
-        return Interval(np.where(lo_exact, lo, _down(lo)), np.where(hi_exact, hi, _up(hi)))
+        return Interval(np.where(lo_exact, lo, down(lo)), np.where(hi_exact, hi, up(hi)))
 
     __radd__ = __add__
 
@@ -161,8 +145,8 @@ class Interval:
         lo, hi = products.min(axis=0), products.max(axis=0)
         keeps = exact_zero | self._has_sign_of(other)  # a product of one sign keeps it
         flips = exact_zero | self._has_sign_of(-other)
-        lo = np.where(exact_zero, 0.0, _down(lo) - TINY)
-        hi = np.where(exact_zero, 0.0, _up(hi) + TINY)
+        lo = np.where(exact_zero, 0.0, down(lo) - TINY)
+        hi = np.where(exact_zero, 0.0, up(hi) + TINY)
         return Interval(
             np.where(keeps, np.maximum(lo, 0.0), lo), np.where(flips, np.minimum(hi, 0.0), hi)
         )
@@ -183,8 +167,8 @@ class Interval:
         """1/x; infinite at an end that is 0, everything where 0 lies inside or x is 0."""
         with np.errstate(divide="ignore", over="ignore", under="ignore"):
             lo, hi = 1.0 / self.hi, 1.0 / self.lo
-        lo = np.where(is_power_of_two(self.hi) & np.isfinite(lo), lo, _down(lo) - TINY)
-        hi = np.where(is_power_of_two(self.lo) & np.isfinite(hi), hi, _up(hi) + TINY)
+        lo = np.where(is_power_of_two(self.hi) & np.isfinite(lo), lo, down(lo) - TINY)
+        hi = np.where(is_power_of_two(self.lo) & np.isfinite(hi), hi, up(hi) + TINY)
         lo = np.where(self.lo >= 0.0, np.maximum(lo, 0.0), np.where(self.hi < 0.0, lo, -np.inf))
         hi = np.where(self.hi <= 0.0, np.minimum(hi, 0.0), np.where(self.lo > 0.0, hi, np.inf))
         zero = (self.lo == 0.0) & (self.hi == 0.0)
@@ -229,6 +213,27 @@ class Interval:
     def minimum(self, other: Any) -> Interval:
         other = _as_interval(other)
         return Interval(np.minimum(self.lo, other.lo), np.minimum(self.hi, other.hi))
+
+    def widened(self, by: Any) -> Interval:
+        """[lo - by, hi + by] for by >= 0, and the same interval where `by` is 0."""
+        by = np.asarray(by, dtype=np.float64)
+        return self + Interval(-by, by)
+
+    def meet(self, other: Interval) -> Interval:
+        """What both enclose; if rounding left nothing in common, this one."""
+        lo, hi = np.maximum(self.lo, other.lo), np.minimum(self.hi, other.hi)
+        empty = ~(lo <= hi)
+        return Interval(np.where(empty, self.lo, lo), np.where(empty, self.hi, hi))
+
+    def sum(self, axis: int) -> Interval:
+        """The sum along an axis, in any order; exact where at most one part is not 0."""
+        some = ((self.lo != 0.0) | (self.hi != 0.0)).sum(axis=axis)
+        with np.errstate(over="ignore", invalid="ignore"):
+            size = self.magnitude.sum(axis=axis)
+            low, high = self.lo.sum(axis=axis), self.hi.sum(axis=axis)
+        by = np.where(some > 1, stray(2 * self.shape[axis], size), 0.0)
+        low, high = np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
+        return Interval(low, high).widened(by)
 
     def max(self, axis: int = 0) -> Interval:
         """The range of the maximum along an axis."""

@@ -68,6 +68,11 @@ class Bank:
     def cost(self) -> int:
         return 128
 
+    @property
+    def members(self) -> int:
+        """Gates or tokens, all of which are looked at for each batch of boxes."""
+        return len(self.logits.offsets)
+
     def twin(self, variables: list[tuple[Jet, Jet]]) -> tuple[Jet, Jet]:
         """At the middles of the boxes, which are neighbours, and over the boxes."""
         middle, reach = sides(variables)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from flint import fmpq
 
+from hardmax.checker._work import CALL, STEP, TERM, charge
 from hardmax.checker.boxes._bank import Affine, Bank
 from hardmax.checker.boxes._exact import Exact
 from hardmax.checker.boxes._large_mean import LargeMean
@@ -153,6 +154,7 @@ def needed(graph: Graph, answer: Form) -> list[int]:
             continue
         seen.add(atom)
         for form in arguments(graph.atoms[atom]):
+            charge(STEP, 4 + len(form.atoms))
             todo.extend(a for a in form.atoms if a not in seen)
     return sorted(seen)
 
@@ -224,6 +226,7 @@ class _Compiler:
     def linear(self, form: Form) -> Linear:
         """A form over slots; what it has outside the basis was put into the slack."""
         self.graph.look()
+        charge(TERM, 4 + len(form.atoms))
         terms = {
             slot: c
             for slot, c in enumerate(self.basis.coordinates(_linear_part(form, self.column)))
@@ -311,6 +314,7 @@ def _facets(
     low, high = graph.bounds.low[variables], graph.bounds.high[variables]
     facets = []
     for chosen in itertools.islice(itertools.combinations(range(d), k - 1), 64):
+        charge(CALL, 24)
         _, sizes, axes = np.linalg.svd(rows[:, chosen].T)
         if sizes.min() < 1e-9:
             continue

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from flint import fmpq
 
+from hardmax.checker._work import PIVOT, PROGRAM, charge
 from hardmax.checker.boxes._compile_tape import Problem, Unsuitable, needed, pose
 from hardmax.checker.boxes._small_box import SmallBoxes, TooManyDimensions
 from hardmax.checker.boxes._tape import run
@@ -265,6 +266,7 @@ def _least_sum(
     free = [(None, None)] * count + [(0, None)] * 2
     cost = np.r_[np.zeros(count), 1.0, 1.0]
     found = linprog(cost, np.vstack(sides), np.concatenate(limits), bounds=free)
+    charge(PROGRAM + PIVOT * sum(side.size for side in sides))
     if found.x is None:
         return math.inf, np.zeros(count)
     return float(found.fun), found.x[:count] / scale
@@ -275,5 +277,6 @@ def _values(problem: Problem, where: dict[int, np.ndarray]) -> np.ndarray:
     if not problem.variables:
         return np.full(_POINTS, problem.tape.answer.constant)
     points = problem.rows @ np.stack([where[a] for a in problem.variables])
+    charge(problem.tape.work(_POINTS, nearby=False))
     twin, _ = run(problem.tape, points, points)
     return np.asarray(twin.centre.mid[0])

@@ -7,10 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax.checker.boxes._jets import TINY, ULP
-from hardmax.checker.boxes._tape import Tape, Twin
-
-CHUNK = 2048  # boxes at a time: the arrays stay in the cache
-_NEIGHBOURS = 256  # and so many where tokens are picked by the place of the boxes
+from hardmax.checker.boxes._tape import CHUNK, NEIGHBOURS, Tape, Twin
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,9 +22,9 @@ class Enclosure:
 
 def enclose(tape: Tape, low: np.ndarray, high: np.ndarray) -> Enclosure:
     """All boxes (variables x boxes), in chunks; of neighbours, where tokens are picked by place."""
-    if tape.looks_nearby and low.shape[1] > _NEIGHBOURS:
+    if tape.looks_nearby and low.shape[1] > NEIGHBOURS:
         order = np.lexsort(low)
-        seen = _in_chunks(tape, low[:, order], high[:, order], _NEIGHBOURS)
+        seen = _in_chunks(tape, low[:, order], high[:, order], NEIGHBOURS)
         back = np.argsort(order)
         return Enclosure(seen.most[back], seen.least[back], seen.point[:, back], seen.split[back])
     return _in_chunks(tape, low, high, CHUNK)

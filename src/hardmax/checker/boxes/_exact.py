@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from flint import arb, arb_series, ctx, fmpq
 
+from hardmax.checker._work import BALL, charge
 from hardmax.checker.forms import (
     ZERO,
     Apply,
@@ -69,6 +70,7 @@ class Following:
     def form(self, form: Form) -> Series:
         """A form: what it reads of the variables goes through the functionals."""
         columns = self.exact.columns
+        charge(BALL * (1 + ctx.cap), 4 + 2 * len(form.atoms))
         row = {columns[a]: c for a, c in form.terms.items() if a in columns}
         result = arb_series([arb(form.constant)])
         for place, share in zip(self.places, self.exact.basis.coordinates(row), strict=False):

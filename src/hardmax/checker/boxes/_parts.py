@@ -17,6 +17,7 @@ import numpy as np
 from flint import fmpq
 
 from hardmax.checker._budget import Clock
+from hardmax.checker._work import charge
 from hardmax.checker.boxes._compile_tape import Problem, functionals, needed, pose
 from hardmax.checker.boxes._search import Search
 from hardmax.checker.boxes._tape import run
@@ -204,6 +205,7 @@ def seen_range(graph: Graph, problem: Problem) -> tuple[float, float]:
     if problem.dimension == 1:
         points = np.linspace(problem.low, problem.high, _LOOKS, axis=1)
     points = np.clip(points, problem.low[:, None], problem.high[:, None])
+    charge(problem.tape.work(points.shape[1], nearby=False))
     twin, _ = run(problem.tape, points, points)
     seen = twin.centre.mid[0]
     seen = seen[np.isfinite(seen)]

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hardmax.checker._budget import Clock
+from hardmax.checker._work import charge
 from hardmax.checker.boxes._compile_tape import Problem
 from hardmax.checker.boxes._confirm import Leaf, contradicted
-from hardmax.checker.boxes._enclose import CHUNK, Enclosure, enclose, joined
+from hardmax.checker.boxes._enclose import Enclosure, enclose, joined
+from hardmax.checker.boxes._tape import CHUNK
 
 _AT_ONCE = 4 * CHUNK  # boxes that are halved in one round, at least
 _NARROW = 2.0**-44  # of the domain's width: boxes are not halved further
@@ -164,6 +166,7 @@ class Search:
         return bool((width <= _NARROW * size).all())
 
     def _enclose(self, low: np.ndarray, high: np.ndarray) -> Enclosure:
+        charge(self.problem.tape.work(low.shape[1]))
         self.boxes += low.shape[1]
         self.clock.boxes += low.shape[1]
         seen = self._enclosed(low, high)

@@ -11,11 +11,15 @@ from fractions import Fraction
 
 import numpy as np
 
+from hardmax.checker._work import FAR, JET, JETS, NEAR, WIDE
 from hardmax.checker.boxes._bank import Bank
 from hardmax.checker.boxes._curves import named_curve, rectifier_curve, sigmoid_curve
 from hardmax.checker.boxes._jets import TINY, ULP, UP, Jet, Shape, compose, ends, product
 from hardmax.checker.boxes._large_mean import LargeMean
 from hardmax.checker.boxes._softmean import hard_mean, maximum, soft_mean
+
+CHUNK = 2048  # boxes at a time: the arrays stay in the cache
+NEIGHBOURS = 256  # and so many where tokens are picked by the place of the boxes
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +71,21 @@ class Tape:
             for step in self.steps
         )
         return reads + self.answer.size()
+
+    def work(self, boxes: int, *, nearby: bool = True) -> int:
+        """What the answer on so many boxes is charged for, in ticks.
+
+        Each jet has a value, k slopes and k (k + 1)/2 curvatures, at the middle and over the box.
+        Boxes that are not `nearby` each other see nearly all gates and tokens.
+        """
+        k = self.variables
+        components = 2 + 2 * k + k * (k + 1) // 2
+        wide = [step for step in self.steps if isinstance(step, Wide)]
+        jets = self.cost - sum(step.cost for step in wide)
+        batches = -(-boxes // (NEIGHBOURS if wide and nearby else CHUNK))
+        seen = sum(step.members for step in wide) * (k + 1) * (1 if nearby else 8)
+        each = jets * (batches * JETS + boxes * components * JET) + boxes * seen * FAR
+        return each + len(wide) * (batches * WIDE + boxes * components * NEAR)
 
 
 @dataclass(frozen=True, eq=False)

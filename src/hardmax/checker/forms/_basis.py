@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from flint import fmpq, fmpq_mat
 
+from hardmax.checker._work import BALL, TERM, charge
 from hardmax.checker.forms._forms import ZERO
 
 Row = dict[int, fmpq]
@@ -37,6 +38,7 @@ class Basis:
         units: dict[tuple, Row] = {}
         for row in functionals:
             if row:
+                charge(3 * TERM, len(row))
                 lead = row[min(row)]
                 unit = {i: c / lead for i, c in row.items()}
                 key = tuple(sorted(unit.items()))
@@ -54,6 +56,7 @@ class Basis:
     def residual(self, row: Row) -> Row:
         """What is left of a functional when its part in the span is taken away."""
         rest = dict(row)
+        charge(TERM, len(self._echelon))
         for pivot, other in self._echelon.items():
             factor = rest.get(pivot, ZERO)
             if factor != ZERO:
@@ -82,11 +85,13 @@ class Basis:
         """c with c @ rows = row, for a functional in the span (up to its residual)."""
         if self._back is None:
             k = self.rank
+            charge(BALL, k**3)
             entries = [r.get(p, ZERO) for r in self.rows for p in self._echelon]
             self._back = fmpq_mat(k, k, entries).inv() if k else fmpq_mat(0, 0, [])
         own = [row.get(p, ZERO) for p in self._echelon]
         if not any(own):
             return [ZERO] * self.rank
+        charge(2 * TERM, 4 + self.rank * self.rank)
         return [
             sum((v * self._back[i, j] for i, v in enumerate(own) if v != ZERO), ZERO)
             for j in range(self.rank)
@@ -94,6 +99,7 @@ class Basis:
 
 
 def _subtract(row: Row, factor: fmpq, other: Row) -> None:
+    charge(2 * TERM, len(other))
     for i, c in other.items():
         value = row.get(i, ZERO) - factor * c
         if value == ZERO:

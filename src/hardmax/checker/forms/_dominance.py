@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from flint import fmpq
 
+from hardmax.checker._work import PIVOT, PROGRAM, charge
 from hardmax.checker.forms._forms import ONE, ZERO, Form, nearest, rational, total
 
 _MOST_VARIABLES = 256
@@ -58,6 +59,7 @@ def _weights(form: Form, others: Sequence[Form], range_of: Range) -> list[fmpq] 
         b_eq=[1.0],
         bounds=[(0, None)] * (n + k),
     )
+    charge(PROGRAM + PIVOT * sides.size)
     if found.x is None:
         return None
     weights = [rational(max(w, 0.0)) for w in found.x[:n].tolist()]

@@ -14,7 +14,10 @@ from typing import Any
 import numpy as np
 from flint import fmpq
 
+from hardmax.checker._work import DIGITS, FLOAT, STEP, SUM, TERM, charge
+
 ZERO, ONE = fmpq(0), fmpq(1)
+_LONG = 512  # bits of a number whose digits are charged for
 _SMALL, _LARGE = 1e-140, 1e140  # products of floats between these neither vanish nor overflow
 
 
@@ -49,6 +52,7 @@ class Body:
     def floats(self) -> tuple[np.ndarray, np.ndarray]:
         """The atoms, and the floats nearest to their coefficients."""
         if self._floats is None:
+            charge(FLOAT, len(self.terms))
             atoms = np.fromiter(self.terms, dtype=np.int64, count=len(self.terms))
             self._floats = atoms, np.array([nearest(c) for c in self.terms.values()], dtype=float)
         return self._floats
@@ -65,6 +69,15 @@ class Body:
             value = nearest(self.terms[last]) if self.terms else 0.0
             self._hash = hash((len(self.terms), last, value))
         return self._hash
+
+
+def _cost(*numbers: fmpq) -> int:
+    """What an operation on such coefficients is charged for: long ones by their digits.
+
+    Products of numbers with w words take about w^2 steps, greatest common divisors included.
+    """
+    bits = sum(number.height_bits() for number in numbers)
+    return TERM if bits < _LONG else TERM + DIGITS * (bits >> 6) * (128 + (bits >> 6)) // 128
 
 
 class Form:
@@ -97,6 +110,8 @@ class Form:
         """Coefficients by the atoms' numbers."""
         if self._terms is None:
             plain, scale = self.body.terms, self.scale
+            if scale != ONE:
+                charge(_cost(scale), len(plain))
             self._terms = plain if scale == ONE else {a: c * scale for a, c in plain.items()}
         return self._terms
 
@@ -130,6 +145,7 @@ class Form:
     @property
     def order(self) -> tuple[Any, ...]:
         """Something to sort forms by."""
+        charge(TERM, len(self.atoms))
         return (self.constant, *sorted(self.terms.items(), key=lambda term: term[0]))
 
     def __eq__(self, other: object) -> bool:
@@ -174,6 +190,7 @@ class Form:
             return self
         if factor == ZERO:
             return NOTHING
+        charge(_cost(self.constant, factor))
         return Form.of(self.body, self.scale * factor, self.constant * factor)
 
     def __repr__(self) -> str:
@@ -199,6 +216,7 @@ def renamed(form: Form, names: Mapping[int, Form]) -> Form:
     plain = form.body.terms
     if names.keys().isdisjoint(plain):
         return form
+    charge(STEP, len(plain))
     kept: dict[int, fmpq] = {}
     parts = []
     for atom, c in plain.items():
@@ -242,6 +260,7 @@ def total(parts: Iterable[tuple[fmpq, Form]]) -> Form:
             known = scales.get(id(body))
             scales[id(body)] = (scale if known is None else known[0] + scale, body)
     long = [pair for pair in scales.values() if pair[0] != ZERO]
+    charge(SUM + _cost(offset))
     if len(long) == 1 and not terms:
         return Form.of(long[0][1], long[0][0], offset)
     for scale, body in long:
@@ -251,6 +270,7 @@ def total(parts: Iterable[tuple[fmpq, Form]]) -> Form:
 
 def _add(terms: dict[int, fmpq], scale: fmpq, body: Body) -> None:
     """Add scale * body to some coefficients."""
+    charge(_cost(scale, next(iter(body.terms.values()))), len(body.terms))
     if scale == ONE and not terms:
         terms.update(body.terms)
         return

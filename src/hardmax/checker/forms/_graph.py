@@ -16,6 +16,7 @@ from fractions import Fraction
 import numpy as np
 from flint import fmpq
 
+from hardmax.checker._work import ATOM, charge
 from hardmax.checker.forms._atoms import (
     Apply,
     Atom,
@@ -319,6 +320,7 @@ class Graph:
     def _atom(self, key: Hashable, atom: Atom, known: tuple[float, float]) -> Form:
         number = self._known.get(key)
         if number is None:
+            charge(ATOM)
             self.look()
             number = len(self.atoms)
             self._known[key] = number

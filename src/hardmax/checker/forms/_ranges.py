@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from hardmax.checker._work import ENTRY, RANGE, charge
 from hardmax.checker.forms._forms import Form, nearest
 from hardmax.core import UNIVARIATE
 from hardmax.numerics import Interval, sigmoid
@@ -58,6 +59,7 @@ class Bounds:
         bottom = top = nearest(form.constant)
         size, wide = abs(bottom), 0.0
         if form.atoms:
+            charge(RANGE + 8 * ENTRY * len(form.atoms))
             atoms, c = form.floats
             self._reach(int(atoms.max()))
             with np.errstate(all="ignore"):

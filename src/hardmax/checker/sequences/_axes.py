@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from hardmax.checker._work import CALL, ENTRY, charge
+
 Axes = tuple[int, ...]  # the numbers of slots
 
 
@@ -19,6 +21,7 @@ def aligned(array: np.ndarray, own: Axes, axes: Axes) -> np.ndarray:
 
 def merged_axes(axes: Axes, array: np.ndarray) -> tuple[Axes, np.ndarray]:
     """Axes ascending; a slot that comes twice has one value, so the diagonal is taken."""
+    charge(4 * CALL + ENTRY * array.size)
     while len(set(axes)) < len(axes):
         again = next(i for i, axis in enumerate(axes) if axis in axes[:i])
         first = axes.index(axes[again])
@@ -34,6 +37,7 @@ def without_idle(axes: Axes, array: np.ndarray, start: int = 1) -> tuple[Axes, n
     """Without those of the axes, which begin at `start`, along which nothing changes."""
     kept: list[int] = []
     for axis in axes:
+        charge(4 * CALL + ENTRY * array.size)
         place = start + len(kept)
         if (array == np.take(array, [0], axis=place)).all():
             array = np.take(array, 0, axis=place)

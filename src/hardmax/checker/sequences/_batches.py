@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from hardmax.checker._work import CALL, ENTRY, EXP, FLOPS, charge
 from hardmax.checker.sequences._layers import feed_forward, read_out, updated
 from hardmax.checker.sequences._scores import EXP_UNITS, Asks, is_hard, score_radius, underflow
 from hardmax.checker.sequences._stream import OWN, OWN_UNIT, Arithmetic, Stream, Table, stored
@@ -72,7 +73,10 @@ def _attend(stream: Stream, layer: Attention, arithmetic: Arithmetic) -> Stream:
 
 
 def _head(stream: Stream, head: Head, arithmetic: Arithmetic) -> Stream:
-    tokens = stream.leading[-1]
+    words, tokens = stream.leading
+    pairs = words * tokens * tokens
+    widths = len(head.query) + head.value_width
+    charge(100 * CALL + pairs * (24 * ENTRY + 2 * EXP + 4 * widths // FLOPS))
     scores = _scores(stream, head, arithmetic)
     values = stream.affine(head.value, None, arithmetic)
     visible = np.tri(tokens, dtype=bool) if head.causal else np.ones((tokens, tokens), dtype=bool)

@@ -10,13 +10,14 @@ from typing import Any
 from hardmax.checker._budget import Clock, Progress
 from hardmax.checker._certificate import INTERRUPTED, Certificate
 from hardmax.checker._verdict import Verdict
+from hardmax.checker._work import PER_SECOND
 from hardmax.checker.sequences._enumeration import enumerate_words
 from hardmax.checker.sequences._scores import EXP_ULPS
 from hardmax.checker.sequences._search import Search, cost_of_enumeration, try_words
 from hardmax.checker.sequences._values import bound_words
 from hardmax.core import Construction
 
-_AT_ONCE = 2.0  # seconds: enumeration is exact, so it goes first if it takes no longer
+_AT_ONCE = 2e6  # units of work: enumeration is exact, so it goes first if it takes no more
 
 
 @dataclass(frozen=True)
@@ -58,24 +59,26 @@ def certify_sequences(
     """The same as a certificate."""
     result = check_sequences(construction, clock, progress)
     findings = {part.name: getattr(result, part.name) for part in fields(result)}
-    return Certificate.about(construction, **findings, seconds=clock.seconds)
+    findings["assumptions"] += clock.budget.assumptions
+    spent = {"seconds": clock.seconds, "work": math.ceil(clock.work)}
+    return Certificate.about(construction, **findings, **spent)
 
 
 def _check(search: Search) -> None:
     try_words(search)
     if search.refuted:
         return
-    words, seconds = cost_of_enumeration(search)
-    affordable = search.affords(words, seconds)
+    words, work = cost_of_enumeration(search)
+    affordable = search.affords(words, work)
     steps = search.steps
-    if steps is not None and not (affordable and seconds <= _AT_ONCE):
+    if steps is not None and not (affordable and work <= _AT_ONCE):
         bound_words(search, steps)
         if search.decided:
             return
     if affordable:
         enumerate_words(search)
         return
-    cost = f"Trying all {_count(words)} words would take about {_duration(seconds)} here"
+    cost = f"Trying all {_count(words)} words would take about {_duration(work / PER_SECOND)}"
     if steps is None:
         search.method = "enumeration"
         reason = search.advice or "The target does not say its steps()."

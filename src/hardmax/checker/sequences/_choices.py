@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hardmax.checker._work import CALL, ENTRY, charge
 from hardmax.checker.sequences._axes import Axes, aligned
 from hardmax.checker.sequences._layers import tidied
 from hardmax.checker.sequences._scores import EXP_UNITS, Asks, is_hard, score_radius, underflow
@@ -176,6 +177,9 @@ def _ranked(
     if float(top.winning.size) * slots.tokens * np.prod(slots.sizes(asked)) > LARGEST_CHOICE:
         raise TooLarge(f"A contest has cases {top.winning.shape}.")
     winning = top.winning.reshape(*top.winning.shape, *[1] * len(scores.others))
+    charge(
+        16 * CALL + 8 * ENTRY * slots.tokens * int(np.prod(slots.sizes(asked))), top.winning.size
+    )
     pairs, rank = (aligned(part, asking, top.axes) for part in (able, top.ranks))
     winners, above = pairs & (rank == winning), pairs & (rank > winning)
     none = np.zeros(top.winning.shape)
@@ -189,6 +193,7 @@ def _gaps(ranking: _Ranking, scores: _Scores) -> tuple[np.ndarray, np.ndarray, n
     Infinite where it wins in any case. Also the lowest and the highest score of a winner.
     """
     choice = ranking.choice
+    charge(24 * CALL + 24 * ENTRY * choice.winners.size)
     outer = 1 + len(choice.asking)
     inner = tuple(range(outer + 1, choice.winners.ndim))
     low, high = (aligned(x, scores.asking, choice.asking) for x in (scores.low, scores.high))

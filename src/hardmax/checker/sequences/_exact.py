@@ -8,8 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from hardmax.checker._work import BALL, charge
 from hardmax.checker.sequences._batches import sequence_input, tokens_read
-from hardmax.core import Attention, Construction, FeedForward, Head, Transformer, reference
+from hardmax.core import (
+    Attention,
+    Construction,
+    FeedForward,
+    Head,
+    Transformer,
+    reference,
+    weight_arrays,
+)
 
 _PRECISIONS = (96, 256, 1024)  # bits
 _HUGE = Fraction(10) ** 400
@@ -24,6 +33,7 @@ def error_at(construction: Construction, word: Sequence[Any]) -> tuple[Fraction,
     """
     transformer, target = construction.transformer, construction.claim.target
     wanted = [[Fraction(v) for v in row] for row in target(word)]
+    charge(BALL, cost_of_word(transformer, len(word)))
     if transformer.is_hard:
         given = reference(transformer, word, Fraction)
         rows = given if transformer.readout.token is None else [given]
@@ -42,6 +52,15 @@ def error_at(construction: Construction, word: Sequence[Any]) -> tuple[Fraction,
         if high - low <= _NARROW * high:
             break
     return low, high
+
+
+def cost_of_word(transformer: Transformer, length: int) -> int:
+    """Operations on one word: weights times tokens, and what heads do for pairs of tokens."""
+    tokens = length + 1
+    weights = sum(int(np.count_nonzero(part)) for part in weight_arrays(transformer))
+    heads = [h for a in transformer.sublayers if isinstance(a, Attention) for h in a.heads]
+    pairs = sum(2 * len(h.query) + 2 * h.value_width + 8 for h in heads)
+    return 8 + tokens * 2 * weights + tokens * tokens * pairs
 
 
 def rounded_down(value: Fraction) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from hardmax.checker._work import CALL, ENTRY, charge
 from hardmax.checker.sequences._axes import Axes
 from hardmax.checker.sequences._indicators import indicators
 from hardmax.checker.sequences._slots import Slots
@@ -148,6 +149,7 @@ def _rectify_together(part: Stream) -> tuple[Axes, Table]:
         if fewer.axes != part.axes:
             return _rectify_together(fewer)
         return (), Table.between(*(np.maximum(end, 0.0) for end in part.range))
+    charge(8 * CALL + 8 * ENTRY * middle.size)
     below = middle <= -radius
     return part.axes, Table(
         np.where(below, 0.0, np.maximum(middle, 0.0)), np.where(below, 0.0, radius)
@@ -206,6 +208,7 @@ def tidied(stream: Stream) -> Stream:
 def _by_variation(table: Table, axes: Axes, lead: int) -> dict[Axes, list[int]]:
     """The coordinates by the axes along which their middles are not all the same."""
     varies = []
+    charge((8 * CALL + 2 * ENTRY * table.middle.size) * len(axes) + CALL * table.middle.shape[-1])
     for place in range(lead, lead + len(axes)):
         first = np.take(table.middle, [0], axis=place)
         varies.append((table.middle != first).any(axis=_all_but_last(table.middle)))

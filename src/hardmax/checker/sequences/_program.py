@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax.checker._work import CALL, ENTRY, FUNCTION, SORTED, charge
 from hardmax.checker.sequences._axes import Axes, aligned, merged_axes, without_idle
 from hardmax.checker.sequences._choices import LARGEST_CHOICE
 from hardmax.checker.sequences._slots import LARGEST_SLOT, OWN_SYMBOL, Slots, Total, Whole
@@ -133,7 +134,9 @@ class Run:
         """A function of several values, called once for each combination of their numbers."""
         axes = tuple(sorted({axis for source in sources for axis in source.axes}))
         joint = self._joint(sources, axes)
+        charge(16 * CALL + SORTED * joint.size)
         kinds, codes = np.unique(joint, return_inverse=True)
+        charge(FUNCTION, len(kinds))
         sizes = [len(source.numbers) for source in sources]
         memory = {} if memory is None else memory
         numbers = []
@@ -234,6 +237,7 @@ class Run:
         memory = self.memory.setdefault(("relation", number), {})
         own, key = self._grouped(queries), self._grouped(keys)
         table = np.zeros((len(key.numbers), len(own.numbers)), dtype=bool)
+        charge(FUNCTION, table.size)
         for i, a in enumerate(key.numbers):
             for j, b in enumerate(own.numbers):
                 if (a, b) not in memory:
@@ -241,6 +245,7 @@ class Run:
                 table[i, j] = memory[a, b]
         if float(own.codes.size) * key.codes.size > LARGEST_CHOICE:
             raise TooLarge("A selection of the target compares too many cases.")
+        charge(4 * ENTRY * own.codes.size, key.codes.size)
         shape = (*own.codes.shape, *key.codes.shape)
         holds = table[key.codes.reshape(1, -1), own.codes.reshape(-1, 1)].reshape(shape)
         return _Selected(own.axes, key.axes, holds & self._seen(selection.causal, own, key))
@@ -281,6 +286,7 @@ class Run:
 
     def _value_of(self, total: Total, unit: Fraction) -> Coded:
         """unit * total as a value."""
+        charge(16 * CALL + SORTED * total.numbers.size)
         kinds, codes = np.unique(total.numbers, return_inverse=True)
         codes = codes.reshape(total.numbers.shape)
         return _merged(total.axes, codes, [plain(unit * int(kind)) for kind in kinds])

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hardmax.checker._work import CALL, ENTRY, FLOPS, charge
 from hardmax.checker.sequences._register_state import Register
 from hardmax.checker.sequences._register_target import Form
 from hardmax.checker.sequences._stream import OWN_UNIT, Arithmetic
@@ -74,6 +75,7 @@ class Case(NamedTuple):
 def look_up(wires: Wires, table: np.ndarray) -> Slopes:
     """One column per case: the registers read, and at last the one written."""
     hidden = wires.inner @ table[:-1] + wires.inner_bias[:, None]
+    charge(24 * CALL + hidden.size * (8 * ENTRY + 6 * len(table) // FLOPS))
     middle = table[-1] + wires.outer @ np.maximum(hidden, 0.0) + wires.outer_bias
     slopes = (wires.outer[:, None] * (hidden > 0.0)).T @ wires.inner
     if wires.own is not None:
@@ -179,6 +181,7 @@ class _Picking:
         return True
 
     def _put(self, units: np.ndarray, hidden: np.ndarray, total: np.ndarray) -> None:
+        charge(24 * CALL + hidden.size * ENTRY * (8 + 2 * len(self.wires.columns)))
         self.low = self.low + total.min(axis=1)
         self.high = self.high + total.max(axis=1)
         sizes, bent = np.abs(self.wires.outer[units]), (hidden == 0.0).astype(float)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax.checker._work import FUNCTION, charge
 from hardmax.checker.sequences._stream import lowest_bit
 from hardmax.core import (
     INDEX,
@@ -117,6 +118,7 @@ class Target:
         known = [form for form in forms if form is not None]
         if not known or len(known) < len(forms) or len({form.root for form in known}) > 1:
             return None
+        charge(FUNCTION, len(known[0].numbers))
         rows = zip(*(form.numbers for form in known), strict=True)
         return Form(known[0].root, tuple(_finite(function(*row)) for row in rows))
 
@@ -158,6 +160,7 @@ class Target:
         here = [query for query in queries if query is not None]
         if len(there) + len(here) < len(keys) + len(queries):
             return None
+        charge(FUNCTION, self.length * self.length)
         chosen = []
         for t in range(self.length):
             asked = [query[t] for query in here]

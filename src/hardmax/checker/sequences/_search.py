@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterable
 from contextlib import suppress
 from fractions import Fraction
@@ -14,8 +13,9 @@ import numpy as np
 
 from hardmax._errors import ShapeError
 from hardmax.checker._budget import Clock, Progress, Standing
+from hardmax.checker._work import ENTRY, FUNCTION, PER_SECOND, UNIT, charge, ticks
 from hardmax.checker.sequences._batches import enclose_words, sequence_input
-from hardmax.checker.sequences._exact import error_at, rounded_down
+from hardmax.checker.sequences._exact import cost_of_word, error_at, rounded_down
 from hardmax.checker.sequences._stream import OWN, Overflow
 from hardmax.core import Construction, SequenceSteps, Words, evaluate, weight_arrays
 from hardmax.numerics import UNIT_ROUNDOFF
@@ -24,7 +24,7 @@ FORMATS = tuple(UNIT_ROUNDOFF)  # float64 first: it decides
 _TRIED = 256  # words tried before anything else, fewer if they are long
 _PAIRS = 2**19  # of tokens in all of them
 _FEWEST = 24
-_SECONDS = 2.0  # and no longer than this, if the target is slow
+_TRYING = 2e6  # units of work, and no more than this for them
 _PILOT = 32  # words that tell what enumeration costs
 
 Word = tuple[Any, ...]
@@ -46,7 +46,6 @@ class Search:
         self.formats: dict[str, float] = {}
         self.method = "value sets"
         self.advice = ""
-        self.seconds_per_target = 0.0
         self.steps: SequenceSteps | None = construction.claim.target.steps()
         alphabet = sequence_input(construction.transformer).alphabet
         self.ids = np.array([alphabet.index(symbol) for symbol in self.words.alphabet])
@@ -61,15 +60,23 @@ class Search:
     def decided(self) -> bool:
         return self.refuted or self.formats.get("float64", math.inf) <= self.claimed
 
-    def affords(self, words: int, seconds: float) -> bool:
-        budget, clock = self.clock.budget, self.clock
-        return words <= budget.boxes - clock.boxes and seconds <= budget.seconds - clock.seconds
+    def affords(self, words: int, work: float) -> bool:
+        """Whether so many words, which take so much work, are within what is left."""
+        clock = self.clock
+        limit = clock.budget
+        if limit.seconds < math.inf and work > (limit.seconds - clock.seconds) * PER_SECOND:
+            return False
+        return words <= limit.boxes - clock.boxes and work <= limit.units - clock.work
+
+    def calls_of_target(self, length: int) -> int:
+        """How many functions the target calls for a word, as far as that can be told."""
+        pairs = 0 if self.steps is None else len(self.steps.steps)
+        return (1 + length) * (1 + pairs * length)
 
     def wanted(self, word: Word) -> list[list[Any]]:
         """What the target says, as many rows and numbers as were promised."""
-        began = time.perf_counter()
+        charge(FUNCTION, self.calls_of_target(len(word)))
         rows = [list(row) for row in self.construction.claim.target(word)]
-        self.seconds_per_target = time.perf_counter() - began
         expected = len(word) if self._each_symbol else 1
         outputs = self.construction.claim.target.outputs
         if len(rows) != expected or any(len(row) != outputs for row in rows):
@@ -99,7 +106,7 @@ def try_words(search: Search) -> None:
 
     Also compares the target with its steps: steps that say something else are not used.
     """
-    began, worst, error = time.monotonic(), None, -1.0
+    began, worst, error = search.clock.work, None, -1.0
     weights = sum(part.size for part in weight_arrays(search.construction.transformer))
     for word in _candidates(search):
         wanted = search.wanted(word)
@@ -109,7 +116,7 @@ def try_words(search: Search) -> None:
         small = worst is None or weights * len(word) <= _EXACTLY or away > search.claimed
         if away > error and small:
             worst, error = word, away
-        if time.monotonic() - began > _SECONDS or search.clock.is_spent:
+        if search.clock.work - began > _TRYING or search.clock.is_spent:
             break
     if worst is not None:
         search.look(worst)
@@ -129,6 +136,7 @@ def _distance(search: Search, word: Word, wanted: list[list[Any]]) -> float:
     """How far a float evaluation is from the target; a word without tokens has no outputs."""
     if not wanted:
         return 0.0
+    charge(ENTRY, 4 * cost_of_word(search.construction.transformer, len(word)))
     with np.errstate(all="ignore"):
         given = np.asarray(evaluate(search.construction.transformer, list(word)), dtype=float)
         away = np.abs(given.reshape(len(wanted), -1) - np.array(wanted, dtype=float)).max()
@@ -148,17 +156,16 @@ def _compare_steps(search: Search, word: Word, wanted: list[list[Any]]) -> None:
 
 
 def cost_of_enumeration(search: Search) -> tuple[int, float]:
-    """How many words there are, and how long it would take to try them all, in all formats."""
+    """How many words there are, and the work it would be to try them all, in all formats."""
     words = search.words
     length = words.longest
     if words.count > _HOPELESS:
-        return words.count, min(words.count, 10**300) * max(search.seconds_per_target, 1e-6)
+        return words.count, float(min(words.count, 10**300)) * (length + 1)
     count = min(_PILOT, words.count_of(length))
     ids = search.ids[words.numbers(length, 0, count)]
-    began = time.perf_counter()
+    began = ticks()
     if length:
         with suppress(Overflow):
             enclose_words(search.construction.transformer, ids, OWN)
-    each = (time.perf_counter() - began) / count * len(FORMATS) + search.seconds_per_target
-    total = words.count
-    return total, total * each if total < 10**300 else math.inf
+    each = (ticks() - began) / count * len(FORMATS) + FUNCTION * search.calls_of_target(length)
+    return words.count, words.count * each / UNIT

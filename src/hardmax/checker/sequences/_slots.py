@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hardmax.checker._work import CALL, ENTRY, SORTED, charge
 from hardmax.checker.sequences._axes import Axes, aligned, merged_axes, without_idle
 from hardmax.checker.sequences._stream import TooLarge
 
@@ -126,6 +127,7 @@ class Slots:
         Each token adds at least the smallest of its numbers, or lacks at most so much of the
         largest: of the two ways to count, the one with the smaller numbers is kept.
         """
+        charge(24 * CALL + 16 * ENTRY * numbers.size)
         own, numbers = without_idle(asking, numbers.astype(Whole), 1)
         numbers = self.settled(numbers, own, asked)
         inner = tuple(range(2 + len(own), numbers.ndim))
@@ -146,6 +148,7 @@ class Slots:
 
         Neighbours that differ by at most `same` (per asking token and slots) have one rank.
         """
+        charge(24 * CALL + (SORTED + 16 * ENTRY) * scores.size)
         scores = self.settled(scores, asking, asked)
         ranks = _ranks(scores, len(asking), np.asarray(same))
         axes, found = self._heard(asking, asked, ranks, "max")
@@ -239,6 +242,7 @@ class Slots:
         shape = (self.tokens, *self.sizes(asking), self.tokens, *self.sizes(asked))
         possible = self.possible(asked).reshape(1, *[1] * len(asking), *shape[1 + len(asking) :])
         total = np.broadcast_to(possible, shape).copy()
+        charge(12 * CALL + 2 * ENTRY * total.size)
         pairs = np.moveaxis(total, 1 + len(asking), 1)
         for a, b, places in self._known(asking, asked):
             rows = np.flatnonzero(places >= 0)
@@ -250,6 +254,7 @@ class Slots:
     def possible(self, axes: Axes) -> np.ndarray:
         """Which joint values of some slots a token may hold: token x sizes; never wrongly False."""
         total = np.ones((self.tokens, *self.sizes(axes)), dtype=bool)
+        charge((12 * CALL + ENTRY * total.size) * (1 + len(axes)))
         for axis in axes:
             slot = self.slots[axis]
             gone = tuple(1 + i for i, other in enumerate(slot.asking) if other not in axes)

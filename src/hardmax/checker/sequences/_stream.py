@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hardmax.checker._work import CALL, ENTRY, FLOPS, charge
 from hardmax.checker.sequences._axes import Axes, merged_axes
 from hardmax.numerics import LARGEST, UNIT_ROUNDOFF, inflate, is_power_of_two, is_representable
 from hardmax.numerics import stray as stray_of
@@ -142,6 +143,7 @@ def added(a: Table, b: Table) -> Table:
     rounding (Knuth's TwoSum).
     """
     total = a.middle + b.middle
+    charge(12 * CALL + 12 * ENTRY * total.size)
     part = total - a.middle
     lost = np.abs((a.middle - (total - part)) + (b.middle - part))
     radius = a.radius + b.radius + lost
@@ -210,6 +212,8 @@ class Stream:
         additions as there are terms. A row that copies a coordinate, perhaps times a power of two
         above 1, rounds nothing.
         """
+        entries = sum(table.middle.size for table in self.blocks.values())
+        charge(60 * CALL + matrix.size * 20 * ENTRY + entries * (16 * ENTRY + len(matrix) // FLOPS))
         arithmetic.check_weights(matrix)
         bias = np.zeros(len(matrix)) if bias is None else bias
         sizes = np.abs(matrix)
@@ -290,6 +294,7 @@ class Stream:
         shape = (*self.leading, *self.size_of(axes), self.width)
         if np.prod(shape, dtype=float) > LARGEST_TABLE:
             raise TooLarge(f"A table of shape {shape} would be too large.")
+        charge(ENTRY * int(np.prod(shape)))
         parts = [expanded(table, own, axes, self.lead) for own, table in self.blocks.items()]
         total = parts[0]
         for part in parts[1:]:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hardmax.checker._work import CALL, ENTRY, FLOPS, charge
+
 
 @dataclass(frozen=True, eq=False)
 class Deviations:
@@ -55,6 +57,7 @@ class Deviations:
         """More rows."""
         noises = max(d.noise.shape[1] for d in (self, *others))
         every = [d.padded(noises) for d in (self, *others)]
+        charge(4 * CALL + ENTRY * sum(d.noise.size for d in every))
         return Deviations(
             np.concatenate([d.mean for d in every]),
             np.concatenate([d.noise for d in every]),
@@ -64,6 +67,7 @@ class Deviations:
     def combined(self, matrix: np.ndarray) -> Deviations:
         """matrix @ deviations."""
         terms = self.mean.shape[0]
+        charge(8 * CALL + matrix.size * (4 * ENTRY + self.noise.shape[1] // FLOPS))
         slack = (terms + 16) * 2.0**-50
         weights = np.abs(matrix)
         size = weights @ (np.abs(self.mean) + np.abs(self.noise).sum(axis=1) + self.radius)
@@ -118,6 +122,7 @@ def of_maximum(parts: list[Deviations], active: np.ndarray) -> Deviations:
     """
     noises = max(p.noise.shape[1] for p in parts)
     parts = [p.padded(noises) for p in parts]
+    charge(16 * CALL + 16 * ENTRY * sum(p.noise.size for p in parts))
     low = np.where(active, [p.low for p in parts], np.inf).min(axis=0)
     high = np.where(active, [p.high for p in parts], -np.inf).max(axis=0)
     count = np.maximum(active.sum(axis=0), 1)

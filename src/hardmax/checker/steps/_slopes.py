@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from hardmax.checker._work import charge
 from hardmax.checker.boxes import Problem, run
 from hardmax.checker.steps._rows import Rejected
 
@@ -20,6 +21,7 @@ def slopes_of(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     grid = np.stack([g.ravel() for g in np.meshgrid(*[np.arange(cuts)] * k, indexing="ij")])
     low = np.stack([edge[g] for edge, g in zip(edges, grid, strict=True)])
     high = np.stack([edge[g + 1] for edge, g in zip(edges, grid, strict=True)])
+    charge(problem.tape.work(low.shape[1]))
     twin, _ = run(problem.tape, low, high)
     mid, rad = twin.box.slopes
     bottom, top = (mid - rad).min(axis=1), (mid + rad).max(axis=1)

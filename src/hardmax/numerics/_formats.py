@@ -1,0 +1,124 @@
+"""Binary float formats: what they hold, how they round, and what is assumed of their exp.
+
+Everything that this package says about floats is derived from the numbers in this file. Two of
+them per format cannot be derived, because exp is not correctly rounded anywhere; they are
+assumptions, named in every certificate that rests on them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Format:
+    """Binary floats of so many digits, rounded to nearest, with subnormal numbers.
+
+    `exp_ulps` and `exp_vanishes` are the two assumptions: exp(x) for x <= 0 is off by at most so
+    many units in the last place of the result (exp(0) is 1), and below `exp_vanishes` it may be
+    anything between 0 and twice its value. See `assumption`.
+    """
+
+    name: str
+    digits: int  # of the significand, the leading one included
+    least: int  # exponent of the smallest positive number
+    largest: float
+    exp_ulps: int
+    exp_vanishes: float
+
+    @cached_property
+    def unit(self) -> float:
+        """The unit roundoff u: |fl(x) - x| <= u |x| unless x is tiny. 0 for the reals."""
+        return 2.0**-self.digits
+
+    @cached_property
+    def smallest(self) -> float:
+        """The smallest positive number: what a product may lose besides its relative error."""
+        return 2.0**self.least
+
+    @cached_property
+    def normal(self) -> float:
+        """The smallest number with all digits."""
+        return 2.0 ** (self.least + self.digits - 1)
+
+    @cached_property
+    def exp_units(self) -> int:
+        """The accuracy assumed of exp in unit roundoffs: an ulp is at most two of them."""
+        return 2 * self.exp_ulps
+
+    @cached_property
+    def vanished(self) -> float:
+        """What an exponential may lose by vanishing, from above: exp(exp_vanishes)."""
+        return math.exp(self.exp_vanishes) * (1.0 + 2.0**-40)
+
+    @property
+    def assumption(self) -> str:
+        """The sentence for a certificate."""
+        return (
+            f"{self.name}: exp of a logit difference is good to {self.exp_ulps} ulp, exp(0) is 1, "
+            f"and below {self.exp_vanishes:g} it may be 0."
+        )
+
+    def holds(self, values: Any) -> np.ndarray:
+        """Which float64 numbers the format stores without rounding."""
+        values = np.asarray(values)
+        if self.digits >= 53 and self.least <= -1074:
+            return np.ones(np.shape(values), dtype=bool)
+        fine = lowest_bit(values) >= self.least
+        return np.asarray(fine & self.has_digits_for(values) & (np.abs(values) <= self.largest))
+
+    def has_digits_for(self, values: Any) -> np.ndarray:
+        """Which float64 numbers have so few digits that they fit, whatever their exponent."""
+        if self.digits >= 53:
+            return np.ones(np.shape(values), dtype=bool)
+        mantissa, _ = np.frexp(values)
+        scaled = mantissa * 2.0**self.digits
+        return np.asarray(scaled == np.round(scaled))
+
+    def is_exact(self, size: Any, grid: Any) -> np.ndarray:
+        """Where sums of multiples of 2^grid are not rounded, |terms| adding up to `size`.
+
+        Every partial sum is a multiple of 2^grid of at most 2^digits times 2^grid, so it has at
+        most `digits` digits: the format holds it, whatever the order.
+        """
+        with np.errstate(over="ignore", under="ignore"):
+            return np.asarray((size <= np.exp2(self.digits + grid)) & (grid >= self.least))
+
+    def fits(self, size: Any) -> bool:
+        """Whether no number of these sizes exceeds the largest of the format; nan does."""
+        return bool((np.asarray(size) <= self.largest).all())
+
+    def stored(self, values: np.ndarray) -> np.ndarray:
+        """The float64 numbers rounded to nearest, ties to even, as float64.
+
+        The quantum of a number is 2^(exponent - digits), or the smallest number; dividing by it
+        and multiplying with it round nothing.
+        """
+        if self.digits >= 53:
+            return values
+        _, exponent = np.frexp(values)
+        quantum = np.ldexp(1.0, np.maximum(exponent - self.digits, self.least))
+        return np.asarray(np.rint(values / quantum) * quantum)
+
+
+def lowest_bit(values: Any) -> np.ndarray:
+    """The largest e for which the number is a multiple of 2^e; infinite for 0."""
+    mantissa, exponent = np.frexp(values)
+    whole = np.abs(mantissa * 2.0**53).astype(np.int64)
+    with np.errstate(divide="ignore"):
+        trailing = np.log2((whole & -whole).astype(np.float64))
+    return np.where(whole == 0, np.inf, exponent - 53 + trailing)
+
+
+FLOAT64 = Format("float64", 53, -1074, float(np.finfo(np.float64).max), 4, -500.0)
+FLOAT32 = Format("float32", 24, -149, (2.0 - 2.0**-23) * 2.0**127, 4, -86.0)
+FLOAT16 = Format("float16", 11, -24, 65504.0, 4, -9.0)
+BFLOAT16 = Format("bfloat16", 8, -133, (2.0 - 2.0**-7) * 2.0**127, 4, -86.0)
+REALS = Format("reals", 2**11, -(2**12), FLOAT64.largest, 0, -math.inf)  # nothing rounds
+
+FORMATS = {format.name: format for format in (FLOAT64, FLOAT32, FLOAT16, BFLOAT16)}

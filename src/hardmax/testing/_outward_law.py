@@ -1,0 +1,40 @@
+"""The law of outward formulas: what floats compute lies above what rationals compute.
+
+A bound that is written with the operations of `numerics` can be run twice: on float64, where each
+operation steps outward, and on Fractions, where none does. The first must not lie below the
+second. Where an outward step is forgotten, the two differ by rounding alone, which has no side:
+about half of all random arguments show it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from hardmax.numerics import exact
+
+
+def exactly(argument: Any) -> Any:
+    """The same argument with every float64 as a Fraction; whole numbers and others stay."""
+    if isinstance(argument, float):
+        return Fraction(argument)
+    if isinstance(argument, np.ndarray) and argument.dtype.kind == "f":
+        return exact(argument)
+    return argument
+
+
+def falls_below(function: Callable[..., Any], arguments: Iterable[Any]) -> int:
+    """How many results in floats lie below the same formula over the rationals: 0, if outward."""
+    arguments = list(arguments)
+    floats = np.asarray(function(*arguments), dtype=object).ravel()
+    rationals = np.asarray(function(*map(exactly, arguments)), dtype=object).ravel()
+    pairs = zip(floats, rationals, strict=True)
+    return sum(not (a == np.inf or Fraction(a) >= b) for a, b in pairs)
+
+
+def full_floats(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    """Nonnegative floats with all 53 digits, of sizes from 2^-20 to 2^20."""
+    return np.ldexp(rng.uniform(0.5, 1.0, shape), rng.integers(-20, 21, shape))
