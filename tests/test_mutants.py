@@ -41,6 +41,8 @@ def faults(line: str, *, head: str = HEAD) -> dict[str, set[str]]:
 SHOWN = [
     ("outward operation replaced", "return up(x)", "return (x)"),
     ("outward operation replaced", "return above(x, y)", "return ((x) @ (y))"),
+    ("outward operation replaced", "return sum_up(x)", "return ((x).sum())"),
+    ("outward operation replaced", "return x.y.widened(y)", "return (x.y)"),
     ("outward operation replaced", "return np.nextafter(x, y)", "return (x)"),
     ("outward operation replaced", "return summed(x, axis=0)", "return ((x).sum(axis=0))"),
     ("outward operation replaced", "return stray(x, y, 1)", "return (0.0 * stray(x, y, 1))"),
@@ -56,7 +58,7 @@ SHOWN = [
     ("unit halved", "return 3 * UNIT * x", "return 3 * (UNIT / 2) * x"),
     ("unit halved", "return format.unit * x", "return (format.unit / 2) * x"),
     ("unit halved", "return gamma(x)", "return (gamma(x) / 2)"),
-    ("wrong format", "return g(x, format)", "return g(x, type(format)('float64'))"),
+    ("wrong format", "return g(x, FLOAT64)", "return g(x, __import__('hardmax').numerics.REALS)"),
     ("wrong format", "return g(x, format.unit)", "return g(x, 2.0**-53)"),
     ("nan branch removed", "return np.isnan(x).any()", "return (np.isnan(x) & False).any()"),
     ("nan branch removed", "return math.isfinite(x)", "return (math.isfinite(x) | True)"),

@@ -116,14 +116,17 @@ def outward_replaced(place: Place) -> Iterable[Change]:
     node, name = place.node, _called(place.node)
     if not isinstance(node, ast.Call) or name not in known.PLAIN:
         return
+    owner = getattr(node.func, "value", node.func)
+    if (last_name(owner), name.lstrip(".")) in known.OTHERS:
+        return
     parts = {str(i): ast.unparse(one) for i, one in enumerate(node.args)}
-    parts |= {"self": wrapped(getattr(node.func, "value", node.func)), "whole": ast.unparse(node)}
-    parts |= {k.arg: ast.unparse(k.value) for k in node.keywords if k.arg}
-    template = known.PLAIN[name]
-    if "1" not in parts and "axis" in parts:
-        parts["1"] = parts["axis"]
-    if all(name in parts for name in re.findall(r"\{(\w+)\}", template)):
-        yield Change(node, f"({_filled(template, parts)})", node)
+    parts |= {"self": wrapped(owner), "whole": ast.unparse(node)}
+    named = {k.arg: ast.unparse(k.value) for k in node.keywords if k.arg}
+    parts |= {"1": named["axis"]} if "axis" in named else {}
+    for template in known.PLAIN[name]:
+        if all(part in parts for part in re.findall(r"\{(\w+)\}", template)):
+            yield Change(node, f"({_filled(template, parts)})", node)
+            return
 
 
 def _filled(template: str, parts: dict[str, str]) -> str:
@@ -172,7 +175,7 @@ def _is_rounded_up(place: Place, node: ast.AST) -> bool:
             continue
         if not isinstance(around, ast.Call) or node not in around.args:
             return False
-        return f"{{{around.args.index(node)}}}" in known.PLAIN.get(_called(around), "")
+        return f"{{{around.args.index(node)}}}" in "".join(known.PLAIN.get(_called(around), ()))
     return False
 
 
@@ -197,8 +200,8 @@ def format_mistaken(place: Place) -> Iterable[Change]:
     if not isinstance(parent, ast.Call | ast.keyword) or getattr(parent, "func", None) is node:
         return
     match node:
-        case ast.Name(id=name) | ast.Attribute(attr=name) if name in known.FINEST:
-            yield Change(node, known.FINEST[name].replace(name, ast.unparse(node)), node)
+        case ast.Name(id=name) | ast.Attribute(attr=name) if name in known.FINER:
+            yield Change(node, known.FINER[name].replace("{0}", ast.unparse(node)), node)
         case ast.Constant(value=str() as value) if value in known.FORMAT_TEXTS:
             yield Change(node, "'float64'", node)
         case ast.Name() | ast.Attribute() if is_unit(place, node):

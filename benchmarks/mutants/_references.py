@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 from benchmarks.mutants._mutation import Site
 from benchmarks.mutants._source import Function, Module, Package
@@ -19,20 +20,29 @@ Name = tuple[str, str]  # a module's path, and a name in it
 Lines = dict[str, set[int]]  # by path
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True)
+class Index:
+    """Where each name is mentioned: in which lines of functions, and for which other names."""
+
+    lines: dict[Name, set[tuple[str, int]]]
+    through: dict[Name, set[Name]]
+
+
+@dataclass(frozen=True, eq=False)
 class References:
-    """An index of the package: where each name is mentioned."""
+    """Who uses what in the package."""
 
     package: Package
-    lines: dict[Name, set[tuple[str, int]]] = field(default_factory=lambda: defaultdict(set))
-    through: dict[Name, set[Name]] = field(default_factory=lambda: defaultdict(set))
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def index(self) -> Index:
+        made = Index(defaultdict(set), defaultdict(set))
         for module in self.package.modules.values():
             for statement in module.tree.body:
-                self._enter(module, statement)
+                self._enter(made, module, statement)
+        return made
 
-    def _enter(self, module: Module, statement: ast.stmt) -> None:
+    def _enter(self, index: Index, module: Module, statement: ast.stmt) -> None:
         """Mentions in kernels and constants are passed on; those in functions are lines."""
         passed: list[str] = []
         if isinstance(statement, Function) and statement.name in module.kernels:
@@ -44,9 +54,9 @@ class References:
         for node in ast.walk(statement):
             for name in self._meant(module, node):
                 if passed:
-                    self.through[name] |= {(module.path, one) for one in passed}
+                    index.through[name] |= {(module.path, one) for one in passed}
                 else:
-                    self.lines[name].add((module.path, node.lineno))
+                    index.lines[name].add((module.path, node.lineno))
 
     def _meant(self, module: Module, node: ast.AST) -> list[Name]:
         match node:
@@ -65,9 +75,9 @@ class References:
         seen, waiting, found = {name}, [name], defaultdict(set)
         while waiting:
             one = waiting.pop()
-            for path, line in self.lines[one]:
+            for path, line in self.index.lines.get(one, ()):
                 found[path].add(line)
-            fresh = self.through[one] - seen
+            fresh = self.index.through.get(one, set()) - seen
             seen |= fresh
             waiting += fresh
         return dict(found)
@@ -110,18 +120,12 @@ def _body_lines(node: ast.AST) -> set[int]:
     return {n for one in inner for n in range(one.body[0].lineno, (one.end_lineno or 0) + 1)}
 
 
-def importers(package: Package, path: str) -> set[str]:
-    """The modules whose values may come from a module: those that import from it, on and on."""
-    users: dict[str, set[str]] = defaultdict(set)
-    for module in package.modules.values():
-        if module.path.endswith("__init__.py"):
-            continue  # doors hand on, and names are followed through them
-        for name in module.imports:
-            there, _ = package.resolved(module, name)
-            users[there.path].add(module.path)
+def sources_of(package: Package, path: str) -> set[str]:
+    """The modules from which a module takes values: those it imports from, on and on."""
     seen, waiting = {path}, [path]
     while waiting:
-        fresh = users[waiting.pop()] - seen
+        module = package.modules[waiting.pop()]
+        fresh = {package.resolved(module, name)[0].path for name in module.imports} - seen
         seen |= fresh
         waiting += fresh
     return seen
@@ -129,4 +133,5 @@ def importers(package: Package, path: str) -> set[str]:
 
 def stale_kernels(package: Package, path: str) -> list[str]:
     """The files with kernels in which Numba's caches say nothing about a mutant of a file."""
-    return sorted(one for one in importers(package, path) if package.modules[one].kernels)
+    kernels = [one.path for one in package.modules.values() if one.kernels]
+    return [one for one in kernels if path in sources_of(package, one)]

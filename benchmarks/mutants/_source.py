@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
@@ -23,10 +23,10 @@ class Module:
 
     path: str  # from the package's parent, "hardmax/core/_flow.py"
     text: str
-    tree: ast.Module = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "tree", ast.parse(self.text))
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text)
 
     @property
     def name(self) -> str:
@@ -101,6 +101,8 @@ class Module:
     @cached_property
     def kernels(self) -> set[str]:
         """The functions that Numba compiles: coverage does not see their lines."""
+        if "numba" not in self.text:
+            return set()
         return {
             node.name
             for node in self.tree.body

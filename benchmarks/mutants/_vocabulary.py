@@ -9,30 +9,33 @@ from __future__ import annotations
 
 import re
 
-# The call that rounds outward, and the plain one that forgets it.
-PLAIN: dict[str, str] = {
-    "up": "{0}",
-    "_up": "{0}",
-    "upward": "float({0})",
-    "upwards": "{0}",
-    "down": "{0}",
-    "_down": "{0}",
-    "inflate": "{0}",
-    "nextafter": "{0}",
-    "widened": "{0}",
-    "summed": "({0}).sum(axis={1})",
-    "product": "({0}) * ({1})",
-    "above": "({0}) @ ({1})",
-    "sum_up": "({0}).sum(axis={1})",
-    "product_up": "({0}) * ({1})",
-    "matmul_up": "({0}) @ ({1})",
-    "stray": "0.0 * {whole}",
-    "stray_of": "0.0 * {whole}",
-    "lost_to_underflow": "0.0 * {whole}",
+# The call that rounds outward, and the plain ones that forget it; the first that fits is taken.
+PLAIN: dict[str, tuple[str, ...]] = {
+    "up": ("{0}",),
+    "_up": ("{0}",),
+    "upward": ("float({0})",),
+    "upwards": ("{0}",),
+    "above_float": ("float({0})",),
+    "below_float": ("float({0})",),
+    "down": ("{0}",),
+    "_down": ("{0}",),
+    "inflate": ("{0}",),
+    "nextafter": ("{0}",),
+    "widened": ("{0}",),
+    ".widened": ("{self}",),
+    "summed": ("({0}).sum(axis={1})",),
+    "product": ("({0}) * ({1})",),
+    "above": ("({0}) @ ({1})",),
+    "sum_up": ("({0}).sum(axis={1})", "({0}).sum()"),
+    "product_up": ("({0}) * ({1})",),
+    "matmul_up": ("({0}) @ ({1})",),
+    "stray": ("0.0 * {whole}",),
+    "stray_of": ("0.0 * {whole}",),
 }
+OTHERS = {("analysis", "widened")}  # what is called, and means something else
 
 # The functions whose value is a bound on roundings: a term that contains one is a guard.
-BOUNDS = {"gamma", "stray", "stray_of", "relative", "lost_to_underflow", "ulps"}
+BOUNDS = {"gamma", "stray", "stray_of", "relative"}
 HALVED = {"gamma", "relative"}  # of these, half is handed on
 
 # Constants: by value where that is known, and by name where it is not.
@@ -40,13 +43,18 @@ SMALL = 2.0**-30  # positive numbers up to here, in a sum or a factor, cover rou
 NEAR_ONE = 2.0**-20  # factors so near to 1 do
 UNITS = {2.0**-k for k in (8, 11, 24, 52, 53)}  # roundoff and spacing of the formats
 UNIT_NAMES = {"UNIT", "STEP", "ULP", "U"}
-TINY_NAMES = {"TINY", "SMALLEST"}
-MORE_NAMES = {"MORE", "UP", "DOWN", "LESS", "SUMS"}
+TINY_NAMES = {"TINY", "SMALLEST", "FAINT"}
+MORE_NAMES = {"MORE", "GROWN", "UP", "DOWN", "LESS", "SUMS"}
 
-# Fields of formats, and the names that formats go by.
+# Fields of formats, the names that formats go by, and a finer one to hand on instead.
 FORMAT_FIELDS = {"unit", "smallest"}
 FORMATS = {"format", "arithmetic", "FLOAT64", "FLOAT32", "FLOAT16", "BFLOAT16"}
-FINEST = {"format": "type(format)('float64')"}  # handed on instead of the right one
+_FLOAT64, _REALS = (f"__import__('hardmax').numerics.{name}" for name in ("FLOAT64", "REALS"))
+FINER = {
+    "format": f"({_FLOAT64} if hasattr({{0}}, 'digits') else type({{0}})('float64'))",
+    **dict.fromkeys(("FLOAT32", "FLOAT16", "BFLOAT16"), _FLOAT64),
+    "FLOAT64": _REALS,
+}
 FORMAT_TEXTS = {"float32", "float16", "bfloat16"}
 
 # Words of which identifiers consist.
