@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,15 +13,15 @@ from benchmarks.mutants._references import References
 
 _FIRST = 3.0  # seconds of tests that run before the rest is even collected
 _FEW_FILES = 6
-_SLOW = 20.0  # a test that takes longer is left out, unless it is all there is
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Tests in batches, and how many more would have executed the line."""
+    """Tests in batches, how many more the budget left out, and how many are too slow for any."""
 
     batches: list[dict[str, float]]
     left_out: int
+    slow: int
 
 
 @dataclass
@@ -56,16 +57,16 @@ def chosen(
     found: dict[str, float] = {}
     for one in recordings:
         found |= one.executing(lines, references.package)
-    quick = {name: took for name, took in found.items() if took <= _SLOW} or found
-    order = sorted(quick, key=lambda name: (killers.rank(site, name), quick[name], name))
+    order = sorted(found, key=lambda name: (killers.rank(site, name), found[name], name))
     kept, spent = [], 0.0
     for name in order:
-        if spent + quick[name] <= budget:
+        if spent + found[name] <= budget:
             kept.append(name)
-            spent += quick[name]
-    first = _first_batch(kept, quick)
-    rest = {name: quick[name] for name in kept if name not in first}
-    return Choice([one for one in (first, rest) if one], len(found) - len(kept))
+            spent += found[name]
+    first = _first_batch(kept, found)
+    rest = {name: found[name] for name in kept if name not in first}
+    slow = sum(took == math.inf for took in found.values())
+    return Choice([one for one in (first, rest) if one], len(found) - len(kept) - slow, slow)
 
 
 def _first_batch(order: list[str], seconds: dict[str, float]) -> dict[str, float]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import math
 import sqlite3
 from collections.abc import Iterable
 from contextlib import closing
@@ -25,6 +26,7 @@ from benchmarks.mutants._source import Function, Module, Package
 
 TESTS = Path("tests")
 LEFT_OUT = {"test_mutants.py", "test_project.py"}  # one makes mutants, one looks at the wheel
+SLOWEST = 20.0  # seconds of CPU: tests that take longer, coverage included, are not run on mutants
 Spans = dict[str, list[list[Any]]]  # by path: name, first and last line of every function
 
 
@@ -36,13 +38,14 @@ class Recorded:
     summary: dict[str, Any]
 
     def executing(self, lines: Lines, package: Package) -> dict[str, float]:
-        """The tests that execute one of the lines, with the seconds they took."""
+        """The tests that execute one of the lines, with the seconds they took; slow: infinite."""
         contexts: set[str] = set()
         with closing(sqlite3.connect(f"file:{self.data}?mode=ro", uri=True)) as database:
             for path, wanted in lines.items():
                 now = self._as_recorded(package.modules[path], wanted)
                 contexts |= _contexts(database, path, now)
-        return {
+        slow = {name: math.inf for name in self.summary["slow"] if name in contexts}
+        return slow | {
             name: seconds
             for name, (seconds, shared) in self.summary["tests"].items()
             if name in contexts or contexts & {"collection", *shared}
@@ -110,7 +113,8 @@ class Map:
             "data": str((self.folder / f"{file.stem}.coverage").resolve()),
             "summary": str((self.folder / f"{file.stem}.json").resolve()),
             "about": {"digest": _digest(file), "sources": sources},
-            "patience": 7200.0,
+            "slowest": SLOWEST,
+            "patience": 24 * 3600.0,
         }
 
     def recorded(self, file: Path) -> Recorded | None:

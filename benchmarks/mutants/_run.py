@@ -13,7 +13,7 @@ from typing import IO, Any, TypeVar
 
 from benchmarks.mutants._choice import Choice, Killers, chosen
 from benchmarks.mutants._copies import Copy, Worker
-from benchmarks.mutants._map import Map, Recorded
+from benchmarks.mutants._map import SLOWEST, Map, Recorded
 from benchmarks.mutants._mutation import Site
 from benchmarks.mutants._references import References
 from benchmarks.mutants._results import KILLED, SURVIVED, UNDECIDED, Result
@@ -112,7 +112,7 @@ class Trial:
     def __call__(self, worker: Worker, site: Site) -> Result:
         choice = chosen(site, self.references, self.recordings, self.killers, self.budget)
         if not choice.batches:
-            return Result.of(site, SURVIVED, why="no test executes it")
+            return Result.of(site, SURVIVED, why=_unseen(choice) or "no test executes it")
         with worker.copy.with_fault(self.references.package, site) as compiles:
             answer = worker.ask(_request(choice, compiles))
         result = _judged(site, choice, answer)
@@ -156,4 +156,9 @@ def _judged(site: Site, choice: Choice, answer: dict[str, Any]) -> Result:
     if choice.left_out:
         why = f"{choice.left_out} slower tests execute it, too"
         return Result.of(site, UNDECIDED, why=why, **about)
-    return Result.of(site, SURVIVED, **about)
+    return Result.of(site, SURVIVED, why=_unseen(choice), **about)
+
+
+def _unseen(choice: Choice) -> str:
+    """Tests that take so long that they are run on no mutant; they are named for honesty."""
+    return f"not run: {choice.slow} tests of more than {SLOWEST:.0f} s" if choice.slow else ""
