@@ -11,11 +11,12 @@ import pytest
 from benchmarks.mutants import _results
 from benchmarks.mutants._choice import Killers, chosen
 from benchmarks.mutants._copies import Copy, installed
+from benchmarks.mutants._map import Map
 from benchmarks.mutants._mutation import Site, spliced
 from benchmarks.mutants._references import References, stale_kernels
 from benchmarks.mutants._report import report
 from benchmarks.mutants._results import KILLED, SURVIVED, UNDECIDED, Result
-from benchmarks.mutants._run import Crew, Trial
+from benchmarks.mutants._run import Crew, Trial, record
 from benchmarks.mutants._sites import OPERATORS, drawn, sites
 from benchmarks.mutants._source import Package
 
@@ -49,13 +50,16 @@ SHOWN = [
     ("outward factor removed", "return x * (1 + 2.0**-50)", "return x"),
     ("outward factor removed", "return _MORE * x", "return x"),
     ("outward factor removed", "return x * (1 + 3 * gamma(y))", "return x"),
+    ("outward factor removed", "more = 1.0 + 3 * gamma(y)", "more = 1.0"),
     ("outward term removed", "return x + slack", "return x"),
     ("outward term removed", "return x - y * 2.0**-52", "return x"),
     ("outward term removed", "return abs(x) + TINY", "return abs(x)"),
     ("outward term removed", "x += slack", "x += (0.0 * slack)"),
     ("charge left out", "return up(x + y)", "return up(x)"),
     ("charge left out", "return x.moved + y.error", "return x.moved"),
-    ("unit halved", "return 3 * UNIT * x", "return 3 * (UNIT / 2) * x"),
+    ("unit halved", "return x.size * UNIT * x", "return x.size * (UNIT / 2) * x"),
+    ("unit halved", "return 3 * UNIT * x", "return 3 * (UNIT / 6) * x"),
+    ("unit halved", "return x * 2.0**-52", "return x * (2.0 ** (-52) / 4)"),
     ("unit halved", "return format.unit * x", "return (format.unit / 2) * x"),
     ("unit halved", "return gamma(x)", "return (gamma(x) / 2)"),
     ("wrong format", "return g(x, FLOAT64)", "return g(x, __import__('hardmax').numerics.REALS)"),
@@ -285,27 +289,18 @@ def test_a_copy_is_untouched_after_the_fault(package: Package, tmp_path: Path) -
     assert Package.read(copy.folder / "hardmax").digest == package.digest
 
 
-# The sample: tests that are known to look at these functions, with the seconds they take.
-SAMPLED = ("Interval.__add__", "Interval.__mul__", "Interval.__rmatmul__", "_floats", "_down")
-LOOKING = {
-    "tests/test_interval.py::test_overflow_gives_infinite_ends_and_never_nan": 0.1,
-    "tests/test_interval.py::test_points_that_float64_does_not_hold_get_neighbours": 0.1,
-    "tests/test_interval.py::test_matrix_products_enclose_what_underflows": 0.1,
-    "tests/test_interval.py::test_what_nothing_writes_to_stays_a_point": 0.1,
-    "tests/test_interval.py::test_cancellation_is_enclosed": 0.1,
-    "tests/test_interval.py::test_sums_and_differences_enclose": 2.5,
-    "tests/test_interval.py::test_products_and_maxima_enclose": 2.5,
-}
-
-
 def test_a_sample_of_mutants_dies(package: Package, tmp_path: Path, capsys) -> None:
-    """Six guards and four faults of logic in the intervals, from the draw to the report."""
-    found = [one for one in sites(package, files=["_interval.py"]) if one.function in SAMPLED]
+    """Six guards and four faults of logic in one file, from the recording to the report."""
+    file = Path("tests/test_numerics_outward.py")
+    found = [one for one in sites(package, files=["numerics/_outward.py"]) if one.function]
     guards, logic = ([one for one in found if one.kind == kind] for kind in ("guard", "logic"))
     sample = [*drawn(guards, count=6, seed=SEED), *drawn(logic, count=4, seed=SEED)]
-    trial = Trial(References(package), [Listed(LOOKING)], Killers(), budget=60.0)
     with Crew(package, tmp_path, jobs=1) as crew:
+        where = Map(tmp_path / "map")
+        record(crew, where, where.missing([file], package, refresh=True), print)
+        trial = Trial(References(package), [where.recorded(file)], Killers(), budget=60.0)
         results = list(crew.each(trial, sample))
+    assert where.missing([file], package, refresh=True) == []
     fates = Counter(one.fate for one in results)
     print(*report(results), sep="\n")
     said = capsys.readouterr().out

@@ -111,6 +111,12 @@ def is_near_one(place: Place, node: ast.AST) -> bool:
     return False
 
 
+def covers_roundings(place: Place) -> bool:
+    """Whether a place is the inside of a guard: made larger, it would still be one."""
+    node = place.node
+    return isinstance(node, ast.expr) and (is_near_one(place, node) or is_small(place, node))
+
+
 def outward_replaced(place: Place) -> Iterable[Change]:
     """up(x) becomes x, above(A, b) becomes A @ b: see `PLAIN`."""
     node, name = place.node, _called(place.node)
@@ -125,7 +131,8 @@ def outward_replaced(place: Place) -> Iterable[Change]:
     parts |= {"1": named["axis"]} if "axis" in named else {}
     for template in known.PLAIN[name]:
         if all(part in parts for part in re.findall(r"\{(\w+)\}", template)):
-            yield Change(node, f"({_filled(template, parts)})", node)
+            counts = [one for i, one in enumerate(node.args) if f"{{{i}}}" not in template]
+            yield Change(node, f"({_filled(template, parts)})", (node.func, *counts))
             return
 
 
@@ -135,12 +142,17 @@ def _filled(template: str, parts: dict[str, str]) -> str:
 
 
 def factor_removed(place: Place) -> Iterable[Change]:
-    """x * (1 + 2.0**-50) becomes x."""
+    """x * (1 + 2.0**-50) becomes x; where the factor is only defined, it becomes 1."""
     match place.node:
         case ast.BinOp(left=left, op=ast.Mult(), right=right) as node:
             for kept, dropped in ((left, right), (right, left)):
                 if is_near_one(place, dropped) and not is_near_one(place, kept):
-                    yield Change(node, wrapped(kept), dropped)
+                    yield Change(node, wrapped(kept), (dropped,))
+        case ast.BinOp(left=ast.Constant(), op=ast.Add() | ast.Sub()) as node:
+            parent = place.module.parents.get(node)
+            used = isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Mult)
+            if is_near_one(place, node) and not used:
+                yield Change(node, "1.0", (node,))
 
 
 def term_removed(place: Place) -> Iterable[Change]:
@@ -149,11 +161,11 @@ def term_removed(place: Place) -> Iterable[Change]:
         case ast.BinOp(left=left, op=ast.Add() | ast.Sub() as op, right=right) as node:
             one = isinstance(left, ast.Constant) and left.value == 1
             if is_small(place, right) and not one:
-                yield Change(node, wrapped(left), right)
+                yield Change(node, wrapped(left), (right,))
             if is_small(place, left) and isinstance(op, ast.Add):
-                yield Change(node, wrapped(right), left)
+                yield Change(node, wrapped(right), (left,))
         case ast.AugAssign(op=ast.Add() | ast.Sub(), value=value) if is_small(place, value):
-            yield Change(value, f"(0.0 * {wrapped(value)})", value)
+            yield Change(value, f"(0.0 * {wrapped(value)})", (value,))
 
 
 def charge_left_out(place: Place) -> Iterable[Change]:
@@ -164,7 +176,7 @@ def charge_left_out(place: Place) -> Iterable[Change]:
             for kept, dropped in ((left, right), (right, left)):
                 charged = bool(known.words(last_name(dropped)) & known.CHARGES)
                 if (outward or charged) and not is_small(place, dropped):
-                    yield Change(node, wrapped(kept), dropped)
+                    yield Change(node, wrapped(kept), (dropped,))
 
 
 def _is_rounded_up(place: Place, node: ast.AST) -> bool:
@@ -180,14 +192,31 @@ def _is_rounded_up(place: Place, node: ast.AST) -> bool:
 
 
 def unit_halved(place: Place) -> Iterable[Change]:
-    """_U becomes _U / 2, gamma(n) becomes gamma(n) / 2."""
+    """_U becomes _U / 2; 8 * _U becomes 8 * (_U / 16), so that half a unit is left, too."""
     node, parent = place.node, place.module.parents.get(place.node)
-    if isinstance(getattr(node, "ctx", None), ast.Store):
+    if isinstance(getattr(node, "ctx", None), ast.Store) or _is_compared(parent):
         return
-    if is_unit(place, node) and not _is_compared(parent):
-        yield Change(node, f"({ast.unparse(node)} / 2)", node)
-    if isinstance(node, ast.Call) and _called(node) in known.HALVED:
-        yield Change(node, f"({ast.unparse(node)} / 2)", node)
+    bound = isinstance(node, ast.Call) and _called(node) in known.HALVED
+    if bound or is_unit(place, node):
+        share = 2 * _times(place, node) * (2 if _is_spacing(place, node) else 1)
+        yield Change(node, f"({ast.unparse(node)} / {share:g})", (node,))
+
+
+def _times(place: Place, node: ast.AST) -> float:
+    """The literal factors of a product that a unit stands in, as far as they enlarge it."""
+    factor = 1.0
+    for around in place.module.above(node):
+        if not (isinstance(around, ast.BinOp) and isinstance(around.op, ast.Mult)):
+            break
+        for side in (around.left, around.right):
+            if isinstance(side, ast.Constant) and isinstance(side.value, int | float):
+                factor *= max(side.value, 1.0)
+    return factor
+
+
+def _is_spacing(place: Place, node: ast.AST) -> bool:
+    """Two units: the distance of the floats above 1."""
+    return known.bare(last_name(node)) in known.SPACINGS or place.number(node) == 2.0**-52
 
 
 def _is_compared(parent: ast.AST | None) -> bool:
@@ -199,14 +228,16 @@ def format_mistaken(place: Place) -> Iterable[Change]:
     node, parent = place.node, place.module.parents.get(place.node)
     if not isinstance(parent, ast.Call | ast.keyword) or getattr(parent, "func", None) is node:
         return
+    if last_name(getattr(parent, "func", parent)) == "isinstance":
+        return
     match node:
         case ast.Name(id=name) | ast.Attribute(attr=name) if name in known.FINER:
-            yield Change(node, known.FINER[name].replace("{0}", ast.unparse(node)), node)
+            yield Change(node, known.FINER[name].replace("{0}", ast.unparse(node)), (node,))
         case ast.Constant(value=str() as value) if value in known.FORMAT_TEXTS:
-            yield Change(node, "'float64'", node)
+            yield Change(node, "'float64'", (node,))
         case ast.Name() | ast.Attribute() if is_unit(place, node):
             if last_name(node) == "unit":
-                yield Change(node, "2.0**-53", node)
+                yield Change(node, "2.0**-53", (node,))
 
 
 def nan_branch_removed(place: Place) -> Iterable[Change]:
@@ -215,7 +246,7 @@ def nan_branch_removed(place: Place) -> Iterable[Change]:
     name = last_name(node.func) if isinstance(node, ast.Call) else ""
     if isinstance(node, ast.Call) and name in known.MISSING and node.args:
         ending = "| True" if known.MISSING[name] else "& False"
-        yield Change(node, f"({ast.unparse(node)} {ending})", node)
+        yield Change(node, f"({ast.unparse(node)} {ending})", (node,))
 
 
 def undecided_decided(place: Place) -> Iterable[Change]:
@@ -224,10 +255,10 @@ def undecided_decided(place: Place) -> Iterable[Change]:
     match node:
         case ast.Attribute(value=owner, attr="UNDECIDED", ctx=ast.Load()):
             if not isinstance(parent, ast.Compare):
-                yield Change(node, f"{ast.unparse(owner)}.PROVED", node)
+                yield Change(node, f"{ast.unparse(owner)}.PROVED", (node,))
         case ast.Compare(ops=[ast.Eq() | ast.Is() | ast.NotEq() | ast.IsNot() as op]):
             if known.bare(last_name(node.comparators[0])) in known.OPEN_CODES:
-                yield Change(node, str(isinstance(op, ast.NotEq | ast.IsNot)), node)
+                yield Change(node, str(isinstance(op, ast.NotEq | ast.IsNot)), (node,))
         case ast.Name(ctx=ast.Load()) | ast.Attribute(ctx=ast.Load()) | ast.Call():
             yield from _answered(node, parent)
 
@@ -239,12 +270,14 @@ def _answered(node: ast.expr, parent: ast.AST | None) -> Iterable[Change]:
     answer = bool(said & known.SETTLED) and not said & (known.OPEN | {"not"})
     match parent:
         case ast.UnaryOp(op=ast.Not()):
-            yield Change(node, str(answer), node)
+            yield Change(node, str(answer), (node,))
         case ast.UnaryOp(op=ast.Invert()) | ast.BinOp(op=ast.BitAnd() | ast.BitOr()):
-            yield Change(node, f"({ast.unparse(node)} {'| True' if answer else '& False'})", node)
+            yield Change(
+                node, f"({ast.unparse(node)} {'| True' if answer else '& False'})", (node,)
+            )
         case _ if isinstance(parent, _CHOICES) and node is not getattr(parent, "iter", None):
             if not isinstance(parent, ast.IfExp) or parent.test is node:
-                yield Change(node, str(answer), node)
+                yield Change(node, str(answer), (node,))
 
 
 def filter_trusted(place: Place) -> Iterable[Change]:
@@ -253,7 +286,7 @@ def filter_trusted(place: Place) -> Iterable[Change]:
         case ast.Compare(left=left, ops=[ast.Lt() | ast.LtE() | ast.Gt() | ast.GtE()]) as node:
             for side in (left, node.comparators[0]):
                 if place.number(side) is None and is_small(place, side):
-                    yield Change(side, f"(0.0 * {wrapped(side)})", side)
+                    yield Change(side, f"(0.0 * {wrapped(side)})", (side,))
 
 
 GUARDS = (

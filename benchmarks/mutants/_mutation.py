@@ -30,7 +30,7 @@ class Change:
 
     node: ast.expr | ast.stmt
     by: str
-    material: ast.AST | None = None
+    material: tuple[ast.AST, ...] = ()
 
 
 @dataclass(frozen=True)

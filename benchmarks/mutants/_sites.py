@@ -8,8 +8,9 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 
-from benchmarks.mutants._guards import GUARDS
+from benchmarks.mutants._guards import GUARDS, covers_roundings
 from benchmarks.mutants._logic import LOGIC
 from benchmarks.mutants._mutation import Change, Operator, Place, Site, extent, line_around
 from benchmarks.mutants._source import Function, Module, Package, last_name
@@ -50,8 +51,10 @@ def sites_of(package: Package, module: Module) -> list[Site]:
             for operator in operators:
                 for change in operator.changes(place):
                     found.append(_site(module, operator, change))
-                    if change.material is not None:
-                        guarded |= {*ast.walk(change.material), change.node}
+                    if change.material:
+                        guarded |= {change.node, *chain(*map(ast.walk, change.material))}
+            if operators is GUARDS and covers_roundings(place):
+                guarded |= {*ast.walk(place.node)}
     return [one for one in found if one.before != one.after]
 
 

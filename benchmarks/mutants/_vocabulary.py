@@ -43,6 +43,7 @@ SMALL = 2.0**-30  # positive numbers up to here, in a sum or a factor, cover rou
 NEAR_ONE = 2.0**-20  # factors so near to 1 do
 UNITS = {2.0**-k for k in (8, 11, 24, 52, 53)}  # roundoff and spacing of the formats
 UNIT_NAMES = {"UNIT", "STEP", "ULP", "U"}
+SPACINGS = {"STEP", "ULP"}  # two units
 TINY_NAMES = {"TINY", "SMALLEST", "FAINT"}
 MORE_NAMES = {"MORE", "GROWN", "UP", "DOWN", "LESS", "SUMS"}
 
