@@ -67,15 +67,16 @@ class Verified:
         rows = len(contests)
         signs = np.array([-1.0 if c.is_minimum else 1.0 for c in contests])
         active = np.zeros((most, rows), dtype=bool)
-        middle, radius = np.zeros((most, rows)), np.zeros((most, rows))
+        low, high = np.zeros((most, rows)), np.zeros((most, rows))
         matrices = np.zeros((most, rows, len(self.index)))
         for r, contest in enumerate(contests):
             for t, (form, ends) in enumerate(
                 zip(contest.functionals, contest.residuals, strict=True)
             ):
                 active[t, r] = True
-                middle[t, r], radius[t, r] = pair_between(*map(np.float64, ends))
+                low[t, r], high[t, r] = ends
                 self.fill(matrices[t, r], form)
+        middle, radius = pair_between(low, high)
         parts = [
             self.deviations.combined(matrices[t]).shifted(middle[t], radius[t]) for t in range(most)
         ]
