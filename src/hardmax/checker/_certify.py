@@ -12,6 +12,7 @@ from hardmax.checker._certificate import INTERRUPTED, Certificate
 from hardmax.checker._verdict import Verdict
 from hardmax.checker._work import charge
 from hardmax.core import Box, Construction, Target
+from hardmax.numerics import down, up
 
 _EXP = "NumPy's exp, tanh, sin and their likes are good to 4 ulp in float64."
 _CONTRADICTION = "An error was measured that the proof excludes; please report this model."
@@ -69,7 +70,7 @@ def _certify_reals(
         bounds = float_bounds(construction.transformer, claim.domain, _FORMATS)
         rounding = {name: float(bound.max()) for name, bound in bounds.items()}
         state.rounding = rounding["float64"]
-        state.limit = math.nextafter(claim.error - _allowance(rounding, claim.error), 0.0)
+        state.limit = down(claim.error - _allowance(rounding, claim.error))
         bound_error(state)
     except KeyboardInterrupt:
         interrupted = True
@@ -112,7 +113,7 @@ def _conclude(state: Any, rounding: dict[str, float], interrupted: bool) -> Cert
 
 def _sum(a: float, b: float) -> float:
     """a + b, never rounded down; exact where one of them is 0."""
-    return a + b if a == 0.0 or b == 0.0 else math.nextafter(a + b, math.inf)
+    return a + b if a == 0.0 or b == 0.0 else float(up(a + b))
 
 
 def _advice(state: Any, rounding: dict[str, float], interrupted: bool) -> str:

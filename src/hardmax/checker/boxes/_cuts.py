@@ -39,6 +39,7 @@ from hardmax.checker.forms import (
     rebuilt,
     total,
 )
+from hardmax.numerics import inflate
 
 DEEP = 6  # atoms beyond the cut, for it to be tried first
 _MOST_LATER = 256
@@ -88,7 +89,7 @@ def _through(boxes: SmallBoxes, cut: Cut, theirs: Form, room: float, also: Seque
         return math.inf
     own = _factored(graph, guess, cut.functionals) - theirs
     before = boxes.bound_sum([own, *also], left)
-    return (beyond + before + cut.dust) * (1 + 2.0**-48)
+    return float(inflate(beyond + before + cut.dust, 2))
 
 
 def find_cut(boxes: SmallBoxes, form: Form, room: float, fewest: int) -> Cut | None:

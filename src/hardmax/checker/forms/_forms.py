@@ -21,6 +21,11 @@ _LONG = 512  # bits of a number whose digits are charged for
 _SMALL, _LARGE = 1e-140, 1e140  # products of floats between these neither vanish nor overflow
 
 
+def is_moderate(value: float) -> bool:
+    """Whether products with such numbers, or quotients by them, neither vanish nor overflow."""
+    return _SMALL < abs(value) < _LARGE
+
+
 @lru_cache(maxsize=1 << 17)  # a weight is read as query, as value, by the target and in balls
 def rational(value: float) -> fmpq:
     """The float as the exact rational that it is."""
@@ -142,7 +147,7 @@ class Form:
         sizes = np.abs(plain)
         if not len(plain):
             return atoms, plain
-        if _SMALL < abs(scale) < _LARGE and sizes.min() > _SMALL and sizes.max() < _LARGE:
+        if is_moderate(scale) and sizes.min() > _SMALL and sizes.max() < _LARGE:
             return atoms, plain * scale
         return atoms, np.array([nearest(c) for c in self.terms.values()], dtype=float)
 
