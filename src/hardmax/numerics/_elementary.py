@@ -19,7 +19,7 @@ from hardmax.numerics._formats import FLOAT64
 from hardmax.numerics._interval import Interval
 from hardmax.numerics._outward import STEP, TINY, UNIT
 
-_ULPS = 2 * FLOAT64.exp_ulps
+_ULPS = FLOAT64.exp_units  # twice what is trusted: an ulp is at most two unit roundoffs
 _TURN = 2.0 * np.pi
 _FAR = 2.0**40  # beyond, a period is a coarse multiple of an ulp: no attempt is made
 
