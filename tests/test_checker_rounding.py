@@ -22,16 +22,7 @@ import hardmax as hm
 from hardmax.checker.rounding import _bounds
 from hardmax.checker.rounding._bounds import float_bounds
 from hardmax.checker.rounding._contest import BEND, PULL, STEEPEST, Contest, steepness, unrest
-from hardmax.checker.rounding._format import (
-    Format,
-    NothingKnown,
-    Stored,
-    above,
-    product,
-    summed,
-    total_of,
-    up,
-)
+from hardmax.checker.rounding._format import NothingKnown, Stored, moved
 from hardmax.checker.rounding._ranges import kinked
 from hardmax.checker.rounding._weights import weight_ranges
 from hardmax.core import (
@@ -48,7 +39,15 @@ from hardmax.core import (
     reference,
     rounding_bound,
 )
-from hardmax.numerics import Interval, is_power_of_two
+from hardmax.numerics import (
+    FORMATS,
+    Interval,
+    inflate,
+    is_power_of_two,
+    matmul_up,
+    product_up,
+    sum_up,
+)
 
 UNIT = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 NARROW = ("float32", "float16", "bfloat16")
@@ -125,7 +124,8 @@ class Noisy:
         return a / b * (1.0 + np.where(is_power_of_two(b) | (a == 0.0), 0.0, error))
 
     def exp(self, x):
-        return np.exp(x) * (1.0 + np.where(x == 0.0, 0.0, 16.0 * self.error()))
+        units = FORMATS[self.dtype].exp_units
+        return np.exp(x) * (1.0 + np.where(x == 0.0, 0.0, units * self.error()))
 
     def fold(self, query, coldness):
         return self.weight(query * coldness)
@@ -574,12 +574,12 @@ def test_a_sigmoid_is_a_softmax_and_its_claim_is_confirmed():
 
 
 def test_the_exponential_is_charged_and_nearly_attained():
-    """Near x = 0 the exponential's 16 units count a quarter; at 0 itself they are exact."""
+    """Near x = 0 the exponential's 8 units count a quarter; at 0 itself they are exact."""
     construction = hm.compile("sigmoid(x)", on={"x": (-4, 4)}, error=1e-3, route="direct")
     transformer, box = construction.transformer, construction.claim.domain
     bound = float_bounds(transformer, box, ("float32",))["float32"][0]
     reached = at_worst(transformer, np.array([2.0**-10]), "float32")[0]
-    assert 0.6 * bound <= reached <= bound
+    assert 0.5 * bound <= reached <= bound
     assert at_worst(transformer, np.zeros(1), "float32")[0] < 0.5 * reached
     assert all(np.exp(np.zeros(9, dtype)).tolist() == [1.0] * 9 for dtype in ("f2", "f4", "f8"))
 
@@ -655,8 +655,8 @@ def test_what_is_exact_costs_nothing(dtype):
     for weight in (1.0, -1.0, 4.0, 2.0**20 if dtype != "float16" else 8.0):
         assert float_bounds(readout_of([weight]), box, (dtype,))[dtype][0] == 0.0
     halved = float_bounds(readout_of([0.5]), box, (dtype,))[dtype][0]
-    smallest = Format(dtype).smallest
-    assert smallest / 2 <= halved <= 4 * smallest
+    smallest = FORMATS[dtype].smallest
+    assert smallest / 2 <= halved <= 4 * smallest + 32 * 2.0**-1074  # with what float64 may lose
 
 
 @pytest.mark.parametrize("dtype", NARROW)
@@ -810,10 +810,10 @@ def test_numbers_beyond_float64_leave_nothing_known():
 
 def test_what_is_no_number_counts_as_infinite():
     nothing, some = np.array([[np.nan, 0.0]]), np.array([[1.0], [np.inf]])
-    assert above(np.array([[1.0, 0.0]]), some)[0, 0] == math.inf
-    assert (up(nothing) == [[math.inf, 0.0]]).all()
-    assert (product(nothing, np.array([[1.0, np.nan]])) == [[math.inf, 0.0]]).all()
-    total = total_of(Interval([-np.inf, np.inf, 0.0], [np.inf, np.inf, 0.0]), 0)
+    assert matmul_up(np.array([[1.0, 0.0]]), some)[0, 0] == math.inf
+    assert (inflate(nothing) == [[math.inf, 0.0]]).all()
+    assert (product_up(nothing, np.array([[1.0, np.nan]])) == [[math.inf, 0.0]]).all()
+    total = Interval([-np.inf, np.inf, 0.0], [np.inf, np.inf, 0.0]).sum(0)
     assert (total.lo, total.hi) == (-math.inf, math.inf)
 
 
@@ -822,7 +822,7 @@ def test_long_sums_of_sizes_are_rounded_up():
     sizes = np.full((5000, 2), 2.0**-53)
     sizes[0] = 1.0
     assert sizes.sum(axis=0)[0] == 1.0
-    assert (summed(sizes, 0) >= 1.0 + 4999 * 2.0**-53).all()
+    assert (sum_up(sizes, 0) >= 1.0 + 4999 * 2.0**-53).all()
 
 
 def test_sums_may_have_too_many_terms_for_a_format():
@@ -961,34 +961,34 @@ def test_stored_weights_are_those_of_the_format():
     rng = np.random.default_rng(10)
     numbers = rng.normal(size=2000) * 2.0 ** rng.integers(-30, 12, size=2000)
     for dtype in UNIT:
-        format = Format(dtype)
+        format = FORMATS[dtype]
         assert np.array_equal(format.stored(numbers), cast(numbers, dtype))
-        assert (np.abs(cast(numbers, dtype) - numbers) <= format.moved(numbers)).all()
+        assert (np.abs(cast(numbers, dtype) - numbers) <= moved(numbers, format)).all()
     with pytest.raises(NothingKnown):
-        Format("float16").moved(np.array([65520.0]))
+        moved(np.array([65520.0]), FORMATS["float16"])
 
 
 def test_products_of_sizes_never_vanish():
     tiny = np.array([[5e-324]])
-    assert product(tiny, tiny)[0, 0] > 0.0
-    assert above(tiny, tiny)[0, 0] > 0.0
-    assert above(tiny, np.zeros((1, 1)))[0, 0] == 0.0
+    assert product_up(tiny, tiny)[0, 0] > 0.0
+    assert matmul_up(tiny, tiny)[0, 0] > 0.0
+    assert matmul_up(tiny, np.zeros((1, 1)))[0, 0] == 0.0
 
 
 def test_a_coldness_is_rounded_unless_it_is_a_power_of_two():
     matrix = np.array([[1.0, 0.1]])
-    assert (Stored.scaled(matrix, np.array([4.0]), Format("float64")).moved == 0.0).all()
-    moved = Stored.scaled(matrix, np.array([3.7]), Format("float64")).moved
-    assert moved == pytest.approx(np.array([[3.7, 0.37]]) * UNIT["float64"], rel=1e-5)
+    assert (Stored.scaled(matrix, np.array([4.0]), FORMATS["float64"]).moved == 0.0).all()
+    off = Stored.scaled(matrix, np.array([3.7]), FORMATS["float64"]).moved
+    assert off == pytest.approx(np.array([[3.7, 0.37]]) * UNIT["float64"], rel=1e-5)
 
 
 def test_query_weights_may_be_rounded_before_the_coldness_meets_them():
     rng = np.random.default_rng(3)
     query, cold = rng.uniform(0.5, 2.0, size=(2000, 1)), rng.uniform(0.5, 2.0, size=2000)
     for dtype in NARROW:
-        moved = Stored.scaled(query, cold, Format(dtype)).moved[:, 0]
+        off = Stored.scaled(query, cold, FORMATS[dtype]).moved[:, 0]
         for first in (query[:, 0], cast(query[:, 0], dtype)):
-            assert (np.abs(cast(first * cold, dtype) - query[:, 0] * cold) <= moved).all()
+            assert (np.abs(cast(first * cold, dtype) - query[:, 0] * cold) <= off).all()
 
 
 def test_the_analysis_is_the_checkers_own():

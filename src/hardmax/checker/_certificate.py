@@ -13,7 +13,8 @@ import numpy as np
 
 from hardmax._errors import FileError, HardmaxError, RequestError
 from hardmax.checker._verdict import Verdict
-from hardmax.core import Construction, Target, fingerprint
+from hardmax.core import Construction, Target, Transformer, fingerprint
+from hardmax.numerics import FORMATS
 
 INTERRUPTED = "The check was interrupted"  # how the advice begins when Ctrl-C ended the search
 _NOT_FINITE = {math.inf: "infinity", -math.inf: "-infinity"}
@@ -149,6 +150,13 @@ class Certificate:
         )
         at = "" if self.counterexample is None else f" at {_point(self.counterexample)}"
         return f"{line.removesuffix(' < ').removesuffix(' <= ')}: {self.verdict}{at}"
+
+
+def about_exp(transformer: Transformer, bounds: Mapping[str, float]) -> tuple[str, ...]:
+    """What is assumed of exp in each format of which something is said; nothing of hard heads."""
+    if transformer.is_hard:
+        return ()
+    return tuple(FORMATS[name].assumption for name, bound in bounds.items() if bound < math.inf)
 
 
 def subject(construction: Construction) -> dict[str, Any]:

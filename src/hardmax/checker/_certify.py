@@ -8,15 +8,14 @@ from typing import Any
 
 from hardmax._errors import RequestError
 from hardmax.checker._budget import Budget, Clock, Progress, Standing
-from hardmax.checker._certificate import INTERRUPTED, Certificate
+from hardmax.checker._certificate import INTERRUPTED, Certificate, about_exp
 from hardmax.checker._verdict import Verdict
 from hardmax.checker._work import charge
-from hardmax.core import Box, Construction, Target
-from hardmax.numerics import down, up
+from hardmax.core import Box, Construction
+from hardmax.numerics import FORMATS, down, up
 
 _EXP = "NumPy's exp, tanh, sin and their likes are good to 4 ulp in float64."
 _CONTRADICTION = "An error was measured that the proof excludes; please report this model."
-_FORMATS = ("float64", "float32", "float16", "bfloat16")
 
 
 def certify(
@@ -61,13 +60,13 @@ def _certify_reals(
 
     claim = construction.claim
     interrupted = False
-    rounding = dict.fromkeys(_FORMATS, math.inf)
+    rounding = dict.fromkeys(FORMATS, math.inf)
     state = RealBound(construction, claim.error, clock, tolerance, executor, progress)
     try:
         if progress is not None:
             progress(Standing(math.inf, 0.0, claim.error, 0, "rounding"))
         charge(work_of_rounding(construction.transformer))
-        bounds = float_bounds(construction.transformer, claim.domain, _FORMATS)
+        bounds = float_bounds(construction.transformer, claim.domain)
         rounding = {name: float(bound.max()) for name, bound in bounds.items()}
         state.rounding = rounding["float64"]
         state.limit = down(claim.error - _allowance(rounding, claim.error))
@@ -104,7 +103,7 @@ def _conclude(state: Any, rounding: dict[str, float], interrupted: bool) -> Cert
         method=state.method,
         boxes=state.boxes,
         formats=formats,
-        assumptions=_assumptions(claim.target) + state.clock.budget.assumptions,
+        assumptions=_assumptions(state.construction, formats) + state.clock.budget.assumptions,
         advice=advice,
         seconds=state.clock.seconds,
         work=math.ceil(state.clock.work),
@@ -125,7 +124,11 @@ def _advice(state: Any, rounding: dict[str, float], interrupted: bool) -> str:
     return f"Raise the budget, shrink the domain, or claim a larger error. {reasons}".strip()
 
 
-def _assumptions(target: Target) -> tuple[str, ...]:
-    if target.steps() is None:
-        return (_EXP, "The bounds that the user gave for the target hold.")
-    return (_EXP,)
+def _assumptions(construction: Construction, bounds: dict[str, float]) -> tuple[str, ...]:
+    """What is trusted: our own functions, the exponentials behind each bound, and the user."""
+    told = construction.claim.target.steps() is None
+    return (
+        _EXP,
+        *about_exp(construction.transformer, bounds),
+        *(("The bounds that the user gave for the target hold.",) if told else ()),
+    )

@@ -19,6 +19,7 @@ from hardmax.numerics._elementary import sqrt as sqrt
 from hardmax.numerics._elementary import tan as tan
 from hardmax.numerics._elementary import tanh as tanh
 from hardmax.numerics._formats import BFLOAT16 as BFLOAT16
+from hardmax.numerics._formats import BLOCK as BLOCK
 from hardmax.numerics._formats import FLOAT16 as FLOAT16
 from hardmax.numerics._formats import FLOAT32 as FLOAT32
 from hardmax.numerics._formats import FLOAT64 as FLOAT64

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from flint import arb, arb_series, fmpq
+from flint import arb, arb_series, ctx, fmpq
 
 from hardmax.checker._work import BALL, charge
 from hardmax.checker.forms import (

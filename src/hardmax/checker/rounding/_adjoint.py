@@ -17,12 +17,10 @@ from __future__ import annotations
 import numpy as np
 
 from hardmax.checker.rounding._flow import Attended, FedForward, Flow
-from hardmax.checker.rounding._format import Stored, product, total_of
+from hardmax.checker.rounding._format import Stored
 from hardmax.checker.rounding._inplace import Mixing
 from hardmax.core import ReadOut
-from hardmax.numerics import Interval
-
-_SUMS = 1.0 + 2.0**-28  # sums of up to 2^24 nonnegative floats
+from hardmax.numerics import Interval, product_up, sum_up, up
 
 
 def adjoint_bound(flow: Flow, readout: ReadOut, reads: list[int], *, eager: bool) -> np.ndarray:
@@ -44,16 +42,16 @@ def adjoint_bound(flow: Flow, readout: ReadOut, reads: list[int], *, eager: bool
                 effect, caused = _before_feed_forward(effect, passed, eager)
             case Attended():
                 effect, caused = _before_attention(effect, passed, eager)
-        total = total + caused
+        total = up(total + caused)
         touched = (passed.before.off > 0.0)[:, None, :]
         effect = Interval(np.where(touched, effect.lo, 0.0), np.where(touched, effect.hi, 0.0))
-        best = np.minimum(best, total + _caused(effect, passed.before.off))
-    return np.asarray((best * _SUMS).reshape(len(reads), outputs).T)
+        best = np.minimum(best, up(total + _caused(effect, passed.before.off)))
+    return np.asarray(best.reshape(len(reads), outputs).T)
 
 
 def _caused(effect: Interval, error: np.ndarray) -> np.ndarray:
     """The sum over rows and tokens of |effect| error, column by column."""
-    return np.asarray(product(effect.magnitude, error[:, None, :]).sum(axis=(0, 2)))
+    return np.asarray(sum_up(sum_up(product_up(effect.magnitude, error[:, None, :]), 2), 0))
 
 
 def _asked_of(stored: Stored, effect: Interval) -> Interval:
@@ -90,10 +88,10 @@ def _before_feed_forward(
     caused = _caused(after, passed.error)
     hidden = _asked_of(passed.outer, after)
     stop = passed.stop & eager
-    caused = caused + _caused(hidden, np.where(stop, passed.hidden_off, 0.0))
+    caused = up(caused + _caused(hidden, np.where(stop, passed.hidden_off, 0.0)))
     slopes = passed.slopes.reshape(len(hidden), 1, len(passed.tokens))
     read = _masked(hidden, ~stop[:, None, :]) * slopes
-    caused = caused + _caused(read, passed.hidden_error)
+    caused = up(caused + _caused(read, passed.hidden_error))
     return _added(effect, passed.inner, passed.tokens, read), caused
 
 
@@ -110,8 +108,8 @@ def _before_attention(
         lost = (answer.jump > 0.0).ravel()
         stop = lost | (mixing.stop.ravel() & eager)
         inherited = np.where(lost, answer.off.ravel(), np.where(stop, answer.off_seen.ravel(), 0.0))
-        error = (answer.error.ravel() + inherited)[:, None]
-        caused = caused + product(mixed.magnitude, error).sum(axis=0)
+        error = up(answer.error.ravel() + inherited)[:, None]
+        caused = up(caused + sum_up(product_up(mixed.magnitude, error), 0))
         before = _through_seen(before, mixing, _masked(mixed, ~stop[:, None]))
         before = _through_query(before, mixing, _masked(mixed, ~lost[:, None]))
     return before, caused
@@ -128,7 +126,7 @@ def _through_seen(before: Interval, mixing: Mixing, mixed: Interval) -> Interval
         before = _added(before, heads.value, mixing.seen, read)
     if asked.keys.off.any() and pull.magnitude.any():
         parts = pull.reshape(count, values, 1, n) * mixed.reshape(count, values, columns, 1)
-        logits = total_of(parts, 1).reshape(count, 1, columns, n)
+        logits = parts.sum(1).reshape(count, 1, columns, n)
         keys = logits * asked.query.value.reshape(count, -1, 1, 1)
         before = _added(before, heads.key, mixing.seen, keys.reshape(-1, columns, n))
     return before
@@ -144,5 +142,5 @@ def _through_query(before: Interval, mixing: Mixing, mixed: Interval) -> Interva
     doubt = heads.query.doubt.reshape(count, 1, key_width)
     asking = asking * Interval(1.0 - doubt, 1.0 + doubt)
     parts = asking.reshape(count, values, key_width, 1) * mixed.reshape(count, values, 1, columns)
-    query = total_of(parts, 1).reshape(-1, columns, 1)
+    query = parts.sum(1).reshape(-1, columns, 1)
     return _added(before, heads.query, np.array([mixing.t]), query)

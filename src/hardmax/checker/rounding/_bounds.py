@@ -13,30 +13,30 @@ import numpy as np
 from hardmax._errors import DomainError
 from hardmax.checker.rounding._adjoint import adjoint_bound
 from hardmax.checker.rounding._flow import Stream, follow
-from hardmax.checker.rounding._format import Format, NothingKnown, Stored, up, widened
+from hardmax.checker.rounding._format import NothingKnown, Stored, check, moved
 from hardmax.checker.rounding._needs import check_sizes, needed
 from hardmax.core import Attention, Box, SequenceInput, Transformer, VectorInput
-from hardmax.numerics import UNIT_ROUNDOFF, Interval
+from hardmax.numerics import FORMATS, Format, Interval, inflate, up
 
-FORMATS = tuple(UNIT_ROUNDOFF)
 _FEW_TOKENS = 32
 
 
 def float_bounds(
-    transformer: Transformer, domain: Box | None, formats: Iterable[str] = FORMATS
+    transformer: Transformer, domain: Box | None, formats: Iterable[str] = tuple(FORMATS)
 ) -> dict[str, np.ndarray]:
     """For each format and output: |T_format(x) - T(x)| for all x in the box that the format holds.
 
     T(x) is the real value, for hard heads and soft ones as they are. T_format rounds every weight
     to the format, multiplies a coldness into the query weights and rounds that, rounds every
-    product and every sum, in any order of summation and fused or not, takes exponentials good to
-    8 ulp, exact at 0, and subtracts the maximum before. Underflow is gradual and counted. The
-    bound is infinite where a number may overflow, or a sum has too many terms for the format.
+    product and every sum, in any order of summation and fused or not, subtracts the maximum of
+    the logits, and takes exponentials as good as `Format.assumption` says, which may vanish below
+    an edge. Other underflow is gradual and counted. The bound is infinite where a number may
+    overflow, or a sum has too many terms for the format.
 
     Sequences are followed at every length; the domain then says nothing, and may be None.
     """
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # what overflows is refused
-        return {name: _bound(transformer, domain, Format(name)) for name in formats}
+        return {name: _bound(transformer, domain, FORMATS[name]) for name in formats}
 
 
 def _bound(transformer: Transformer, domain: Box | None, format: Format) -> np.ndarray:
@@ -111,7 +111,7 @@ def _embedded(source: VectorInput, domain: Box, format: Format) -> Stream:
     matrix = source.maps.reshape(-1, source.inputs)
     total = Stored.of(matrix, format, source.offsets.ravel()).times(box)
     error = total.error()
-    where = widened(total.value, error)
+    where = total.value.widened(error)
     shape = (source.tokens, source.width)
     return Stream(
         Interval(where.lo.reshape(shape).T, where.hi.reshape(shape).T), error.reshape(shape).T
@@ -123,14 +123,14 @@ def _sequence(source: SequenceInput, format: Format) -> Stream:
     symbols = source.embedding
     lo = np.tile(symbols.min(axis=0), (source.longest, 1))
     hi = np.tile(symbols.max(axis=0), (source.longest, 1))
-    moved = np.tile(format.moved(symbols).max(axis=0), (source.longest, 1))
+    off = np.tile(moved(symbols, format).max(axis=0), (source.longest, 1))
     if source.start is not None:
         lo, hi = np.vstack([source.start, lo]), np.vstack([source.start, hi])
-        moved = np.vstack([format.moved(source.start), moved])
-    off = up(moved + format.moved(source.positions))
+        off = np.vstack([moved(source.start, format), off])
+    off = off + moved(source.positions, format)
     where = Interval(lo, hi) + source.positions
     both = (Interval(lo, hi).magnitude > 0.0) & (source.positions != 0.0)
-    off = up(off + np.where(both, format.unit * (where.magnitude + off), 0.0))
-    format.check(where.magnitude + off)
-    where = widened(where, off)
+    off = inflate(off + np.where(both, format.unit * (where.magnitude + off), 0.0), 5)
+    check(format, where.magnitude + off)
+    where = where.widened(off)
     return Stream(Interval(where.lo.T, where.hi.T), off.T)

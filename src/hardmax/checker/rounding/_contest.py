@@ -8,7 +8,15 @@ import numpy as np
 
 from hardmax.checker.rounding._format import is_point
 from hardmax.core import HeadGroup
-from hardmax.numerics import Interval, is_power_of_two, softmax_gap
+from hardmax.numerics import (
+    FLOAT64,
+    Interval,
+    inflate,
+    is_power_of_two,
+    softmax_gap,
+    stray,
+    sum_up,
+)
 
 PULL = 0.2238717  # the largest y p (1 - p), p = sigmoid(y): where y tanh(y/2) = 1
 BEND = 0.4392289  # the largest y^2 p (1 - p): where y tanh(y/2) = 2
@@ -16,6 +24,8 @@ STEEPEST = 1.0998394  # the largest p + y p (1 - p): where y tanh(y/2) = 2, at .
 _STEEP_AT = 2.39935728  # ... this y (rounded down), or beyond by 1e-7
 _CLOSE = 1.0  # logits: a handicap this small is a perturbation, a larger one has to lose
 _SETTLED = 1e-18  # weights below count as leaks, not as contenders
+_DOUBLING = 2.0**100  # powers of two up to here, and down to its inverse, times ...
+_PLAIN = 2.0**600  # ... numbers up to here, and down to its inverse, leave no float64
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,13 +161,13 @@ def _matched(
 def _doubles(factor: np.ndarray) -> np.ndarray:
     """Powers of two by which plain numbers are multiplied exactly."""
     size = np.abs(factor)
-    return is_power_of_two(factor) & (size >= 2.0**-100) & (size <= 2.0**100)
+    return is_power_of_two(factor) & (size >= 1.0 / _DOUBLING) & (size <= _DOUBLING)
 
 
 def _is_plain(numbers: np.ndarray) -> np.ndarray:
     """0, or far from the ends of float64."""
     size = np.abs(numbers)
-    return np.asarray((size == 0.0) | ((size >= 2.0**-600) & (size <= 2.0**600)))
+    return np.asarray((size == 0.0) | ((size >= 1.0 / _PLAIN) & (size <= _PLAIN)))
 
 
 def steepness(lead: Interval) -> Interval:
@@ -165,6 +175,7 @@ def steepness(lead: Interval) -> Interval:
 
     Its derivative p (1 - p) (2 - y tanh(y/2)) changes sign at +-2.399...: it falls to -0.0998...
     there, rises to 1.0998..., and falls to 1. So the extremes are at the ends or at these two.
+    Computed it takes e, p and q, 2 and 3 roundings more, and is at most 2 in absolute values.
     """
 
     def slope(y: np.ndarray) -> np.ndarray:
@@ -176,8 +187,9 @@ def steepness(lead: Interval) -> Interval:
         ends = np.stack([slope(lead.lo), slope(lead.hi)])
     highest = (lead.lo <= _STEEP_AT + 1e-7) & (lead.hi >= _STEEP_AT)
     lowest = (lead.lo <= -_STEEP_AT) & (lead.hi >= -_STEEP_AT - 1e-7)
-    hi = np.where(highest, STEEPEST, ends.max(axis=0) + 1e-13)
-    lo = np.where(lowest, 1.0 - STEEPEST, ends.min(axis=0) - 1e-13)
+    away = stray(3 * FLOAT64.exp_units + 8, 2.0)
+    hi = np.where(highest, STEEPEST, ends.max(axis=0) + away)
+    lo = np.where(lowest, 1.0 - STEEPEST, ends.min(axis=0) - away)
     return Interval(lo, hi)
 
 
@@ -211,13 +223,12 @@ def unrest(contest: Contest, weights: Interval, spread: np.ndarray, hard: np.nda
     count = np.maximum(contender.sum(axis=1), 1)
     lowest = np.where(contender, contest.handicap.lo, top).min(axis=1)
     blur = top[:, 0] - lowest
-    leak = np.where(contender, 0.0, weights.hi).sum(axis=1) * (1.0 + 1e-9)
+    leak = np.asarray(sum_up(np.where(contender, 0.0, weights.hi), 1))
     sizes, which = np.unique(count, return_inverse=True)
     gaps = np.where(hard, 0.0, np.array([softmax_gap(int(k)) for k in sizes])[which])
     distance = 2.0 * gaps + blur + 2.0 * contest.slope * leak * spread
     if n == 2:
         apart = contest.handicap[:, 1] - contest.handicap[:, 0]
         distance = np.minimum(distance, 2.0 * PULL + 0.5 * apart.magnitude)
-    slack = 1.0 + 1e-12
-    shortfall = (gaps + blur) / contest.slope * slack
-    return Unrest(contender, leak, np.where(hard, 0.0, distance * slack), shortfall)
+    shortfall = np.asarray(inflate((gaps + blur) / contest.slope, 3))
+    return Unrest(contender, leak, np.where(hard, 0.0, inflate(distance, 6)), shortfall)

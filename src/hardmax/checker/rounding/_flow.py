@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hardmax.checker.rounding._format import Format, Stored, up, widened
+from hardmax.checker.rounding._format import Stored
 from hardmax.checker.rounding._head import answer
 from hardmax.checker.rounding._inplace import Mixing, Written, sharpen_heads, sharpen_units
 from hardmax.checker.rounding._logits import Heads, in_pieces
 from hardmax.checker.rounding._needs import asks
 from hardmax.core import Attention, FeedForward, Sublayer
-from hardmax.numerics import Interval
+from hardmax.numerics import Format, Interval, up
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +115,7 @@ def _feed_forward(
     inner = Stored.of(layer.inner, format, layer.inner_bias)
     read = inner.times(where)
     error = read.error()
-    around = widened(read.value, error)
+    around = read.value.widened(error)
     dead = (around.hi <= 0.0) | ((read.value.hi <= 0.0) & (read.terms <= 1.0))
     error = np.where(dead, 0.0, error)
     moved = np.where(dead, 0.0, inner.carry(off))
@@ -128,7 +128,7 @@ def _feed_forward(
     for i in range(len(tokens)):
         sharpen_units(written, i, layer, where[:, i], off[:, i], slopes[:, i], error[:, i])
     rounded = added.error(written.value)
-    after = stream.replaced(tokens, widened(written.value, rounded), up(written.off + rounded))
+    after = stream.replaced(tokens, written.value.widened(rounded), up(written.off + rounded))
     stop = total < 0.7 * (moved + error)
     return after, FedForward(stream, tokens, inner, outer, slopes, error, total, stop, rounded)
 
@@ -157,13 +157,13 @@ def _attend(
     stored = Stored.of(output, format)
     mean, local, moved = _columns(mixings, tokens, output.shape[1])
     where, off = stream.where[:, tokens], stream.off[:, tokens]
-    added = stored.times(widened(mean, local), carried=where)
+    added = stored.times(mean.widened(local), carried=where)
     written = Written(added.value, up(off + stored.carry(up(moved + local))))
     for i, t in enumerate(tokens):
         here = [mixing for mixing in mixings if mixing.t == t]
         sharpen_heads(written, i, output, where[:, i], off[:, i], mean[:, i], local[:, i], here)
     rounded = added.error(written.value)
-    after = stream.replaced(tokens, widened(written.value, rounded), up(written.off + rounded))
+    after = stream.replaced(tokens, written.value.widened(rounded), up(written.off + rounded))
     return after, Attended(stream, tokens, stored, mixings, rounded)
 
 

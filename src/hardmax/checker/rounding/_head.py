@@ -15,12 +15,20 @@ from typing import Any
 import numpy as np
 
 from hardmax.checker.rounding._contest import BEND, PULL, Contest, Unrest, steepness, unrest
-from hardmax.checker.rounding._format import meet, product, relative, summed, total_of, up, widened
+from hardmax.checker.rounding._format import relative
 from hardmax.checker.rounding._logits import Asked
 from hardmax.checker.rounding._weights import LogitRounding, weights_of, with_softmax
-from hardmax.numerics import Interval, gamma
-
-_CUT = 1e-216  # evaluators may cut logits off at -500: e^-500 is less
+from hardmax.numerics import (
+    BLOCK,
+    FLOAT64,
+    Interval,
+    down,
+    gamma,
+    inflate,
+    product_up,
+    sum_up,
+    up,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +69,7 @@ def answer(asked: Asked) -> Answer:
     if asked.seen == 1:
         return _only_token(asked)
     rounding = with_softmax(asked)
-    shifted = up(rounding.total + asked.shift)
+    shifted = np.asarray(up(rounding.total + asked.shift))
     weights = weights_of(asked, shifted)
     possible = (weights.hi > 0.0)[:, None]
     values = asked.values.value
@@ -81,11 +89,11 @@ def answer(asked: Asked) -> Answer:
         contested = _contest_error(asked, weights, rounding, spread)
         by_logits = np.where(asked.contest.holds[:, None], contested[:, None], by_logits)
     by_logits = np.minimum(by_logits, _carried(spread, shifted))
-    soft = up(by_logits + _mixing_error(asked, weights, spread))
+    soft = up(by_logits + _mixing_error(asked, weights, rounding.faint, spread))
     error = np.where(asked.hard[:, None], _hard_error(asked, weights, shifted, jump), soft)
     seen = _off_seen(asked, slopes, pull, distance, rest)
-    asker = summed(product(asking.magnitude, asked.query.off[:, None]), 2)
-    off = np.minimum(up(seen + asker + jump), spread)  # the parts may be larger, and cancel
+    asker = sum_up(product_up(asking.magnitude, asked.query.off[:, None]), 2)
+    off = np.minimum(inflate(seen + asker + jump, 2), spread)  # the parts may be larger, and cancel
     below, beyond = _from_maximum(asked, rest, jump, spread)
     return Answer(mean, error, off, seen, jump, weights, slopes, pull, asking, below, beyond)
 
@@ -121,14 +129,14 @@ def _mean(asked: Asked, weights: Interval, hull: Interval, rest: Unrest) -> Inte
     best = asked.lead.middle.argmax(axis=1)
     centre = values.middle[heads, :, best]
     parts = weights.reshape(len(heads), 1, -1) * (values - centre[:, :, None])
-    mean = meet(hull, total_of(parts, 2) + centre)
+    mean = hull.meet(parts.sum(2) + centre)
     contender = rest.contender[:, None]
     usable = (asked.contest.holds & rest.contender.any(axis=1))[:, None]
-    leaked = up(rest.leak[:, None] * (hull.hi - hull.lo))
-    low = np.where(contender, values.lo, -np.inf).max(axis=2) - up(rest.shortfall[:, None] + leaked)
-    high = np.where(contender, values.hi, -np.inf).max(axis=2) + leaked
-    low, high = np.where(usable, low, -np.inf), np.where(usable, high, np.inf)
-    return meet(mean, Interval(low - np.abs(low) * 2.0**-50, high + np.abs(high) * 2.0**-50))
+    leaked = inflate(rest.leak[:, None] * (hull.hi - hull.lo), 2)
+    short = up(rest.shortfall[:, None] + leaked)
+    low = down(np.where(contender, values.lo, -np.inf).max(axis=2) - short)
+    high = up(np.where(contender, values.hi, -np.inf).max(axis=2) + leaked)
+    return mean.meet(Interval(np.where(usable, low, -np.inf), np.where(usable, high, np.inf)))
 
 
 def _pull(
@@ -146,13 +154,13 @@ def _pull(
     half = (shares.lo <= 0.5) & (shares.hi >= 0.5)
     inner = np.maximum(shares.lo * (1.0 - shares.lo), shares.hi * (1.0 - shares.hi))
     reach = np.maximum(hull.hi[:, :, None] - values.lo, values.hi - hull.lo[:, :, None])
-    bound = up(np.where(half, 0.25, inner) * np.maximum(reach, 0.0))
+    bound = inflate(np.where(half, 0.25, inner) * np.maximum(reach, 0.0), 4)
     bound = np.minimum(bound, signed.magnitude)
     contested = np.where(held, up(rest.distance / asked.contest.slope), np.inf)[:, None]
     distance = np.minimum(up(hull.hi - hull.lo) / 2.0, contested)
-    distance = np.minimum(distance, bound.sum(axis=2) * (1.0 + asked.seen * 2.0**-52))
-    bound = np.minimum(bound, distance[:, :, None] / 2.0 * (1.0 + 2.0**-50))
-    pull = meet(signed, Interval(-bound, bound))
+    distance = np.minimum(distance, sum_up(bound, 2))
+    bound = np.minimum(bound, distance[:, :, None] / 2.0)
+    pull = signed.meet(Interval(-bound, bound))
     silent = (held | asked.hard)[:, None, None]
     return (
         Interval(np.where(silent, 0.0, pull.lo), np.where(silent, 0.0, pull.hi)),
@@ -170,8 +178,8 @@ def _asking(asked: Asked, pull: Interval, distance: np.ndarray) -> Interval:
     away = keys - keys.middle[np.arange(len(keys)), :, asked.best][:, :, None]
     count, values, n = pull.shape
     parts = pull.reshape(count, values, 1, n) * away.reshape(count, 1, -1, n)
-    most = product(distance[:, :, None], asked.away.max(axis=2)[:, None])
-    return meet(Interval(-most, most), total_of(parts, 3))
+    most = product_up(distance[:, :, None], asked.away.max(axis=2)[:, None])
+    return Interval(-most, most).meet(parts.sum(3))
 
 
 def _slopes(asked: Asked, weights: Interval, rest: Unrest) -> Interval:
@@ -180,11 +188,11 @@ def _slopes(asked: Asked, weights: Interval, rest: Unrest) -> Interval:
     Of the distance E|v - m| at most half belongs to one token.
     """
     held = asked.contest.holds
-    more = np.where(held, 0.5 * rest.distance, 0.0)[:, None]
-    lo, hi = np.where(more > 0.0, weights.lo - more, weights.lo), weights.hi + more
+    either = weights.widened(np.where(held, 0.5 * rest.distance, 0.0)[:, None])
+    lo, hi = either.lo, either.hi
     if asked.seen == 2:
         apart = asked.contest.handicap[:, 1] - asked.contest.handicap[:, 0]
-        second = widened(steepness(asked.lead[:, 1] - asked.lead[:, 0]), 0.25 * apart.magnitude)
+        second = steepness(asked.lead[:, 1] - asked.lead[:, 0]).widened(0.25 * apart.magnitude)
         first = 1.0 - second
         soft = (held & ~asked.hard)[:, None]
         lo = np.where(soft, np.stack([first.lo, second.lo], axis=1), lo)
@@ -203,15 +211,15 @@ def _off_seen(
     values add up to E|v - m|.
     """
     size, moved = slopes.magnitude, asked.values.off
-    by_sum = product(size, moved).sum(axis=2)
+    by_sum = product_up(size, moved).sum(axis=2)
     most = 1.0 + np.where(asked.contest.holds, rest.distance, 0.0)[:, None]
-    by_most = product(most, np.where(size > 0.0, moved, 0.0).max(axis=2))
+    by_most = product_up(most, np.where(size > 0.0, moved, 0.0).max(axis=2))
     logits = asked.key_off[:, None]
-    by_keys = product(pull.magnitude, logits).sum(axis=2)
+    by_keys = product_up(pull.magnitude, logits).sum(axis=2)
     silent = (asked.contest.holds | asked.hard)[:, None]
-    by_keys = np.minimum(by_keys, product(distance, logits.max(axis=2)))
+    by_keys = np.minimum(by_keys, product_up(distance, logits.max(axis=2)))
     total = np.minimum(by_sum, by_most) + np.where(silent, 0.0, by_keys)
-    return np.asarray(up(total * (1.0 + asked.seen * 2.0**-50)))
+    return np.asarray(inflate(total, asked.seen + 2))
 
 
 def _carried(spread: np.ndarray, logits: np.ndarray) -> np.ndarray:
@@ -220,8 +228,8 @@ def _carried(spread: np.ndarray, logits: np.ndarray) -> np.ndarray:
     Raise the logits of a set of tokens by d and lower the rest: the set's weight moves from
     sigmoid(l - d) to sigmoid(l + d), which are furthest apart, by tanh(d/2), for l = 0.
     """
-    share = np.tanh(np.minimum(logits.max(axis=1), 1e3) / 2.0) * (1.0 + 2.0**-40)
-    return product(np.minimum(share, 1.0)[:, None], spread)
+    share = inflate(np.tanh(logits.max(axis=1) / 2.0), FLOAT64.exp_units)
+    return np.asarray(product_up(np.minimum(share, 1.0)[:, None], spread))
 
 
 def _jump(asked: Asked, weights: Interval, spread: np.ndarray) -> np.ndarray:
@@ -245,8 +253,8 @@ def _from_maximum(
 ) -> tuple[np.ndarray, np.ndarray]:
     """By how much the mean is below or above the larger of two values that both contend."""
     both = asked.contest.holds & rest.contender.all(axis=1) & (asked.seen == 2)
-    leaked = product(rest.leak[:, None], spread)
-    below = up(rest.shortfall[:, None] + leaked + jump)
+    leaked = product_up(rest.leak[:, None], spread)
+    below = inflate(rest.shortfall[:, None] + leaked + jump, 2)
     return np.where(both[:, None], below, np.inf), leaked
 
 
@@ -264,20 +272,20 @@ def _logit_error(
     exponentiated; the pulls are p (1 - p) d and its negative. A lead y that is off by s |y| moves
     the mean by s |y| p (1 - p) |d|, where |y| p (1 - p) <= 0.2239 (as in `_pair_error`).
     """
-    asker = summed(product(asking.magnitude, asked.query.error[:, None]), 2)
+    asker = sum_up(product_up(asking.magnitude, asked.query.error[:, None]), 2)
     if asked.seen > 2:
         rounded = rounding.total
-        others = product(distance, rounded.max(axis=1)[:, None])
-        others = np.minimum(others, product(pull.magnitude, rounded[:, None]).sum(axis=2))
-        return np.asarray(up((asker + others) * (1.0 + asked.seen * 2.0**-50)))
+        others = product_up(distance, rounded.max(axis=1)[:, None])
+        others = np.minimum(others, product_up(pull.magnitude, rounded[:, None]).sum(axis=2))
+        return np.asarray(inflate(asker + others, asked.seen + 1))
     both, s = pull.magnitude.min(axis=2), rounding.relative
-    lead = up(rounding.absolute.sum(axis=1) + rounding.exponential)
-    share = s[:, None] * product(both, rounding.below.max(axis=1)[:, None])
+    lead = rounding.absolute.sum(axis=1) + rounding.exponential
+    share = s[:, None] * product_up(both, rounding.below.max(axis=1)[:, None])
     if asked.query.value.shape[1] == 1:
         off = lead + asked.shift.sum(axis=1)
-        most = up(s * (PULL + off / 4.0) / (1.0 - s))
-        share = np.minimum(share, product(most[:, None], spread))
-    return np.asarray(up(asker + product(both, lead[:, None]) + share))
+        most = s * (PULL + off / 4.0) / (1.0 - s)
+        share = np.minimum(share, product_up(most[:, None], spread))
+    return np.asarray(inflate(asker + product_up(both, lead[:, None]) + share, 12))
 
 
 def _contest_error(
@@ -298,12 +306,12 @@ def _contest_error(
     rest = unrest(contest, weights, spread, asked.hard)
     pair = _pair_error(off, rounding, contest, rest.contender)
     two = (rest.contender.sum(axis=1) <= 2) & (rest.leak < 0.5 / asked.seen)  # one of them leads
-    pair = np.where(two, up(pair + 2.0 * rest.leak * spread), np.inf)
-    wide = replace(contest, handicap=widened(contest.handicap, total))
+    pair = np.where(two, inflate(pair + 2.0 * rest.leak * spread, 2), np.inf)
+    wide = replace(contest, handicap=contest.handicap.widened(total))
     rest = unrest(wide, weights, spread, asked.hard)
     most = np.where(rest.contender, total, 0.0).max(axis=1)
-    several = up(product(rest.distance, most) / contest.slope + 2.0 * rest.leak * spread)
-    return np.minimum(pair, several)
+    several = product_up(rest.distance, most) / contest.slope + 2.0 * rest.leak * spread
+    return np.minimum(pair, inflate(several, 3))
 
 
 def _pair_error(
@@ -321,38 +329,48 @@ def _pair_error(
     a = a * (1.0 + s)  # it is the computed lead that is rounded
     high = np.where(contender, contest.handicap.hi, -np.inf).max(axis=1)
     low = np.where(contender, contest.handicap.lo, np.inf).min(axis=1)
-    r = np.where(high >= low, up(high - low), 0.0)
+    r = np.where(high >= low, high - low, 0.0)
     linear = a * (PULL + (a + r) / 4.0) / (1.0 - s)
     square = BEND + (2.0 * a + r) * PULL + (a + r) * a / 4.0
-    return np.asarray(up(up(linear + s * square / (1.0 - s) ** 2) / contest.slope))
+    total = (linear + s * square / (1.0 - s) ** 2) / contest.slope
+    return np.asarray(inflate(total, 16 + 2 * off.shape[1]))
 
 
-def _mixing_error(asked: Asked, weights: Interval, spread: np.ndarray) -> np.ndarray:
+def _mixing_error(
+    asked: Asked, weights: Interval, faint: np.ndarray, spread: np.ndarray
+) -> np.ndarray:
     """What rounding does besides: to the values, to the weights, and to the sum of products.
 
     The n powers are added and divided by their sum: n roundings that all weights share or that
     are relative to each. With two tokens an evaluator may take 1 - p for the other weight, which
     moves the mean by n roundings of the values' difference. Products with k values that are not
-    0, and their sum, are k roundings more. Powers that underflow lose 8 of the smallest numbers.
+    0, and their sum, are k roundings more; so is one product for each further block of tokens.
+
+    Powers e_j that gain or lose d_j besides, |d_j| <= `faint`, move the mean m = sum e_j v_j / Z
+    by sum d_j (v_j - m) / Z', and Z' >= 1 since the largest power is 1: by at most the sum of
+    `faint` times |v_j| + |m|. Weights and products that underflow lose the smallest number each.
 
     Tokens with negligible weights do not count: an addition errs by no more than its smaller
     operand. Where a sum of negligible terms meets another one it errs by at most that sum, and
     these sums are disjoint: together they are at most the negligible weight.
     """
     format, n, off = asked.format, asked.seen, asked.values.error
-    by_values = np.minimum(product(weights.hi[:, None], off).sum(axis=2), off.max(axis=2))
-    size = asked.values.size
-    largest, parts = size.max(axis=2), product(weights.hi[:, None], size)
+    most = up(weights.hi + faint)
+    by_values = np.minimum(product_up(most[:, None], off).sum(axis=2), off.max(axis=2))
+    size, further = asked.values.size, n // BLOCK
+    largest, parts = size.max(axis=2), product_up(most[:, None], size)
     base = np.maximum(largest, spread) if n == 2 else np.minimum(largest, parts.sum(axis=2))
-    counts = weights.hi > format.unit
+    counts = most > format.unit
     some = ((size > 0.0) & counts[:, None]).sum(axis=2) + counts.sum(axis=1)[:, None]
-    light = np.where(counts, 0.0, weights.hi).sum(axis=1)[:, None]
+    light = np.where(counts, 0.0, most).sum(axis=1)[:, None]
     negligible = 4.0 * (light * base + np.where(counts[:, None], 0.0, parts).sum(axis=2))
-    every = np.asarray(gamma(n + (size > 0.0).sum(axis=2), format.unit))
-    mixed = np.minimum(product(every, base), product(relative(some, format), base) + negligible)
-    lost = 10.0 * n * max(format.smallest, _CUT) * largest + format.smallest * n
+    every = np.asarray(gamma(n + (size > 0.0).sum(axis=2) + further, format))
+    heavy = product_up(relative(some + further, format), base) + negligible
+    mixed = np.minimum(product_up(every, base), heavy)
+    faintly = product_up(faint[:, None], size + base[:, :, None]).sum(axis=2)
+    lost = faintly + n * format.smallest * (largest + 1.0)
     lost = np.where(largest > 0.0, lost, 0.0)
-    return np.asarray(up((by_values + mixed + lost) * (1.0 + n * 2.0**-50)))
+    return np.asarray(inflate(by_values + mixed + lost, 2 * n + 12))
 
 
 def _hard_error(
@@ -367,7 +385,7 @@ def _hard_error(
     possible = (weights.hi > 0.0)[:, None]
     undecided = ((weights.lo == 0.0) & (weights.hi > 0.0)).any(axis=1)
     behind = 2.0 * np.where(possible[:, 0], shifted, 0.0).max(axis=1) / asked.contest.slope
-    behind = np.where(undecided & asked.contest.holds, up(behind), 0.0)
+    behind = np.where(undecided & asked.contest.holds, behind, 0.0)
     off = np.where(possible, asked.values.error, 0.0)
     size = np.where(possible, asked.values.size, 0.0)
     some = (size > 0.0).sum(axis=2)
@@ -375,6 +393,6 @@ def _hard_error(
     even = (count == 2) | (~undecided[:, None] & ((count & (count - 1)) == 0))
     roundings = np.where(even, np.maximum(some - 1, 0), some + 1)
     roundings = np.where((count == 1) | (some == 0), 0, roundings)
-    tied = product(relative(roundings, asked.format), size.max(axis=2))
+    tied = product_up(relative(roundings, asked.format), size.max(axis=2))
     tied = tied + asked.format.smallest * np.where(count > 1, some, 0)
-    return np.asarray(up(behind[:, None] + off.max(axis=2) + tied + jump))
+    return np.asarray(inflate(behind[:, None] + off.max(axis=2) + tied + jump, 6))

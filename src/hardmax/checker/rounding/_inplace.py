@@ -7,12 +7,11 @@ from functools import cached_property
 
 import numpy as np
 
-from hardmax.checker.rounding._format import above, meet, product, total_of, up, widened
 from hardmax.checker.rounding._head import Answer
 from hardmax.checker.rounding._logits import Asked, Heads
 from hardmax.checker.rounding._ranges import kinked, kinked_off, scaled
 from hardmax.core import FeedForward
-from hardmax.numerics import Interval
+from hardmax.numerics import Interval, inflate, matmul_up, product_up
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +32,8 @@ class Mixing:
         It counts the largest of the tokens' deviations, where derivatives add them all up.
         """
         found, asked = self.answer, self.asked
-        summed = product(found.slopes.magnitude, asked.values.off).sum(axis=2)
-        summed = summed + product(found.pull.magnitude, asked.key_off[:, None]).sum(axis=2)
+        summed = (found.slopes.magnitude * asked.values.off).sum(axis=2)
+        summed = summed + (found.pull.magnitude * asked.key_off[:, None]).sum(axis=2)
         return np.asarray(found.off_seen < 0.7 * summed)
 
 
@@ -49,7 +48,7 @@ class Written:
 
     def narrow(self, column: int, rows: np.ndarray, found: Interval) -> None:
         lo, hi = self.value.lo.copy(), self.value.hi.copy()
-        both = meet(self.value[rows, column], found)
+        both = self.value[rows, column].meet(found)
         lo[rows, column], hi[rows, column] = both.lo, both.hi
         self.value = Interval(lo, hi)
 
@@ -75,18 +74,19 @@ def sharpen_units(
         others = outer[rows] - own[rows]
         rest = (others @ hidden.maximum(0.0).reshape(-1, 1))[:, 0] + layer.outer_bias[rows]
         found = scaled(x, rows, own[rows], slopes, layer.inner, layer.inner_bias, rest)
-        written.narrow(column, rows, widened(found, above(np.abs(outer[rows]), error)))
+        local = matmul_up(np.abs(outer[rows]), error)
+        written.narrow(column, rows, found.widened(local))
     single = ((outer != 0.0).sum(axis=1) == 1) & (layer.outer_bias == 0.0)
     rows = np.flatnonzero(single)
     if rows.size:
         unit = np.abs(outer[rows]).argmax(axis=1)
         weight, read = outer[rows, unit], layer.inner[unit]
-        local = product(np.abs(weight), error[unit])
+        local = product_up(np.abs(weight), error[unit])
         constant = Interval.point(layer.inner_bias[unit])
         found = kinked(x, rows, weight, read, constant)
-        written.narrow(column, rows, widened(found, local))
+        written.narrow(column, rows, found.widened(local))
         moved = kinked_off(off, rows, weight, read, slopes[unit], np.zeros(len(rows)))
-        written.settle(column, rows, up(moved + local))
+        written.settle(column, rows, inflate(moved + local, 1))
 
 
 def sharpen_heads(
@@ -112,7 +112,7 @@ def sharpen_heads(
         rest = (own[rows] @ others.reshape(-1, 1))[:, 0]
         rest = rest + ((output[rows] - own[rows]) @ mean.reshape(-1, 1))[:, 0]
         found = scaled(x, rows, own[rows], share, read, np.zeros(len(read)), rest)
-        written.narrow(column, rows, widened(found, above(np.abs(output[rows]), local)))
+        written.narrow(column, rows, found.widened(matmul_up(np.abs(output[rows]), local)))
     live = np.where(mean.magnitude > 0.0, output, 0.0)
     rows = np.flatnonzero((live != 0.0).sum(axis=1) == 1)
     for mixing in mixings if rows.size else ():
@@ -127,7 +127,7 @@ def _own_and_others(mixings: list[Mixing]) -> tuple[Interval, Interval]:
         weights = m.answer.weights.reshape(-1, 1, len(m.seen)) + np.zeros(value.shape)
         parts = weights * value
         elsewhere = Interval(np.where(own, 0.0, parts.lo), np.where(own, 0.0, parts.hi))
-        others.append(total_of(elsewhere, 2).reshape(-1))
+        others.append(elsewhere.sum(2).reshape(-1))
         shares.append(weights[:, :, int(np.flatnonzero(own)[0])].reshape(-1))
     return _joined(shares), _joined(others)
 
@@ -155,7 +155,7 @@ def _maxima(
         return
     rows, head = rows[mine], head[mine]
     weight = output[rows, head + mixing.columns.start]
-    rounded = product(np.abs(weight), local[head + mixing.columns.start])
+    rounded = product_up(np.abs(weight), local[head + mixing.columns.start])
     own, elsewhere = int(np.flatnonzero(mixing.seen == mixing.t)[0]), mixing.seen != mixing.t
     values = mixing.asked.values[head, 0]
     other = values[:, int(np.flatnonzero(elsewhere)[0])]
@@ -163,8 +163,8 @@ def _maxima(
     factor = Interval.point(weight)
     value = kinked(x, rows, weight, read, -other.value) + other.value * factor
     short = factor * Interval(-found.below[head, 0], found.beyond[head, 0])
-    written.narrow(column, rows, widened(value + short, rounded))
+    written.narrow(column, rows, (value + short).widened(rounded))
     slopes = found.slopes[head, 0, own]
-    moved = kinked_off(off, rows, weight, read, slopes, product(np.abs(weight), other.off))
-    jump = product(np.abs(weight), found.jump[head, 0])
-    written.settle(column, rows, up(moved + jump + rounded))
+    moved = kinked_off(off, rows, weight, read, slopes, product_up(np.abs(weight), other.off))
+    jump = product_up(np.abs(weight), found.jump[head, 0])
+    written.settle(column, rows, inflate(moved + jump + rounded, 2))

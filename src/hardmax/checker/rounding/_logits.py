@@ -9,22 +9,22 @@ from typing import Any
 import numpy as np
 
 from hardmax.checker.rounding._contest import Contest, find_contest
-from hardmax.checker.rounding._format import (
-    Format,
-    Stored,
-    Sum,
-    is_point,
-    product,
-    summed,
-    total_of,
-    up,
-    widened,
-)
+from hardmax.checker.rounding._format import Stored, Sum, check, is_point, moved
 from hardmax.core import HeadGroup
-from hardmax.numerics import Interval, is_power_of_two
+from hardmax.numerics import (
+    Format,
+    Interval,
+    inflate,
+    is_power_of_two,
+    product_up,
+    stray,
+    sum_up,
+    up,
+)
 
 _MOST_PIECES = 256  # of a query's range
 _MOST_NUMBERS = 2**18  # weights looked at for one head
+_STILL = 2.0**-30  # of its size: a query that moves by less is a constant, rounded, and not cut
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +39,8 @@ class Read:
     def of(cls, stored: Stored, where: Interval, off: np.ndarray, heads: int) -> Read:
         total = stored.times(where)
         shape = (heads, len(stored.matrix) // heads, where.shape[1])
-        error, moved = total.error(), stored.carry(off)
-        return cls(total.value.reshape(*shape), error.reshape(shape), moved.reshape(shape))
+        error, carried = total.error(), stored.carry(off)
+        return cls(total.value.reshape(*shape), error.reshape(shape), carried.reshape(shape))
 
     def __getitem__(self, key: Any) -> Read:
         return Read(self.value[key], self.error[key], self.off[key])
@@ -48,12 +48,12 @@ class Read:
     @property
     def computed(self) -> Interval:
         """Where the computed numbers are."""
-        return widened(self.value, self.error)
+        return self.value.widened(self.error)
 
     @property
     def size(self) -> np.ndarray:
         """The largest |computed number|."""
-        return np.asarray(self.value.magnitude + self.error)
+        return np.asarray(self.computed.magnitude)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,18 +96,18 @@ class Asked:
         Where real terms cancel the computed ones need not, and it is their sum that is rounded.
         """
         query, keys, format = self.query[:, :, None], self.keys, self.format
-        products = product(query.size, keys.size)
+        products = product_up(query.size, keys.size)
         easy = _is_easy(query) | _is_easy(keys)
         whole = (_is_easy(query) & (query.size >= 1.0)) | (_is_easy(keys) & (keys.size >= 1.0))
         some = products > 0.0
-        base = format.unit * summed(np.where(easy, 0.0, products), 1)
-        base = up(base + format.smallest * (some & ~whole).sum(axis=1))
-        held = self.bias.magnitude + self.bias_moved
-        partial = up(summed(products, 1) + held)
-        format.check(partial)
-        bias = widened(self.bias, self.bias_moved)
-        value = total_of(query.computed * keys.computed, 1) + bias
-        return Sum(format, value, base, partial, some.sum(axis=1) + (held > 0.0))
+        base = format.unit * np.where(easy, 0.0, products).sum(axis=1)
+        lost = format.smallest * (some & ~whole).sum(axis=1)
+        base = inflate(base + lost, products.shape[1] + 2)
+        bias = self.bias.widened(self.bias_moved)
+        partial = inflate(products.sum(axis=1) + bias.magnitude, products.shape[1] + 1)
+        check(format, partial)
+        value = (query.computed * keys.computed).sum(1) + bias
+        return Sum(format, value, base, partial, some.sum(axis=1) + (bias.magnitude > 0.0))
 
     @cached_property
     def best(self) -> np.ndarray:
@@ -120,7 +120,7 @@ class Asked:
         rows, keys = np.arange(len(self.hard)), self.keys.value
         ahead = keys - keys.middle[rows, :, self.best][:, :, None]
         bias = self.bias - Interval.point(self.bias.middle[rows, self.best][:, None])
-        return total_of(self.query.value[:, :, None] * ahead, 1) + bias
+        return (self.query.value[:, :, None] * ahead).sum(1) + bias
 
     @cached_property
     def away(self) -> np.ndarray:
@@ -136,18 +136,20 @@ class Asked:
     @cached_property
     def shift(self) -> np.ndarray:
         """How far the queries' rounding moves each logit, up to a shift of all: heads x seen."""
-        return up(summed(product(self.query.error[:, :, None], self.away), 1))
+        return np.asarray(sum_up(product_up(self.query.error[:, :, None], self.away), 1))
 
     @cached_property
     def logit_error(self) -> np.ndarray:
         """How far everything else does."""
-        keys = summed(product(self.query.size[:, :, None], self.keys.error), 1)
-        return up(keys + self._products.error() + self.bias_moved)
+        keys = product_up(self.query.size[:, :, None], self.keys.error).sum(axis=1)
+        total = keys + self._products.error() + self.bias_moved
+        return np.asarray(inflate(total, self.query.value.shape[1] + 2))
 
     @cached_property
     def key_off(self) -> np.ndarray:
         """How far inherited deviations of the keys move each logit."""
-        return up(summed(product(self.query.value.magnitude[:, :, None], self.keys.off), 1))
+        moves = product_up(self.query.value.magnitude[:, :, None], self.keys.off)
+        return np.asarray(sum_up(moves, 1))
 
 
 def _is_easy(read: Read) -> np.ndarray:
@@ -193,23 +195,28 @@ class Heads:
             self.group, self.cold, self.where, self.off, t, seen, plain, keys.value
         )
         rounds = ~is_power_of_two(self.cold)
-        bias, moved = self._bias(t, seen)
-        return Asked(self.format, self.hard, rounds, query, keys, values, bias, moved, contest)
+        bias, off = self._bias(t, seen)
+        return Asked(self.format, self.hard, rounds, query, keys, values, bias, off, contest)
 
     def _bias(self, t: int, seen: np.ndarray) -> tuple[Interval, np.ndarray]:
-        """The position bias in logits, and by how much the stored one is off."""
+        """The position bias in logits, and by how much the stored one is off.
+
+        It may have been rounded before the coldness was multiplied in, or after, or both times.
+        """
         if self.group.position_bias is None:
             nothing = np.zeros((len(self.hard), len(seen)))
             return Interval.point(nothing), nothing
         given = self.group.position_bias[:, t][:, seen]
         with np.errstate(over="ignore", under="ignore"):
             bias = given * self.cold[:, None]
-        self.format.check(np.abs(bias))
+        check(self.format, np.abs(bias))
         one = (self.cold == 1.0)[:, None]
         real = Interval.point(given) * Interval.point(self.cold[:, None])
         real = Interval(np.where(one, given, real.lo), np.where(one, given, real.hi))
-        rounded = np.where(one, 0.0, self.format.unit * np.abs(bias) + self.format.smallest)
-        return real, up(self.format.moved(bias) + rounded * (1.0 + 2.0**-20))
+        before = product_up(moved(given, self.format), self.cold[:, None])
+        after = stray(1, up(np.abs(bias) + before), self.format)
+        off = np.maximum(moved(bias, self.format), before) + np.where(one, 0.0, after)
+        return real, np.asarray(inflate(off, 1))
 
 
 def in_pieces(asked: Asked) -> tuple[Asked, np.ndarray]:
@@ -221,7 +228,7 @@ def in_pieces(asked: Asked) -> tuple[Asked, np.ndarray]:
     query = asked.query
     heads, n = len(asked.hard), asked.seen
     width = query.value.hi - query.value.lo
-    moving = width > 2.0**-30 * query.value.magnitude  # the others are constants, rounded
+    moving = width > _STILL * query.value.magnitude
     cuts = (n > 2) & ~asked.hard & ~asked.contest.holds & moving.any(axis=1)
     room = _MOST_NUMBERS // max(1, n * asked.values.value.shape[1] * int(cuts.sum()))
     most = min(_MOST_PIECES, room)

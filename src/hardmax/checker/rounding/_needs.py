@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from hardmax.checker.rounding._format import Format, above, relative, up
+from hardmax.checker.rounding._format import check, moved, relative
 from hardmax.core import Attention, FeedForward, HeadGroup, ReadOut, Sublayer
+from hardmax.numerics import Format, inflate, matmul_up
 
 
 def needed(
@@ -82,24 +83,24 @@ def check_sizes(
                 for group in sublayer.groups:
                     change = change + _written(group, size, mixing, format)
                 size = _grown(size + change, len(sublayer.groups) + 1, format)
-        format.check(size)
+        check(format, size)
     _sized(readout.weights, size, format, readout.bias)
 
 
 def _sized(
     matrix: np.ndarray, size: np.ndarray, format: Format, bias: np.ndarray | None = None
 ) -> np.ndarray:
-    entries = np.abs(matrix) + format.moved(matrix)
-    total = above(entries, size)
+    entries = np.abs(matrix) + moved(matrix, format)
+    total = matmul_up(entries, size)
     if bias is not None:
-        total = total + (np.abs(bias) + format.moved(bias))[:, None]
+        total = total + (np.abs(bias) + moved(bias, format))[:, None]
     total = _grown(total, int((matrix != 0.0).sum(axis=-1).max(initial=0)) + 2, format)
-    format.check(total)
+    check(format, total)
     return total
 
 
 def _grown(size: np.ndarray, roundings: int, format: Format) -> np.ndarray:
-    return up(size * (1.0 + relative(roundings, format)) + format.smallest * roundings)
+    return inflate(size * (1.0 + relative(roundings, format)) + format.smallest * roundings)
 
 
 def _written(group: HeadGroup, size: np.ndarray, mixing: float, format: Format) -> np.ndarray:
@@ -111,16 +112,16 @@ def _written(group: HeadGroup, size: np.ndarray, mixing: float, format: Format) 
     cold = np.where(np.isinf(group.coldness), 1.0, group.coldness)
     with np.errstate(over="ignore"):
         folded = group.query * cold[:, None, None]
-    format.check(np.abs(folded))
+    check(format, np.abs(folded))
     query = _sized(folded.reshape(-1, width), size, format)
     key = _sized(group.key.reshape(-1, width), size, format)
     logit = (query * key).reshape(heads, key_width).sum(axis=1)
     if group.position_bias is not None:
         with np.errstate(over="ignore"):
-            logit = logit + np.abs(group.position_bias).max(axis=(1, 2)) * cold * 1.01
-    format.check(_grown(logit, key_width + 2, format))
+            logit = logit + _grown(np.abs(group.position_bias).max(axis=(1, 2)) * cold, 2, format)
+    check(format, _grown(logit, key_width + 2, format))
     value = _sized(group.value.reshape(-1, width), size, format)
     mean = _grown(mixing * value, 2, format)
-    format.check(mean)
+    check(format, mean)
     joined = group.output.transpose(1, 0, 2).reshape(width, -1)
     return _sized(joined, mean, format)

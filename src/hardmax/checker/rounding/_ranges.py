@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hardmax.checker.rounding._format import above, total_of, up, widened
-from hardmax.numerics import Interval
+from hardmax.numerics import Interval, inflate, matmul_up, stray
 
 
 def kinked(
@@ -55,28 +54,30 @@ def kinked_off(
     It moves by s (dx + w dv) + (1 - s)(dx + w dc), with w dc at most `other`. Each of the two is
     one combination of the stream's deviations, and |s| a + |1 - s| b is largest at an end of s.
     """
-    joint = weights[:, None] * read
+    joint, strayed = _joint(rows, weights, read)
+    together = matmul_up(np.abs(joint) + strayed, off[:, None])[:, 0]
+    apart = off[rows] + other
+    ends = [np.abs(s) * together + np.abs(1.0 - s) * apart for s in (slopes.lo, slopes.hi)]
+    return np.asarray(inflate(np.maximum(*ends), 6))
+
+
+def _joint(rows: np.ndarray, factor: np.ndarray, read: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The weights of x in x[row] + factor read . x, and by how much two roundings move them."""
+    joint = factor[:, None] * read
     size = np.abs(joint)
     joint[np.arange(len(rows)), rows] += 1.0
     size[np.arange(len(rows)), rows] += 1.0
-    column = off[:, None]
-    together = above(np.abs(joint), column)[:, 0] + above(size * 2.0**-51, column)[:, 0]
-    apart = off[rows] + other
-    ends = [np.abs(s) * together + np.abs(1.0 - s) * apart for s in (slopes.lo, slopes.hi)]
-    return np.asarray(up(np.maximum(*ends)))
+    return joint, stray(2, size)
 
 
 def _line(
     x: Interval, rows: np.ndarray, factor: np.ndarray, read: np.ndarray, constant: Interval
 ) -> Interval:
     """x[row] + factor (read . x + constant), the weights of each x added up before."""
-    weights = factor[:, None] * read
-    size = np.abs(weights)
-    weights[np.arange(len(rows)), rows] += 1.0
+    weights, strayed = _joint(rows, factor, read)
     column = x.reshape(-1, 1)
-    rounded = 2.0**-51 * above(size, column.magnitude)[:, 0] + 2.0**-51 * x.magnitude[rows]
     total = (weights @ column)[:, 0] + constant * Interval.point(factor)
-    return widened(total, up(rounded))
+    return total.widened(matmul_up(strayed, column.magnitude)[:, 0])
 
 
 def scaled(
@@ -99,5 +100,4 @@ def scaled(
     one[rows, np.arange(len(rows))] = 1.0
     parts = (factors + one) * x.reshape(-1, 1)
     constants = written * constant
-    total = total_of(parts, 0) + total_of(constants, 1)
-    return total + rest
+    return parts.sum(0) + constants.sum(1) + rest

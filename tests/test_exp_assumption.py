@@ -1,0 +1,188 @@
+"""What the certificates assume of exp, against the kernels of PyTorch and NumPy.
+
+Two numbers for each format: how many unit roundoffs an exponential may be off, and from where on
+it may vanish. Both paths of PyTorch's attention are asked, with and without a mask, and with so
+many tokens that vectors, their remainders and several blocks are reached.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
+
+import hardmax as hm
+from hardmax.checker.rounding._bounds import _bound
+from hardmax.core import Share
+from hardmax.numerics import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, FORMATS
+
+LENGTHS = (1, 2, 5, 8, 9, 16, 17, 31, 100, 513, 600)
+PATHS = {"fused": SDPBackend.FLASH_ATTENTION, "plain": SDPBackend.MATH}
+
+
+def attention(logits: np.ndarray, name: str, path: str, *, masked: bool) -> np.ndarray:
+    """The weights that PyTorch gives tokens with these logits, in float64 by one-hot values."""
+    dtype, tokens = getattr(torch, name), len(logits)
+    key = torch.zeros(1, 1, tokens, tokens, dtype=dtype)
+    query = torch.zeros(1, 1, 1, tokens, dtype=dtype)
+    query[..., 0] = 1.0
+    given = torch.tensor(logits).to(dtype)
+    mask = given[None, None, None] if masked else None
+    if not masked:
+        key[0, 0, :, 0] = given
+    with sdpa_kernel([PATHS[path]]):
+        values = torch.eye(tokens, dtype=dtype)[None, None]
+        mixed = scaled_dot_product_attention(query, key, values, attn_mask=mask, scale=1.0)
+    return mixed[0, 0, 0].double().numpy()
+
+
+def stored(values: np.ndarray, name: str) -> np.ndarray:
+    return torch.tensor(values).to(getattr(torch, name)).double().numpy()
+
+
+def strays(format, logits: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """By how much weights are beyond what is assumed of exp, and of every sum around it.
+
+    Token 0 has logit 0, so p_j / p_0 is its power. Of the roundings besides the exponential's at
+    most 6 are relative to each weight: of the difference, which is exact here, of the weight, of
+    the quotient, twice, of the product, and of p_0.
+    """
+    power = np.exp(logits)
+    units = format.power_units(len(logits)) + 6
+    slack = units * format.unit * power + 2 * format.smallest / weights[0]
+    beyond = np.where(logits < format.exp_vanishes, format.vanished, 0.0)
+    return np.abs(weights / weights[0] - power) - np.where(logits == 0.0, 0.0, slack + beyond)
+
+
+def around_the_edge(format, tokens: int, rng: np.random.Generator) -> np.ndarray:
+    """Logits near where exponentials vanish; token 0 is the largest."""
+    edge = format.exp_vanishes if format is not FLOAT64 else -745.0
+    logits = edge + rng.uniform(-3.0, 2.0, tokens)
+    logits[0] = 0.0
+    return stored(logits, format.name)
+
+
+def all_over(format, tokens: int, rng: np.random.Generator) -> np.ndarray:
+    logits = rng.uniform(format.exp_vanishes, 0.0, tokens)
+    logits[0] = 0.0
+    return stored(logits, format.name)
+
+
+def worst(format, draw, lengths=LENGTHS, rounds: int = 2) -> float:
+    """The most by which any kernel is beyond the assumption; negative, if it holds."""
+    rng = np.random.default_rng(0)
+    found = -math.inf
+    for tokens in lengths:
+        for path in PATHS:
+            for masked in (False, True):
+                for _ in range(rounds):
+                    logits = draw(format, tokens, rng)
+                    weights = attention(logits, format.name, path, masked=masked)
+                    found = max(found, float(strays(format, logits, weights).max()))
+    return found
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_kernels_keep_the_assumption(name):
+    assert worst(FORMATS[name], all_over) <= 0.0
+    assert worst(FORMATS[name], around_the_edge) <= 0.0
+
+
+def test_the_edge_is_where_float32_vanishes():
+    """From logit -86.99 on, with a vector of 16 tokens; half a logit later it would be seen."""
+    assert worst(replace(FLOAT32, exp_vanishes=-87.5), around_the_edge) > 0.0
+    assert worst(replace(BFLOAT16, exp_vanishes=-88.5), around_the_edge) > 0.0
+    logits = np.array([0.0] + [-87.0] * 16)
+    assert (attention(logits, "float32", "fused", masked=False)[1:] == 0.0).any()
+    logits[1:] = FLOAT32.exp_vanishes
+    assert (attention(logits, "float32", "fused", masked=False)[1:] > 0.0).all()
+
+
+def test_float32_needs_more_than_four_ulp():
+    """Half the units would not do; units in the last place come to more than four."""
+    rng, format = np.random.default_rng(1), FLOAT32
+    logits = np.concatenate([[0.0], stored(rng.uniform(-86.9, -80.0, 6000), "float32")])
+    parts = np.array_split(logits[1:], 12)
+    weights = [attention(np.append(0.0, p), "float32", "fused", masked=False)[1:] for p in parts]
+    error = np.abs(np.concatenate(weights) / np.exp(logits[1:]) - 1.0) / format.unit
+    assert format.exp_units / 2 < error.max() <= format.exp_units
+
+
+def test_numpy_keeps_the_assumption():
+    rng = np.random.default_rng(2)
+    for format, kind in ((FLOAT64, "f8"), (FLOAT32, "f4"), (FLOAT16, "f2")):
+        x = rng.uniform(format.exp_vanishes, 0.0, 20000).astype(kind)
+        real = np.exp(x.astype(np.longdouble))
+        slack = format.exp_units * format.unit * real + format.smallest
+        assert (np.abs(np.exp(x).astype(np.longdouble) - real) <= slack).all()
+        assert np.exp(np.zeros(9, kind)).tolist() == [1.0] * 9
+
+
+# --- a power that vanishes ------------------------------------------------------------------------
+
+
+def faint(tokens: int = 17, logit: float = -87.0, factor: float = 2.0**123) -> hm.Transformer:
+    """Token 0 gets from token 1 a huge number times a weight that float32 loses."""
+    maps, offsets = np.zeros((tokens, 4, 1)), np.zeros((tokens, 4))
+    maps[1, 1, 0], offsets[1:, 0], offsets[:, 2] = factor, logit, 1.0
+    rows = np.eye(4)
+    head = hm.Head(rows[[2]], rows[[0]], rows[[1]], rows[:, [3]], hm.Softmax(1.0))
+    readout = hm.ReadOut(rows[[3]], [0.0], 0)
+    return hm.Transformer(hm.VectorInput(maps, offsets), [hm.Attention([head])], readout)
+
+
+@pytest.mark.parametrize("name", ["float32", "bfloat16"])
+def test_what_pytorch_loses_is_charged(name):
+    """Once a false "holds in float32": the bound was 4.9e-6, the error 0.175."""
+    transformer, box = faint(), hm.Box([-1.0], [1.0])
+    real = float(hm.core.evaluate(transformer, np.ones((1, 1)))[0, 0])
+    module = hm.interop.write_torch(transformer, name)
+    given = float(module(torch.ones(1, 1, dtype=getattr(torch, name))).detach()[0, 0])
+    bound = _bound(transformer, box, FORMATS[name])[0]
+    assert given == 0.0 or name == "bfloat16"
+    assert abs(given - real) <= bound
+    share = FORMATS[name].vanished * 2.0**123
+    assert share <= bound <= 1.8 * share + 0.4 * (name == "bfloat16")
+
+
+def test_a_claim_that_float32_breaks_is_not_said_to_hold_there():
+    claim = hm.Claim(
+        hm.Function.parse("0.175*x"),
+        hm.Box([-1.0], [1.0]),
+        [Share("approximation", "by hand", 1e-3)],
+    )
+    found = hm.certify(hm.Construction(faint(), claim, None, "by hand"))
+    assert found.verdict is hm.Verdict.PROVED
+    assert found.holds_in == ("float64",)
+
+
+@pytest.mark.parametrize("name", ["float64", "float32"])
+def test_nothing_is_charged_before_the_edge(name):
+    """With logits above it no power vanishes, and the bound is that of rounding alone.
+
+    Logits l are rounded four times, which moves their powers by 4 |l| units; the mean is e.
+    """
+    format, box = FORMATS[name], hm.Box([-1.0], [1.0])
+    transformer = faint(logit=format.exp_vanishes + 1.0, factor=1.0 / format.vanished)
+    bound = _bound(transformer, box, format)[0]
+    rounding = 12 * -format.exp_vanishes * format.unit
+    assert bound <= rounding
+    beyond = faint(logit=format.exp_vanishes - 1.0, factor=1.0 / format.vanished)
+    assert 1.0 <= _bound(beyond, box, format)[0] <= 1.0 + rounding
+
+
+def test_a_certificate_names_what_it_assumes():
+    product = hm.compile("x*y", on={"x": (-1, 1), "y": (-1, 1)}, error=1e-2)
+    assumptions = hm.certify(product).assumptions
+    assert [f.assumption for f in FORMATS.values()] == list(assumptions[1:])
+    assert "float32: exp is good to 8 unit roundoffs" in assumptions[2]
+    assert "may be 0 below -86." in assumptions[2]
+    network = hm.compile(
+        "max(x, y)", on={"x": (-1, 1), "y": (-1, 1)}, error=1e-2, route="feedforward"
+    )
+    assert len(hm.certify(network).assumptions) == 1
