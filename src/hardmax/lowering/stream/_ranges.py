@@ -74,7 +74,7 @@ def read(form: Form, rows: list[Pair]) -> Pair:
 
 
 def sigmoid(x: float) -> float:
-    return float(sigmoid_of_floats(np.float64(x)))
+    return float(sigmoid_of_floats(np.asarray(x)))
 
 
 def _run_stage(program: Program, stage: int, table: RangeTable) -> None:
