@@ -70,8 +70,8 @@ class Format:
     def assumption(self) -> str:
         """The sentence for a certificate."""
         return (
-            f"{self.name}: exp is good to {self.exp_units} unit roundoffs (per {BLOCK} tokens), and "
-            f"may be 0 below {self.exp_vanishes:g}."
+            f"{self.name}: exp is good to {self.exp_units} unit roundoffs (per {BLOCK} tokens), "
+            f"and may be 0 below {self.exp_vanishes:g}."
         )
 
     def holds(self, values: Any) -> np.ndarray:
