@@ -33,6 +33,6 @@ def posed(construction: hm.Construction) -> Problem:
 
 def searched(construction: hm.Construction, tolerance: float) -> Found:
     """Branch and bound until certified <= (1 + tolerance) measured."""
-    clock = Clock(Budget(seconds=60.0))
+    clock = Clock(Budget())
     problem = posed(construction)
     return Search(problem, clock, enough=construction.claim.error, tolerance=tolerance).run()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.markup import escape
 
@@ -31,7 +32,7 @@ def run(options: argparse.Namespace, parts: Mapping[str, Part], settings: Settin
     _conclude(console, checks)
     if options.json is not None:
         options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(_as_record(reports), indent=2) + "\n")
+        options.json.write_text(as_json(_as_record(reports)))
     return int(failed(checks))
 
 
@@ -67,6 +68,17 @@ def _conclude(console: Console, checks: list[Check]) -> None:
             kind = " (a time; not counted)" if check.timed else ""
             console.print(f"{check.mark}{kind}: {escape(check.what)}")
     console.print(f"{sum(check.holds for check in checks)} of {len(checks)} requirements met.")
+
+
+def as_json(record: dict[str, Any]) -> str:
+    """The record as text; NumPy's numbers and arrays, which json does not know, as Python's."""
+    return json.dumps(record, indent=2, default=_plain) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise TypeError(f"a record holds a {type(value).__name__}, which no JSON file can hold")
 
 
 def _as_record(reports: dict[str, Report]) -> dict[str, Any]:

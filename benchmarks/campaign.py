@@ -1,74 +1,53 @@
-"""Thousands of corrupted models, and none of them may be called proved.
+"""The long campaign: cases by the ten thousand whose truth is known, and nothing false.
 
-    python -m benchmarks.campaign                            3,000 mutants, 5 s each at most
-    python -m benchmarks.campaign --mutants 300 --seed 7     fewer, others
-    python -m benchmarks.campaign --only zoo                 the untouched zoo alone: all PROVED
-    python -m benchmarks.campaign --jobs 2                   in processes
+    python -m benchmarks.campaign                          all parts, in two processes; resumes
+    python -m benchmarks.campaign --part claims --count 500
+    python -m benchmarks.campaign --shard 1/4              a quarter of the chunks of each part
+    python -m benchmarks.campaign --replay claims 0 4711   one case of seed 0, here and now
+    python -m benchmarks.campaign --list                   the parts
 
-A mutant counts if a dense search, which knows nothing of the checker, breaks its claim. Exit code 1
-says that something was called proved that is broken, that an untouched construction was not proved,
-or that the checker fell over. Ctrl-C ends the campaign and prints what is known so far.
+What is done is kept in out/campaign.jsonl, so that Ctrl-C, a crash or a restart lose one chunk at
+most. Results of other sources are not counted, unless --keep says so. The exit code is 1 if
+anything false was found, a part is missing, or cases are left; 130 after Ctrl-C.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import signal
 import sys
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from functools import partial
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from benchmarks._campaign_tables import faults_table, mutants_table, untouched_table
-from hardmax.checker import Budget, Certificate, certify
-from hardmax.core import Construction
-from hardmax.testing import MUTATIONS, Trial, try_mutant, try_untouched, zoo
+from benchmarks._campaign_parts import PARTS, MissingPart, Part, faults
+from benchmarks._campaign_pool import run_chunk, run_chunks
+from benchmarks._campaign_state import (
+    Chunk,
+    Done,
+    Shard,
+    State,
+    is_clean,
+    pending,
+    source_hash,
+    total,
+)
+from benchmarks._campaign_tables import failures_table, parts_table, results_table
 
-PARTS = ("zoo", "mutants")
-LARGE_SHARE = 0.01  # of the mutants are of the largest specimens
-Job = tuple[str, str, int]  # specimen, kind of mutation ("" for none), seed
+INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parsed(arguments)
-    console = Console()
-    trials: list[Trial] = []
-    try:
-        with Interruption() as interruption:
-            for part in options.only or PARTS:
-                _run(part, options, trials, console, interruption)
-    except KeyboardInterrupt:
-        console.print("Interrupted: what follows is what is known so far.")
-    return _concluded(trials, options, console)
-
-
-class Interruption:
-    """Remembers Ctrl-C: the checker ends its search on one, and would go on to the next mutant."""
-
-    def __init__(self) -> None:
-        self.came = False
-
-    def __enter__(self) -> Interruption:
-        self._before = signal.signal(signal.SIGINT, self._note)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        signal.signal(signal.SIGINT, self._before)
-
-    def _note(self, *_: object) -> None:
-        self.came = True
-        raise KeyboardInterrupt
-
-    def check(self) -> None:
-        if self.came:
-            raise KeyboardInterrupt
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    if options.list:
+        console.print(parts_table(PARTS.values()))
+        return 0
+    if options.replay:
+        return _replay(options.replay, console)
+    return Campaign(options, console).run()
 
 
 def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -77,98 +56,108 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--mutants", type=int, default=3000, help="how many (3000)")
-    parser.add_argument("--seed", type=int, default=0, help="which ones (0)")
-    parser.add_argument("--budget", default="5s", help="for each mutant (5s)")
-    parser.add_argument("--zoo-budget", default="180s", help="for each untouched one (180s)")
-    parser.add_argument("--only", action="append", choices=PARTS, help="one part; may be repeated")
-    parser.add_argument("--jobs", type=int, default=1, help="processes (1)")
-    parser.add_argument("--json", type=Path, default=Path("out/campaign.json"), metavar="FILE")
+    parser.add_argument("--part", action="append", choices=PARTS, help="one part; may be repeated")
+    parser.add_argument("--count", type=int, help="cases of each part (as --list says)")
+    parser.add_argument("--seed", type=int, default=0, help="which cases (0)")
+    parser.add_argument("--shard", type=Shard.parse, default=Shard(), metavar="K/N")
+    parser.add_argument("--jobs", type=int, default=2, help="processes (2); 0: in this one")
+    parser.add_argument("--keep", action="store_true", help="count results of other sources, too")
+    parser.add_argument("--state", type=Path, default=Path("out/campaign.jsonl"), metavar="FILE")
+    parser.add_argument("--replay", nargs=3, metavar=("PART", "SEED", "INDEX"), help="one case")
+    parser.add_argument("--list", action="store_true", help="the parts and their cases")
     return parser.parse_args(arguments)
 
 
-def jobs(part: str, mutants: int, seed: int) -> Iterator[Job]:
-    """Every specimen once; or mutants at random, each kind of mutation in its turn."""
-    names = list(zoo())
-    if part == "zoo":
-        yield from ((name, "", 0) for name in names)
-        return
-    rng = np.random.default_rng(seed)
-    small = [name for name in names if not zoo()[name].large]
-    large = [name for name in names if zoo()[name].large]
-    kinds = list(MUTATIONS)
-    for number in range(mutants):
-        pool = large if rng.random() < LARGE_SHARE else small
-        yield pool[rng.integers(len(pool))], kinds[number % len(kinds)], seed * 10**9 + number
+class Campaign:
+    """The parts that were asked for, one after the other."""
 
+    def __init__(self, options: argparse.Namespace, console: Console) -> None:
+        self.options, self.console = options, console
+        self.parts = [PARTS[name] for name in options.part or PARTS]
+        self.state = State(options.state)
+        self.source = source_hash()
+        self.missing: list[str] = []
 
-def tried(budget: str, job: Job) -> Trial | None:
-    """One job; a function of plain values, so that a process of its own can do it."""
-    name, kind, seed = job
-    check = partial(_certified, budget)
-    return try_mutant(name, kind, seed, check) if kind else try_untouched(name, check)
-
-
-def _certified(budget: str, construction: Construction) -> Certificate:
-    return certify(construction, budget=Budget.of(budget))
-
-
-def _run(
-    part: str,
-    options: argparse.Namespace,
-    trials: list[Trial],
-    console: Console,
-    interruption: Interruption,
-) -> None:
-    wanted = list(jobs(part, options.mutants, options.seed))
-    budget = options.zoo_budget if part == "zoo" else options.budget
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=console) as progress:
-        task = progress.add_task(part, total=len(wanted))
-        faults = 0
-        for trial in _results(wanted, budget, options.jobs):
-            if trial is not None:
-                trials.append(trial)
-                faults += trial.fault is not None
-            progress.update(task, advance=1, description=f"{part}: {faults} faults")
-            interruption.check()
-
-
-def _results(wanted: list[Job], budget: str, processes: int) -> Iterator[Trial | None]:
-    if processes == 1:
-        yield from (tried(budget, job) for job in wanted)
-        return
-    with ProcessPoolExecutor(processes) as pool:
-        futures = [pool.submit(tried, budget, job) for job in wanted]
+    def run(self) -> int:
+        self._tell_of_other_sources()
         try:
-            yield from (future.result() for future in as_completed(futures))
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+            for part in self.parts:
+                self._run(part)
+        except KeyboardInterrupt:
+            self.console.print("Interrupted: the same command goes on from here.")
+            self._conclude()
+            return INTERRUPTED
+        return self._conclude()
+
+    def _cases(self, part: Part) -> int:
+        return part.cases if self.options.count is None else self.options.count
+
+    def _done(self, part: Part) -> list[Done]:
+        source = None if self.options.keep else self.source
+        known = self.state.of(part, self.options.seed, source, self._cases(part))
+        return [done for done in known if self.options.shard.holds(part, done.start)]
+
+    def _pending(self, part: Part) -> list[Chunk]:
+        count, shard = self._cases(part), self.options.shard
+        return pending(part, self.options.seed, count, shard, self._done(part))
+
+    def _tell_of_other_sources(self) -> None:
+        names = {part.name for part in self.parts}
+        stale = sum(d.part in names and d.source != self.source for d in self.state.lines)
+        if stale and self.options.keep:
+            self.console.print(f"{stale} chunks were done with other sources; they are counted.")
+        elif stale:
+            self.console.print(
+                f"The sources have changed: {stale} chunks that were done with others are not "
+                f"counted, and their cases are tried again (--keep counts them)."
+            )
+
+    def _run(self, part: Part) -> None:
+        try:
+            part.function()
+        except MissingPart as reason:
+            self.missing.append(str(reason))
+            self.console.print(f"[bold red]{escape(str(reason))}")
+            return
+        chunks = self._pending(part)
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        with Progress(*columns, TimeRemainingColumn(), console=self.console) as progress:
+            left = sum(chunk.count for chunk in chunks)
+            task = progress.add_task(part.name, total=left)
+            for done in run_chunks(chunks, self.options.jobs, self.source):
+                self.state.append(done)
+                said = _spoken(faults(total(self._done(part))[0]), "nothing false")
+                progress.update(task, advance=done.count, description=f"{part.name}: {said}")
+
+    def _conclude(self) -> int:
+        """One table for people, an exit code for scripts."""
+        found = {part: self._done(part) for part in self.parts}
+        left = {part: sum(chunk.count for chunk in self._pending(part)) for part in self.parts}
+        self.console.print(results_table(found, left))
+        failures = {part: total(done)[1] for part, done in found.items()}
+        if any(failures.values()):
+            self.console.print(failures_table(failures, self.options.seed))
+        for reason in self.missing:
+            self.console.print(f"[bold red]{escape(reason)}")
+        clean = all(is_clean(done) for done in found.values())
+        return int(not clean or any(left.values()) or bool(self.missing))
 
 
-def _concluded(trials: list[Trial], options: argparse.Namespace, console: Console) -> int:
-    """Tables for people, a file for machines, an exit code for scripts."""
-    faults = [trial for trial in trials if trial.fault is not None]
-    for table in (untouched_table(trials), mutants_table(trials), faults_table(faults)):
-        if table is not None:
-            console.print(table)
-    false = sum(trial.verdict == "PROVED" and trial.broken for trial in trials)
-    console.print(f"{len(trials):,} checked, {false} false PROVED, {len(faults)} faults in all.")
-    options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(json.dumps(_record(trials, options), indent=1) + "\n")
-    return int(bool(faults) or not trials)
+def _replay(case: Sequence[str], console: Console) -> int:
+    name, seed, index = case
+    if name not in PARTS:
+        console.print(f"There is no part {escape(name)}; there are {', '.join(PARTS)}.")
+        return 2
+    done = run_chunk(Chunk(PARTS[name], int(seed), int(index), 1), "")
+    console.print(escape(_spoken(done.counts, "no counts")))
+    for number, said in done.failures:
+        console.print(f"case {number}: {escape(said)}", soft_wrap=True)
+    return int(not is_clean([done]))
 
 
-def _record(trials: list[Trial], options: argparse.Namespace) -> dict[str, Any]:
-    settings = {name: getattr(options, name) for name in ("mutants", "seed", "budget")}
-    rows = [{k: _plain(v) for k, v in trial.as_dict().items()} for trial in trials]
-    return {"settings": settings, "trials": rows}
-
-
-def _plain(value: Any) -> Any:
-    """JSON has no infinities."""
-    return value if not isinstance(value, float) or np.isfinite(value) else str(value)
+def _spoken(counts: dict[str, int], nothing: str) -> str:
+    parts: Iterable[str] = (f"{count:,} {name}" for name, count in counts.items())
+    return ", ".join(parts) or nothing
 
 
 if __name__ == "__main__":

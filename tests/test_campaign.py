@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import signal
-import time
 from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from benchmarks import campaign
+from benchmarks import corrupted_models
+from benchmarks.corrupted_models import corrupted_job, corrupted_part, zoo_part
 
 from hardmax import checker
 from hardmax._workbench import plan
@@ -37,6 +33,10 @@ from hardmax.testing import (
 
 SMALL = [name for name, specimen in zoo().items() if not specimen.large]
 BUDGET = "5e6 work"
+
+
+def jobs(count, seed):
+    return [corrupted_job(number, seed) for number in range(count)]
 
 
 def certify(construction):
@@ -263,7 +263,7 @@ def test_the_law_catches_a_bound_that_is_a_little_too_low():
 # ---- the campaign itself -----------------------------------------------------------------------
 
 UNTOUCHED = SMALL[::11]
-MUTANTS = list(campaign.jobs("mutants", 60, 1))
+MUTANTS = jobs(60, 1)
 
 
 @pytest.mark.parametrize("name", UNTOUCHED)
@@ -279,14 +279,11 @@ def test_no_mutant_is_falsely_proved(name, kind, seed):
 
 HAIR = ("claim just below", "corrupted, claim just below")  # false, but hard to refute
 BY_A_HAIR = [
-    (name, kind, seed)
-    for name, _, seed in campaign.jobs("mutants", 16, 2)
-    for kind in HAIR
-    if not zoo()[name].large
+    (name, kind, seed) for name, _, seed in jobs(16, 2) for kind in HAIR if not zoo()[name].large
 ]
 LONG = [
     pytest.param(name, kind, seed, marks=pytest.mark.campaign)
-    for name, _, seed in campaign.jobs("mutants", 300, 3)
+    for name, _, seed in jobs(300, 3)
     for kind in HAIR
     if not zoo()[name].large
 ]
@@ -315,58 +312,43 @@ def test_the_whole_untouched_zoo_is_proved(name):
     assert try_untouched(name, lambda c: checker.certify(c, budget="6e7 work")).fault is None
 
 
-# ---- the runner --------------------------------------------------------------------------------
+# ---- as parts of the long campaign -------------------------------------------------------------
 
 
-def ran(tmp_path, capsys, *arguments):
-    code = campaign.main([*arguments, "--json", str(tmp_path / "campaign.json")])
-    record = json.loads((tmp_path / "campaign.json").read_text())
-    return code, capsys.readouterr().out, record
+def test_the_parts_count_what_is_false(monkeypatch):
+    monkeypatch.setattr(corrupted_models, "certify", lambda construction, budget: yes(construction))
+    found = corrupted_part(0, 6, 0)
+    assert found["cases"] == 6
+    assert found["false"] == len(found["failures"]) > 0
+    assert found["proved"] + found["not applicable"] == 6
+    number, said = found["failures"][0]
+    assert corrupted_part(number, 1, 0)["failures"] == [(number, said)]
+    assert said.endswith("PROVED, but the dense search breaks the claim")
 
 
-def test_the_runner_fails_where_the_checker_agrees_to_all(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(campaign, "certify", lambda construction, budget: yes(construction))
-    code, said, record = ran(tmp_path, capsys, "--only", "mutants", "--mutants", "12")
-    assert code == 1
-    assert "false PROVED" in said
-    assert any(trial["fault"] for trial in record["trials"])
-    assert record["settings"]["mutants"] == 12
-
-
-def test_the_runner_is_content_where_nothing_is_said(tmp_path, capsys, monkeypatch):
+def test_the_parts_are_content_where_nothing_is_said(monkeypatch):
     silent = lambda c, budget: certificate(c, Verdict.UNDECIDED, certified=np.inf)  # noqa: E731
-    monkeypatch.setattr(campaign, "certify", silent)
-    code, said, record = ran(
-        tmp_path, capsys, "--only", "mutants", "--mutants", "12", "--seed", "3"
-    )
-    assert code == 0
-    assert "0 false PROVED, 0 faults" in said
-    assert {trial["verdict"] for trial in record["trials"]} == {"UNDECIDED"}
+    monkeypatch.setattr(corrupted_models, "certify", silent)
+    found = corrupted_part(0, 6, 3)
+    assert (found["false"], found["crashes"], found["failures"]) == (0, 0, [])
+    assert found["undecided"] + found["not applicable"] == 6
+    assert zoo_part(5, 2, 0)["false"] == 2  # of the zoo only PROVED will do
 
 
-def test_ctrl_c_prints_what_is_known_so_far(tmp_path, capsys, monkeypatch):
-    """The checker swallows the interruption and answers; the runner still stops."""
-    calls = []
+def test_a_checker_that_falls_over_has_crashed(monkeypatch):
+    def fall(construction, budget):
+        raise IndexError("out of range")
 
-    def interrupted(construction, budget):
-        calls.append(1)
-        if len(calls) == 3:
-            with contextlib.suppress(KeyboardInterrupt):
-                os.kill(os.getpid(), signal.SIGINT)
-                time.sleep(5.0)  # until the signal comes, which is at once
-        return certificate(construction, Verdict.UNDECIDED, certified=np.inf)
-
-    monkeypatch.setattr(campaign, "certify", interrupted)
-    code, said, record = ran(tmp_path, capsys, "--only", "mutants", "--mutants", "50")
-    assert "known so far" in said
-    assert len(record["trials"]) == 3
-    assert code == 0
+    monkeypatch.setattr(corrupted_models, "certify", fall)
+    found = zoo_part(3, 2, 0)
+    assert (found["crashes"], found["false"]) == (2, 0)
+    assert "IndexError: out of range" in found["failures"][0][1]
 
 
-def test_the_same_seed_makes_the_same_jobs():
-    assert list(campaign.jobs("mutants", 30, 5)) == list(campaign.jobs("mutants", 30, 5))
-    assert list(campaign.jobs("mutants", 30, 5)) != list(campaign.jobs("mutants", 30, 6))
-    assert len(list(campaign.jobs("zoo", 0, 0))) == len(zoo())
+def test_a_mutant_depends_on_its_number_and_the_seed_alone():
+    assert jobs(30, 5) == jobs(30, 5)
+    assert jobs(30, 5) != jobs(30, 6)
+    assert {kind for _, kind, _ in jobs(len(MUTATIONS), 0)} == set(MUTATIONS)
 
 
 def test_a_widened_domain_is_part_of_the_claim():

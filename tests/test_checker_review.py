@@ -19,7 +19,6 @@ from hardmax.checker._budget import Budget, Clock
 from hardmax.checker._defined import undefined_near
 from hardmax.checker.boxes import SmallBoxes
 from hardmax.checker.boxes._compile_tape import pose
-from hardmax.checker.boxes._jets import ends
 from hardmax.checker.boxes._search import Search
 from hardmax.checker.boxes._softmean import weights
 from hardmax.checker.forms import ONE, Graph, constant, rational
@@ -37,6 +36,7 @@ from hardmax.core import (
     Witness,
 )
 from hardmax.languages import Function
+from hardmax.numerics import pair_ends as ends
 from hardmax.numerics import softmax_gap
 
 

@@ -412,7 +412,7 @@ LONG = [
 @pytest.mark.parametrize("cold", [None, 64.0])
 @pytest.mark.parametrize(("program", "lengths"), LONG)
 def test_alphabet_ten_length_a_hundred(program, lengths, cold, monkeypatch):
-    monkeypatch.setattr(_search, "_SECONDS", 0.2)  # a proof needs no words tried
+    monkeypatch.setattr(_search, "_TRYING", 2e5)  # a proof needs no words tried
     construction = program(10, 100, cold, 0.2, **lengths)
     result = check(construction)
     assert (result.verdict, result.method) == (Verdict.PROVED, "value sets")

@@ -100,7 +100,7 @@ def test_refusals(square: Path, tmp_path: Path) -> None:
     np.savez(tmp_path / "heads.npz", keys=np.zeros((2, 3, 2)), biases=np.zeros((3, 3)))
     (tmp_path / "broken.npz").write_bytes(b"PK nothing")
     wrong = [
-        ((tmp_path / "none.npz",), "could not be read (No such file"),
+        ((tmp_path / "none.npz",), "was not found"),
         ((tmp_path / "broken.npz",), "could not be read as arrays"),
         ((tmp_path / "other.npz",), "must hold keys, but it holds values"),
         ((tmp_path / "nan.npz",), "keys hold nan or infinities"),

@@ -260,7 +260,7 @@ BAD_RUN = [
     ((*REVERSE, "abz"), "RequestError: The symbol 'z' at place 2"),
     ((*REVERSE, "abcab"), "RequestError: .*at most 4 symbols"),
     ((*REVERSE, "abc", "--input", "-"), "RequestError: .*not both"),
-    ((*REVERSE, "--input", "nowhere.txt"), "FileError: nowhere.txt could not be read"),
+    ((*REVERSE, "--input", "nowhere.txt"), "FileError: nowhere.txt was not found"),
     ((*REVERSE, "abc", "ab", "--trace"), "RequestError: .*one word, but 2 came"),
     ((*REVERSE, "", "--trace"), "RequestError: The empty word"),
     ((*REVERSE, "--tracing", "abc"), "No such option '--tracing'"),

@@ -8,7 +8,7 @@ import pytest
 
 import hardmax as hm
 from hardmax.core import follow, reference, rounding_bound
-from hardmax.numerics import softmax_gap
+from hardmax.numerics import REALS, softmax_gap
 
 
 def prompt_of_scores(scores, values, coldness=None, *, vary=()):
@@ -38,7 +38,7 @@ def test_the_leak_of_a_selection_is_attained(n, exponent):
     soft = prompt_of_scores(scores, values, exponent / 2)
     leak = (n - 1) / (math.exp(exponent) + n - 1)
     assert 1.0 - reference(soft, [0.0])[0] == pytest.approx(leak, rel=1e-12)
-    flow = follow(soft, hm.Box([0], [0]), skeleton=hard, unit=0.0)
+    flow = follow(soft, hm.Box([0], [0]), skeleton=hard, format=REALS)
     assert flow.answer.deviation.lo[0, 0] == pytest.approx(-leak, rel=1e-9)
 
 
@@ -61,7 +61,7 @@ def test_a_selection_with_moving_scores_leaks_no_more_than_the_lemma_says():
     """Scores in [-1/4, 1/4] and 2 below: the guaranteed gap is 3/2, and it is attained."""
     hard, soft = moving_query(2.0), moving_query(2.0, 3.0)
     box = hm.Box([-0.25], [0.25])
-    flow = follow(soft, box, skeleton=hard, unit=0.0)
+    flow = follow(soft, box, skeleton=hard, format=REALS)
     assert flow.heads[0, 0].lemmas == {"selection"}
     promised = -flow.answer.deviation.lo[0, 0]
     assert promised == pytest.approx(0.5 / (math.exp(3.0 * 1.5) + 1), rel=1e-9)
@@ -88,7 +88,7 @@ def test_in_place_maxima_are_seen_as_maxima():
     box = hm.Box(-np.ones(4), np.ones(4))
     hard = hm.lowering.lower(function, box, "attention-only").transformer
     soft = hard.with_weightings([hm.Softmax(50.0)] * 3)
-    flow = follow(soft, box, skeleton=hard, unit=0.0)
+    flow = follow(soft, box, skeleton=hard, format=REALS)
     assert flow.answer.range.lo[0, 0] == pytest.approx(-1.0, abs=1e-12)
     assert flow.answer.range.hi[0, 0] == pytest.approx(1.0, abs=1e-12)
     assert flow.answer.deviation.lo[0, 0] == pytest.approx(-2 * softmax_gap(2) / 50, rel=1e-9)

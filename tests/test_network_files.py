@@ -174,7 +174,7 @@ BAD_FILES = [
     ("missing.npz", lambda path: None, "There is no file .*missing.npz"),
     ("folder.npz", Path.mkdir, "is a folder"),
     ("network.pt", text(b""), "neither .npz nor .safetensors"),
-    ("text.npz", text(b"not a network"), "could not be read as a .npz file"),
+    ("text.npz", text(b"not a network"), "could not be read as arrays"),
     ("empty.npz", text(b""), "could not be read"),
     ("pickle.npz", text(pickle.dumps(Bomb())), "could not be read"),
     ("zip.npz", zipped, "could not be read"),

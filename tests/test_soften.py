@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import hardmax as hm
 from hardmax.core import MARGIN, follow, reference, trace
 from hardmax.lowering import lower, routes_for
-from hardmax.numerics import exact, softmax_gap
+from hardmax.numerics import REALS, exact, softmax_gap
 from hardmax.testing import boxes, networks, rational_points
 
 IDENTITY_RELU = hm.ReluNetwork([np.ones((1, 1)), np.ones((1, 1))], [np.zeros(1), np.zeros(1)])
@@ -131,7 +131,7 @@ def test_centring_halves_the_error_where_all_weights_agree_in_sign():
             hard.claim.domain,
             skeleton=hard.transformer,
             coldness=coldness,
-            unit=0.0,
+            format=REALS,
             centre=centre,
         ).error
         for centre in (None, everywhere)
@@ -277,7 +277,7 @@ def test_noises_of_one_head_cancel_along_paths_of_opposite_sign():
         skeleton=hard.transformer,
         coldness=coldness,
         centre=centre,
-        unit=0.0,
+        format=REALS,
     )
     assert flow.error == pytest.approx(3 * softmax_gap(2) / (2 * beta), rel=1e-9)
 

@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
+import platform
 import secrets
+import stat
+import time
 from pathlib import Path
+from typing import BinaryIO
 
 from hardmax._errors import FileError
+from hardmax._reading import told
+
+try:
+    import fcntl
+except ImportError:  # where there is none, a file that somebody has open cannot be removed
+    fcntl = None  # type: ignore[assignment]
+
+_PREFIX, _SUFFIX = ".hardmax-", ".tmp"
+_MACHINE = hashlib.sha256(platform.node().encode()).hexdigest()[:8]
+_OURS = f"{_PREFIX}{_MACHINE}-"
+_WITHOUT_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
+_OLD = 24 * 3600.0  # seconds after which a file of another machine is nobody's any more
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
@@ -16,32 +33,114 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
     The bytes go to a temporary file in the same directory, so that the last step is a rename
     within one file system, which is atomic; they are flushed to the disk first, so that a crash
     cannot leave a renamed but empty file. Whatever interrupts this, a KeyboardInterrupt
-    included, the temporary file goes and the old file stays.
+    included, the temporary file goes and the old file stays. What kills the process leaves the
+    temporary file, and the next write into the same directory removes it.
 
     A symbolic link keeps pointing where it points. Devices, pipes and directories are refused:
     renaming would replace them.
     """
     try:
-        destination = Path(os.path.realpath(os.fspath(path)))
-        if destination.exists() and not destination.is_file():
-            kind = "a directory" if destination.is_dir() else "not an ordinary file"
-            raise FileError(f"is {kind}: name a file to write to.")
+        destination = destination_of(path)
+        _remove_abandoned(destination.parent)
         _write_beside(destination, data)
     except FileError:
         raise
     except (OSError, ValueError) as reason:  # ValueError: a name that no file can have
-        raise FileError(f"could not be written ({reason}).") from reason
+        raise FileError(f"could not be written ({told(reason)}).") from reason
+
+
+def destination_of(path: str | os.PathLike[str]) -> Path:
+    """The file behind a path, links followed; refused if it is there and no ordinary file."""
+    try:
+        destination = Path(os.path.realpath(os.fspath(path)))
+        mode = os.lstat(destination).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return destination
+    except (OSError, ValueError) as reason:  # ValueError: a name that no file can have
+        raise FileError(f"could not be written ({told(reason)}).") from reason
+    if stat.S_ISLNK(mode):
+        raise FileError("is a link that leads back to itself: name a file to write to.")
+    if not stat.S_ISREG(mode):
+        kind = "a directory" if stat.S_ISDIR(mode) else "not an ordinary file"
+        raise FileError(f"is {kind}: name a file to write to.")
+    return destination
 
 
 def _write_beside(destination: Path, data: bytes) -> None:
-    temporary = destination.with_name(f".hardmax-{secrets.token_hex(8)}.tmp")
+    file, temporary = _new_file(destination)
     try:
-        with open(temporary, "xb") as file:
+        with file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, destination)
+            if fcntl is None:
+                file.close()  # without locks, systems do not rename what is open
+            os.replace(temporary, destination)
     except BaseException:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
+
+
+def _new_file(destination: Path) -> tuple[BinaryIO, Path]:
+    """A new file beside the destination, locked, so that nobody takes it for an abandoned one.
+
+    Somebody may do so in the instant before it is locked. Then its name is gone, and another one
+    is made.
+    """
+    while True:
+        temporary = destination.with_name(f"{_OURS}{secrets.token_hex(8)}{_SUFFIX}")
+        file = open(temporary, "xb")  # noqa: SIM115  the caller closes it
+        try:
+            with contextlib.suppress(OSError):  # a file system without locks
+                _lock(file.fileno(), waiting=True)
+            if temporary.exists():
+                return file, temporary
+            file.close()
+        except BaseException:
+            file.close()
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove the temporary files of processes that are gone, and of nobody else.
+
+    A writer keeps its file locked, and the system takes the lock from a process that ends, however
+    it ends. So a file of this machine that can be locked is abandoned, and it is removed before
+    the lock is given back: a writer that waits for it sees that its file is gone. The locks of
+    other machines, and of file systems that have none, may be invisible here; such files are
+    removed when they are a day old.
+    """
+    try:
+        names = os.listdir(folder)
+    except OSError:  # a folder may be written to without being listed
+        return
+    for name in names:
+        if name.startswith(_PREFIX) and name.endswith(_SUFFIX):
+            with contextlib.suppress(OSError):
+                _remove_if_abandoned(folder / name)
+
+
+def _remove_if_abandoned(temporary: Path) -> None:
+    descriptor = os.open(temporary, os.O_RDONLY | _WITHOUT_WAITING)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            return
+        ours = temporary.name.startswith(_OURS)
+        try:
+            _lock(descriptor, waiting=False)
+        except BlockingIOError:
+            return
+        except OSError:
+            ours = False
+        if ours or time.time() - status.st_mtime > _OLD:
+            temporary.unlink()
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, *, waiting: bool) -> None:
+    if fcntl is not None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if waiting else fcntl.LOCK_NB))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -43,10 +44,33 @@ from hardmax.lowering import plan_program as lower_plan
 from hardmax.numerics import Interval
 from hardmax.passes import soften
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 _CHUNK = 4096
 _WORDS = 256
 
 
+def _shallow(door: Callable[_P, _R]) -> Callable[_P, _R]:
+    """The same, with a refusal instead of Python's own where something is nested too deeply.
+
+    Programs and expressions are trees, and many parts walk them from the root; all of them come
+    through these doors.
+    """
+
+    @wraps(door)
+    def safe(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            return door(*args, **kwargs)
+        except RecursionError:
+            raise RequestError(
+                "This is nested too deeply for Python's stack; split it up, or write it with "
+                "fewer steps that wait for each other."
+            ) from None
+
+    return safe
+
+
+@_shallow
 def compile(
     source: Any,
     *,
@@ -91,6 +115,7 @@ def compile(
     return soften(lower(target, domain, route), error=error)
 
 
+@_shallow
 def plan(source: Any, *, on: Any, error: float | None = 1e-3, prefer: str | None = None) -> Plan:
     """Every route for `source` side by side: what each costs and what it would claim.
 
@@ -104,6 +129,7 @@ def plan(source: Any, *, on: Any, error: float | None = 1e-3, prefer: str | None
     return plan_network(target, Box.of(on, target.inputs), error)
 
 
+@_shallow
 def plan_program(
     program: Program,
     *,
@@ -129,6 +155,7 @@ class Measurement:
         return f"{self.error:.6g} measured on {self.points:,} points"
 
 
+@_shallow
 def measure(
     construction: Construction,
     points: int = 100_000,
@@ -196,6 +223,7 @@ def trace(construction: Construction, word: Iterable[Any]) -> SequenceTrace:
     return trace_sequence(construction.transformer, word, construction.legend)
 
 
+@_shallow
 def certify(
     construction: Construction,
     *,
@@ -207,10 +235,11 @@ def certify(
     """What an independent checker establishes about the claim, from the weights alone.
 
     It stops as soon as the claim is proved or refuted; with a `tolerance` it goes on until
-    certified <= (1 + tolerance) measured. `budget` is a number of seconds, a text such as "30s"
-    or "1e6 boxes", or a `Budget`; `executor` is any `concurrent.futures.Executor`, on which large
-    proofs are spread; `progress` is called with a `Standing` now and then. Ctrl-C ends the search
-    with the best verdict so far.
+    certified <= (1 + tolerance) measured. `budget` is a text such as "1e8 work" or "1e6 boxes",
+    for which the verdict is the same on every machine, or a time such as "30s", or a `Budget`: 6e7
+    units of work, about a minute, are the default. `executor` is any
+    `concurrent.futures.Executor`, on which large proofs are spread; `progress` is called with a
+    `Standing` now and then. Ctrl-C ends the search with the best verdict so far.
 
     Only a certificate whose verdict is PROVED is success: undecided is not.
     """
@@ -222,6 +251,7 @@ def certify(
     return replace(found, version=__version__)
 
 
+@_shallow
 def save(
     construction: Construction, path: str | Path, certificate: Certificate | None = None
 ) -> None:
@@ -241,11 +271,13 @@ def save(
     write_safetensors(construction, path, certificate=certificate.as_dict())
 
 
+@_shallow
 def load(path: str | Path) -> Construction:
     """Read back what `save` wrote; a truncated, foreign or altered file is refused."""
     return _joined(path, read_safetensors(path))
 
 
+@_shallow
 def load_certificate(path: str | Path) -> Certificate | None:
     """The certificate stored with a model, or None: what was once established, not confirmed.
 
@@ -254,6 +286,7 @@ def load_certificate(path: str | Path) -> Certificate | None:
     return _certificate(path, read_safetensors(path))
 
 
+@_shallow
 def load_certified(path: str | Path) -> tuple[Construction, Certificate | None]:
     """The model and its stored certificate from one reading of the file."""
     stored = read_safetensors(path)

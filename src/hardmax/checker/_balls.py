@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from flint import arb, ctx, fmpq
+from flint import arb, fmpq
 
 from hardmax.checker._work import BALL, charge
 from hardmax.checker.forms import rational
@@ -28,6 +28,7 @@ from hardmax.core import (
     Univariate,
     VectorInput,
 )
+from hardmax.numerics import ball_size_down, ball_size_up, precision
 
 Number = Any  # fmpq or arb
 _PRECISION = 160
@@ -37,19 +38,6 @@ class Undefined(Exception):
     """A value is not defined, or cannot be told from an undefined one, at this point."""
 
 
-class _Precision:
-    """python-flint keeps one precision for the whole process: set it, and set it back."""
-
-    def __init__(self, bits: int) -> None:
-        self.bits = bits
-
-    def __enter__(self) -> None:
-        self.before, ctx.prec = ctx.prec, self.bits
-
-    def __exit__(self, *_: object) -> None:
-        ctx.prec = self.before
-
-
 def error_at(
     transformer: Transformer, goal: Steps | Sequence[float], x: Sequence[float]
 ) -> tuple[float, float]:
@@ -57,7 +45,7 @@ def error_at(
 
     The goal is the target's program, or its values at x if these are taken as exact.
     """
-    with _Precision(_PRECISION):
+    with precision(_PRECISION):
         point = [rational(v) for v in x]
         ours = transformer_at(transformer, point)
         theirs = steps_at(goal, point) if isinstance(goal, Steps) else list(map(rational, goal))
@@ -67,11 +55,10 @@ def error_at(
 
 def _magnitude(value: Number) -> tuple[float, float]:
     """|value| from below and from above, in floats."""
-    size = abs(arb(value))
-    low, high = float(size.lower()), float(size.upper())
-    if not (np.isfinite(low) and np.isfinite(high)):
+    low, high = ball_size_down(arb(value)), ball_size_up(arb(value))
+    if not high < np.inf:
         raise Undefined("The error is not finite at this point.")
-    return max(np.nextafter(low, -np.inf), 0.0), float(np.nextafter(high, np.inf))
+    return low, high
 
 
 def transformer_at(transformer: Transformer, x: Sequence[Number]) -> list[Number]:
@@ -79,7 +66,7 @@ def transformer_at(transformer: Transformer, x: Sequence[Number]) -> list[Number
     source = transformer.input
     assert isinstance(source, VectorInput)
     stream = [_affine(source.maps[t], source.offsets[t], x) for t in range(transformer.tokens)]
-    for sublayer, asking in zip(transformer.sublayers, _asking(transformer), strict=True):
+    for sublayer, asking in zip(transformer.sublayers, asking_tokens(transformer), strict=True):
         match sublayer:
             case FeedForward():
                 changes = {t: _feed_forward(sublayer, stream[t]) for t in asking}
@@ -94,7 +81,7 @@ def transformer_at(transformer: Transformer, x: Sequence[Number]) -> list[Number
     return _affine(readout.weights, readout.bias, stream[readout.token])
 
 
-def _asking(transformer: Transformer) -> list[range]:
+def asking_tokens(transformer: Transformer) -> list[range]:
     """For each sublayer the tokens whose change has a say in what is read out.
 
     A feed-forward layer is asked for those that come after it, attention for all that they see.

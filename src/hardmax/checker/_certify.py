@@ -9,10 +9,9 @@ from typing import Any
 from hardmax._errors import RequestError
 from hardmax.checker._budget import Budget, Clock, Progress, Standing
 from hardmax.checker._certificate import INTERRUPTED, Certificate, about_exp
-from hardmax.checker._measure import units
 from hardmax.checker._verdict import Verdict
-from hardmax.checker._work import CALL, ENTRY, charge
-from hardmax.core import Box, Construction, Transformer
+from hardmax.checker._work import charge
+from hardmax.core import Box, Construction
 from hardmax.numerics import FORMATS, down, up
 
 _EXP = "NumPy's exp, tanh, sin and their likes are good to 4 ulp in float64."
@@ -55,6 +54,7 @@ def _certify_reals(
     executor: Executor | None,
     progress: Progress | None,
 ) -> Certificate:
+    from hardmax.checker._measure import work_of_rounding
     from hardmax.checker._reals import RealBound, bound_error
     from hardmax.checker.rounding import float_bounds
 
@@ -65,7 +65,7 @@ def _certify_reals(
     try:
         if progress is not None:
             progress(Standing(math.inf, 0.0, claim.error, 0, "rounding"))
-        charge(_work_of_rounding(construction.transformer))
+        charge(work_of_rounding(construction.transformer))
         bounds = float_bounds(construction.transformer, claim.domain)
         rounding = {name: float(bound.max()) for name, bound in bounds.items()}
         state.rounding = rounding["float64"]
@@ -74,16 +74,6 @@ def _certify_reals(
     except KeyboardInterrupt:
         interrupted = True
     return _conclude(state, rounding, interrupted)
-
-
-def _work_of_rounding(transformer: Transformer) -> int:
-    """Ticks, by the size of the model: it is done once, and not in parts."""
-    everywhere = transformer.width * units(transformer) * transformer.tokens
-    return (
-        7_500 * CALL * len(transformer.sublayers)
-        + 75 * CALL * transformer.tokens
-        + (175 * ENTRY * everywhere)
-    )
 
 
 def _allowance(rounding: dict[str, float], error: float) -> float:

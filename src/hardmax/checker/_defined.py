@@ -9,9 +9,10 @@ import numpy as np
 from hardmax.checker._budget import Clock
 from hardmax.checker._work import CALL, ENTRY, charge
 from hardmax.core import Box, Steps, Univariate
-from hardmax.numerics import Interval
+from hardmax.numerics import STEP, Interval
 
 _MOST_BOXES = 1 << 15
+_NARROW = 4096.0 * STEP  # of the domain's width: boxes are not halved further
 
 
 def undefined_near(steps: Steps, domain: Box, clock: Clock) -> np.ndarray | None:
@@ -31,7 +32,7 @@ def undefined_near(steps: Steps, domain: Box, clock: Clock) -> np.ndarray | None
         if 2 * low.shape[1] > _MOST_BOXES or clock.is_spent:
             return np.asarray(middle[:, 0])
         side = ((high - low) / width).argmax(axis=0), np.arange(low.shape[1])
-        if not (high[side] - low[side] > 2.0**-40 * width[side[0], 0]).all():
+        if not (high[side] - low[side] > _NARROW * width[side[0], 0]).all():
             return np.asarray(middle[:, 0])
         left, right = high.copy(), low.copy()
         left[side] = right[side] = middle[side]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hardmax.checker._balls import Undefined, error_at
+from hardmax.checker._balls import Undefined, asking_tokens, error_at
 from hardmax.checker._work import CALL, ENTRY, charge
 from hardmax.core import Attention, Box, Construction, Transformer, evaluate
 
@@ -40,6 +40,16 @@ def units(transformer: Transformer) -> int:
         len(part.heads) if isinstance(part, Attention) else part.hidden_width
         for part in transformer.sublayers
     )
+
+
+def work_of_rounding(transformer: Transformer) -> int:
+    """Ticks for bounds on rounding, by the size of the model: they are found once, not in parts."""
+    asked = sum(
+        len(tokens) if isinstance(part, Attention) else 1
+        for part, tokens in zip(transformer.sublayers, asking_tokens(transformer), strict=True)
+    )
+    everywhere = transformer.width * units(transformer) * transformer.tokens
+    return CALL * (20_000 * asked + 75 * transformer.tokens) + 175 * ENTRY * everywhere
 
 
 def _best(construction: Construction, points: np.ndarray) -> tuple[np.ndarray, float]:

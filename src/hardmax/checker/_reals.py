@@ -13,6 +13,7 @@ import numpy as np
 from hardmax.checker._budget import Clock, Spent, Standing
 from hardmax.checker._defined import undefined_near
 from hardmax.checker._measure import confirmed, worst_seen
+from hardmax.checker._work import PROGRAM, charge
 from hardmax.checker.boxes import (
     HARD,
     MOST_DIMENSIONS,
@@ -331,6 +332,7 @@ def _back(problem: Problem, point: np.ndarray, construction: Construction) -> np
     goal = point - problem.rows[:, ~free] @ low[~free]
     part = low.copy()
     if free.any():
+        charge(PROGRAM)
         part[free] = lsq_linear(inner, goal, (low[free], high[free])).x
     x[columns] = part
     return np.asarray(np.clip(x, domain.low, domain.high))

@@ -26,7 +26,7 @@ RANGE = 40_000  # the range of a form, whatever its length
 ATOM = 8_000  # a new atom
 STEP = 300  # an atom that is met on a walk through the graph
 # boxes
-JETS = 85_000  # a jet on a batch of boxes, whatever their number
+JETS = 70_000  # a jet on a batch of boxes, whatever their number
 JET = 11  # one of its components on one box
 WIDE = 2_000_000  # many gates or tokens on a batch, of which each box looks at a few
 NEAR = 3_000  # one component of those few on one box

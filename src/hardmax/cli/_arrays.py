@@ -7,23 +7,17 @@ from collections.abc import Iterable
 import numpy as np
 
 from hardmax import FileError
+from hardmax._archives import arrays_in, is_archive
+from hardmax._reading import naming, read_file
 
 
 def read_archive(place: str, needed: Iterable[str]) -> dict[str, np.ndarray]:
     """All arrays of an .npz file, which must have the needed ones; nothing is unpickled."""
-    try:
-        with open(place, "rb") as file:  # np.load alone leaves a damaged archive open
-            archive = np.load(file, allow_pickle=False)
-            if isinstance(archive, np.ndarray):
-                raise FileError(f"{place} holds one array without a name. Use numpy.savez.")
-            with archive:
-                found = {name: np.asarray(archive[name]) for name in archive.files}
-    except FileError:
-        raise
-    except OSError as reason:
-        raise FileError(f"{place} could not be read ({reason.strerror or reason}).") from reason
-    except Exception as reason:  # a foreign or damaged file may trip its parser anywhere
-        raise FileError(f"{place} could not be read as arrays of numbers.") from reason
+    with naming(place):
+        data = read_file(place)
+        if not is_archive(data):
+            raise FileError("holds one array without a name. Use numpy.savez.")
+        found = arrays_in(data)
     missing = [name for name in needed if name not in found]
     if missing:
         held = ", ".join(sorted(found)) or "nothing"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import signal
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from hardmax import Budget, Certificate, Construction, RequestError, Verdict, ce
 from hardmax.cli._errors import BROKEN_CLAIM, INTERRUPTED, note_written
 from hardmax.cli._progress import certifying
 from hardmax.cli._records import equation
+from hardmax.cli._workers import leave_interruptions
 
 
 @dataclass(frozen=True)
@@ -94,13 +94,8 @@ def _workers(jobs: int) -> Iterator[Executor | None]:
 
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     fresh = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(jobs, mp_context=fresh, initializer=_leave_interruptions)
+    pool = ProcessPoolExecutor(jobs, mp_context=fresh, initializer=leave_interruptions)
     try:
         yield pool
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def _leave_interruptions() -> None:
-    """Ctrl-C reaches every process of a terminal; only the one that leads should answer."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)

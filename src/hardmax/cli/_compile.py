@@ -86,12 +86,12 @@ def compile_source(
     plot: str | None,
     as_json: bool,
 ) -> None:
-    """Compile SOURCE, a function as text or a network in a .npz or .safetensors file, into a
-    Transformer that computes it on DOMAIN to within the error asked; measure it, show its bill,
-    and save it. Instead of SOURCE, --program takes a sequence program, which is compiled for all
-    words over --alphabet up to --length symbols. With --certify an independent checker has to
-    prove the claim: a refuted model is not saved, an undecided one is saved as such, and both
-    exit with 1.
+    """Compile SOURCE, a function as text (typed, or in a .txt file) or a network in a .npz or
+    .safetensors file, into a Transformer that computes it on DOMAIN to within the error asked;
+    measure it, show its bill, and save it. Instead of SOURCE, --program takes a sequence program,
+    which is compiled for all words over --alphabet up to --length symbols. With --certify an
+    independent checker has to prove the claim: a refuted model is not saved, an undecided one is
+    saved as such, and both exit with 1.
 
     \b
     Examples:

@@ -11,6 +11,7 @@ from hardmax import PowerDiagram, RequestError, TopKDiagram, power_diagram, top_
 from hardmax.cli import _options
 from hardmax.cli._arrays import read_archive
 from hardmax.cli._errors import guarded, note_written
+from hardmax.cli._files import check_picture_place
 from hardmax.cli._records import print_json
 
 _SHOWN = 20  # cells that the table lists
@@ -54,9 +55,7 @@ def show_diagram(
     if output is None and (temperatures or adjacency):
         raise RequestError("--temperature and --adjacency are about the picture; give -o FILE.")
     if output is not None:
-        from hardmax.plots import check_picture
-
-        check_picture(output)
+        check_picture_place(output, source=file, called="the file of keys")
     if top_k is not None:
         _show_top_k(file, top_k, domain, output, as_json)
         return

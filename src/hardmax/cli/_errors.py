@@ -5,59 +5,113 @@ from __future__ import annotations
 import functools
 import io
 import sys
+import traceback
+import warnings
 from collections.abc import Callable
 from typing import NoReturn, ParamSpec
 
 import click
 
 from hardmax import HardmaxError
+from hardmax._reading import told
+from hardmax.cli._workers import hide_warnings
 
 BROKEN_CLAIM = 1
 BAD_INPUT = 2
+INTERNAL = 70  # EX_SOFTWARE of sysexits.h
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
 _WRITTEN = "hardmax.written"
+_DEBUG = "hardmax.debug"
+_LONGEST = 1000  # letters of a sentence that may quote what was given
 _P = ParamSpec("_P")
 
 
-def guarded(command: Callable[_P, None]) -> Callable[_P, None]:
-    """The command, with refusals and interruptions told in one line on stderr.
+def _remember(context: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        context.meta[_DEBUG] = True
 
-    A closed pipe is left to click, which ends in silence with exit code 1.
+
+debug = click.option(
+    "--debug",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_remember,
+    help="Show the traceback of whatever goes wrong, and warnings.",
+)
+
+
+def guarded(command: Callable[_P, None]) -> Callable[_P, None]:
+    """The command, with refusals and interruptions told in one line on stderr, and --debug.
+
+    A closed pipe is left to click, which ends in silence with exit code 1. What nobody foresaw
+    ends in a line, too, and in an exit code of its own: it says nothing about the input.
     """
 
+    @debug
     @functools.wraps(command)
     def safe(*args: _P.args, **kwargs: _P.kwargs) -> None:
         _print_anything()
         try:
-            command(*args, **kwargs)
-        except HardmaxError as reason:
-            _leave(f"{type(reason).__name__}: {reason}", BAD_INPUT)
-        except BrokenPipeError:
+            with warnings.catch_warnings():
+                if not _debugging():
+                    hide_warnings()
+                command(*args, **kwargs)
+        except (click.exceptions.Exit, click.ClickException, click.Abort, BrokenPipeError):
             raise
-        except OSError as reason:
-            _leave(f"OSError: The output could not be written ({reason.strerror}).", BAD_INPUT)
-        except MemoryError:
-            _leave("MemoryError: This does not fit into memory; try a smaller source.", BAD_INPUT)
         except KeyboardInterrupt:
             _interrupted()
-        except RuntimeError as reason:
-            # a Ctrl-C while loops are compiled is lost in a callback, and comes out like this
-            if "no compiled object" not in str(reason):
-                raise
-            _interrupted()
+        except Exception as reason:
+            _leave(*_verdict(reason))
 
     return safe
 
 
-def _interrupted() -> NoReturn:
+def _verdict(reason: Exception) -> tuple[str, int]:
+    """One sentence about what went wrong, and the exit code."""
+    match reason:
+        case HardmaxError():
+            return f"{type(reason).__name__}: {reason}", BAD_INPUT
+        case OSError():
+            return f"OSError: The output could not be written ({told(reason)}).", BAD_INPUT
+        case MemoryError():
+            return "MemoryError: This does not fit into memory; try a smaller source.", BAD_INPUT
+        case RecursionError():
+            return "RecursionError: This is nested too deeply; split it up.", BAD_INPUT
+        case RuntimeError() if "no compiled object" in str(reason):
+            # a Ctrl-C while loops are compiled is lost in a callback, and comes out like this
+            return _interruption(), INTERRUPTED
+    return (
+        f"internal error: {type(reason).__name__}: {_short(str(reason))} "
+        f"This is a fault of hardmax: please report it, with what --debug shows.",
+        INTERNAL,
+    )
+
+
+def _short(message: str) -> str:
+    """The beginning of a message that nobody wrote for people, as a sentence."""
+    words = " ".join(message.split())
+    words = words if len(words) <= 200 else f"{words[:200]}..."
+    return words if words.endswith((".", "!", "?")) else f"{words}."
+
+
+def _interruption() -> str:
     written = click.get_current_context().meta.get(_WRITTEN, "nothing")
-    _leave(f"Interrupted; {written} was written.", INTERRUPTED)
+    return f"Interrupted; {written} was written."
+
+
+def _interrupted() -> NoReturn:
+    _leave(_interruption(), INTERRUPTED)
 
 
 def note_written(path: str) -> None:
     """Remember, for an interruption from now on, that this file is there."""
     click.get_current_context().meta[_WRITTEN] = path
+
+
+def _debugging() -> bool:
+    return bool(click.get_current_context().meta.get(_DEBUG))
 
 
 def _print_anything() -> None:
@@ -68,6 +122,8 @@ def _print_anything() -> None:
 
 
 def _leave(sentence: str, code: int) -> NoReturn:
+    if _debugging():
+        click.echo(traceback.format_exc(), err=True, nl=False)
     click.echo(_on_one_line(sentence), err=True)
     raise click.exceptions.Exit(code)
 
@@ -76,5 +132,6 @@ def _on_one_line(sentence: str) -> str:
     """One line; a text with a caret below it, at the end of a sentence, keeps its two."""
     lines = sentence.splitlines()
     shown = lines[-2:] if len(lines) > 2 and lines[-1].strip() == "^" else []
-    told = " ".join(" ".join(lines[: len(lines) - len(shown)]).split())
-    return "\n".join([told, *shown])
+    words = " ".join(" ".join(lines[: len(lines) - len(shown)]).split())
+    words = words if len(words) <= _LONGEST else f"{words[:_LONGEST]}..."
+    return "\n".join([words, *shown])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from hardmax import (
     Certificate,
@@ -14,8 +16,10 @@ from hardmax import (
     load_certified,
     load_network,
 )
+from hardmax._atomic import destination_of
+from hardmax._reading import naming, read_file
 from hardmax.core import SequenceInput, Target
-from hardmax.interop import StoredConstruction, read_safetensors
+from hardmax.interop import StoredConstruction, read_metadata, read_safetensors
 
 
 def open_network(path: str) -> Target:
@@ -52,13 +56,28 @@ def open_either(path: str) -> tuple[Construction | Target, Certificate | None]:
     return load_certified(path)
 
 
+def names_text(source: str) -> bool:
+    """Whether a function or a program is not typed, but named: a .txt file holds it."""
+    return Path(source).suffix.lower() == ".txt"
+
+
+def read_text(path: str) -> str:
+    """The text in a file."""
+    try:
+        with naming(path):
+            return read_file(path).decode()
+    except UnicodeDecodeError as reason:
+        raise FileError(f"{path} holds no text. Save it as plain text, in UTF-8.") from reason
+
+
 def check_writable(path: str, *, source: str | None = None, called: str = "the network") -> None:
     """Refuse a place that cannot be written to, or that would replace the source itself."""
-    folder = Path(path).absolute().parent
-    if not folder.is_dir():
-        raise FileError(f"There is no folder {folder} for {path}. Make it, or choose another.")
     if os.path.isdir(path):
         raise FileError(f"{path} is a folder. Name a file inside it.")
+    with naming(path):
+        folder = destination_of(path).parent
+    if not folder.is_dir():
+        raise FileError(f"There is no folder {folder} for {path}. Make it, or choose another.")
     if source is not None and os.path.exists(path) and os.path.samefile(path, source):
         raise FileError(f"{path} is {called} itself. Choose another name.")
     if not os.access(folder, os.W_OK):
@@ -106,14 +125,9 @@ def _is_bare(path: str) -> bool:
     return metadata is not None and "hardmax" not in metadata
 
 
-def _metadata(path: str) -> dict[str, str] | None:
+def _metadata(path: str) -> Mapping[str, Any] | None:
     """What a safetensors file says of itself; None if it is not one, or damaged."""
-    from safetensors import SafetensorError, safe_open
-
-    if not os.path.isfile(path):
-        return None
     try:
-        with safe_open(path, framework="numpy") as file:
-            return file.metadata() or {}
-    except (SafetensorError, OSError):
+        return read_metadata(path)
+    except FileError:
         return None

@@ -13,7 +13,8 @@ optional_source = click.argument("source", metavar="[SOURCE]", required=False)
 program = click.option(
     "--program",
     metavar="TEXT",
-    help='A sequence program: its name, such as sort or "shift(1)", or its definitions.',
+    help='A sequence program: its name, such as sort or "shift(1)", or its definitions, typed or '
+    "in a .txt file.",
 )
 alphabet = click.option(
     "--alphabet",
@@ -50,7 +51,11 @@ tolerance = click.option(
     help="Go on until certified is within this share of measured, such as 0.01.",
 )
 budget = click.option(
-    "--budget", metavar="AMOUNT", help='Stop after "30s", "2 min" or "1e6 boxes".  [default: 60s]'
+    "--budget",
+    metavar="AMOUNT",
+    help='Stop after "1e8 work" (a unit is about a microsecond, but counted: the verdict is the '
+    'same on a busy machine), "1e6 boxes", or a time such as "30s" or "2 min".  '
+    "[default: 6e7 work]",
 )
 jobs = click.option(
     "--jobs",

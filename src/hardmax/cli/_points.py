@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from hardmax import FileError, RequestError, ShapeError
+from hardmax._archives import array_in, arrays_in, is_archive
+from hardmax._reading import naming, read_file, told
 
 
 def typed_point(values: tuple[str, ...], names: Sequence[str]) -> np.ndarray:
@@ -90,31 +93,26 @@ def _read(place: str) -> np.ndarray:
     try:
         if place == "-":
             return _rows(sys.stdin, place)
-        if suffix in (".npy", ".npz"):
-            return _array(place)
-        with open(place, encoding="utf-8") as file:
-            return _rows(file, place)
+        with naming(place):
+            data = read_file(place)
+            if suffix in (".npy", ".npz"):
+                return _array(data)
+        return _rows(io.StringIO(data.decode()), place)
     except UnicodeDecodeError:
         raise FileError(
             f"{_name(place)} holds no text. Give .npy, .npz, or rows of numbers."
         ) from None
     except OSError as reason:
-        raise FileError(f"{place} could not be read ({reason.strerror}).") from reason
+        raise FileError(f"The standard input could not be read ({told(reason)}).") from reason
 
 
-def _array(place: str) -> np.ndarray:
-    try:
-        loaded = np.load(place, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return np.asarray(loaded, dtype=np.float64)
-        with loaded:
-            if len(loaded.files) != 1:
-                raise FileError(f"{place} must hold one array, but it holds {len(loaded.files)}.")
-            return np.asarray(loaded[loaded.files[0]], dtype=np.float64)
-    except (FileError, OSError):
-        raise
-    except Exception as reason:  # a foreign or damaged file may trip its parser anywhere
-        raise FileError(f"{place} could not be read as an array of numbers.") from reason
+def _array(data: bytes) -> np.ndarray:
+    arrays = [*arrays_in(data).values()] if is_archive(data) else [array_in(data)]
+    if len(arrays) != 1:
+        raise FileError(f"must hold one array, but it holds {len(arrays)}.")
+    if arrays[0].dtype.kind not in "fiub":
+        raise FileError("could not be read as an array of numbers.")
+    return arrays[0].astype(np.float64)
 
 
 def _rows(lines: Iterable[str], place: str) -> np.ndarray:

@@ -16,6 +16,7 @@ from hardmax import (
     plan_program,
     programs,
 )
+from hardmax.cli._files import names_text, read_text
 from hardmax.core import Word
 from hardmax.lowering import ProgramPlan
 
@@ -37,6 +38,7 @@ _MAKERS: dict[str, dict[str, Any]] = {
 }
 _READY = {name: value for name, value in vars(programs).items() if isinstance(value, Program)}
 _LONGEST_NAME = 60
+_LONGEST_CALL = 100_000  # beyond it a text is refused by whoever reads definitions
 
 
 def compile_program(
@@ -61,12 +63,13 @@ def _request(text: str, alphabet: str | None, length: int | None) -> tuple[Progr
             f"--alphabet abc --length 5."
         )
     symbols = read_alphabet(alphabet)
+    text = read_text(text) if names_text(text) else text
     return read_program(text, symbols), symbols, length
 
 
 def read_program(text: str, alphabet: Word) -> Program:
     """A program of the library by its name, one that it makes, or one that the text defines."""
-    match _expression(text):
+    match _expression(text) if len(text) <= _LONGEST_CALL else None:
         case ast.Name(id=name) if name in _READY:
             return _READY[name]
         case ast.Name(id=name) if name in _MAKERS:
@@ -126,8 +129,15 @@ def _literal(name: str, node: ast.expr) -> Any:
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         raise RequestError(
             f"The arguments of {name} must be plain values, such as 1, 'a' or ['()', '[]'], "
-            f"but one is {ast.unparse(node)[:60]}."
+            f"but one is {_shown(node)}."
         ) from None
+
+
+def _shown(node: ast.expr) -> str:
+    try:
+        return ast.unparse(node)[:60]
+    except RecursionError:
+        return "nested too deeply"
 
 
 def _made(name: str, given: list[Any], named: dict[str, Any], alphabet: Word) -> Program:

@@ -23,6 +23,7 @@ from hardmax.cli._errors import guarded, note_written
 from hardmax.cli._files import check_different, check_picture_place, check_writable, open_either
 from hardmax.cli._points import points_from
 from hardmax.cli._records import print_json
+from hardmax.cli._workers import hide_warnings
 from hardmax.geometry import input_width
 
 COLOURS = ("map", "depth", "winner")
@@ -232,4 +233,5 @@ def _pool(jobs: int, dask: str | None) -> Iterator[Any]:
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
-    yield lambda: ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
+    fresh = get_context("spawn")
+    yield lambda: ProcessPoolExecutor(jobs, mp_context=fresh, initializer=hide_warnings)

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from hardmax import Box, DomainError, Function, RequestError
-from hardmax.cli._files import open_network
+from hardmax.cli._files import names_text, open_network, read_text
 from hardmax.core import Target
 
-_FILES = (".npz", ".safetensors", ".json", ".pt")
+_FILES = (".npz", ".safetensors", ".json", ".pt", ".txt")
 
 
 def is_file(source: str) -> bool:
@@ -19,7 +19,9 @@ def is_file(source: str) -> bool:
 
 
 def open_source(source: str) -> Target:
-    """The network in a file, or the function that a text means."""
+    """The network in a file, or the function that a text means, typed or in a .txt file."""
+    if names_text(source):
+        return Function.parse(read_text(source))
     return open_network(source) if is_file(source) else Function.parse(source)
 
 

@@ -189,13 +189,15 @@ def _certificate_table(certificate: Certificate) -> Table:
 
 
 def _effort(certificate: Certificate) -> str:
-    """How, how much and how long: 12,345 boxes, 0.25 s."""
+    """How, how much and how long: 12,345 boxes, 3.1e+05 work, 0.25 s."""
     counted = {"enumeration": "words", "value sets": "cases"}.get(certificate.method, "boxes")
     words = [certificate.method, f"{certificate.boxes:,} {counted}"]
     if not certificate.boxes:
         words.pop()
     elif certificate.method == counted:
         words.pop(0)
+    if certificate.work:
+        words.append(f"{certificate.work:.2g} work")
     return ", ".join([*words, f"{certificate.seconds:.2f} s"])
 
 

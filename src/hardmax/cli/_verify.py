@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import click
 
-from hardmax import Certificate, Construction, FileError, Verdict, save
+from hardmax import Certificate, Construction, Verdict, save
 from hardmax._atomic import write_atomically
+from hardmax._reading import naming
 from hardmax.cli import _options
 from hardmax.cli._certifying import Effort, check_error_plot, draw_error, leave, tell_verdict
 from hardmax.cli._errors import guarded, note_written
@@ -57,7 +58,7 @@ def verify_model(
     \b
     Examples:
       hardmax verify product.safetensors
-      hardmax verify product.safetensors --tolerance 0.01 --budget "2 min" --plot error.svg
+      hardmax verify product.safetensors --tolerance 0.01 --budget "2e8 work" --plot error.svg
       hardmax verify product.safetensors --write --certificate certificate.json
     """
     effort = Effort.of(tolerance, budget, jobs)
@@ -178,10 +179,8 @@ def _keep(
 
 def _write_json(certificate: Certificate, place: str) -> None:
     text = json.dumps(certificate.as_dict(), indent=2, allow_nan=False) + "\n"
-    try:
+    with naming(place):
         write_atomically(place, text.encode())
-    except FileError as reason:
-        raise FileError(f"{place} {reason}") from reason
 
 
 def _told(kept: dict[str, str | None]) -> list[str]:

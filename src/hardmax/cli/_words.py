@@ -11,6 +11,7 @@ import click
 import numpy as np
 
 from hardmax import Construction, FileError, RequestError
+from hardmax._reading import naming, read_file, told
 from hardmax.cli._errors import BROKEN_CLAIM, note_written
 from hardmax.cli._programs import read_word
 from hardmax.cli._records import print_json
@@ -150,12 +151,12 @@ def _lines(place: str) -> list[str]:
     try:
         if place == "-":
             return sys.stdin.read().splitlines()
-        with open(place, encoding="utf-8") as file:
-            return file.read().splitlines()
+        with naming(place):
+            return read_file(place).decode().splitlines()
     except UnicodeDecodeError:
         raise FileError(f"{place} holds no text. Give one word per line.") from None
     except OSError as reason:
-        raise FileError(f"{place} could not be read ({reason.strerror}).") from reason
+        raise FileError(f"The standard input could not be read ({told(reason)}).") from reason
 
 
 def _draw(trace: SequenceTrace, plot: str) -> None:

@@ -5,8 +5,8 @@
 - the *range* of the reference stream, and
 - the *deviation* of the evaluated stream from it: signed, and with the noises it comes from.
 
-The evaluated stream is what runs: soft heads at their coldness, in floats of the given unit
-roundoff, with any order of summation. The reference is either the hard skeleton (the same weights
+The evaluated stream is what runs: soft heads at their coldness, in floats of the given format,
+with any order of summation. The reference is either the hard skeleton (the same weights
 with every head a hardmax; then the deviation is softening and rounding together), or the same
 Transformer over the reals (then it is rounding alone). Signs are kept because softmax errs on one
 side only: an interval [-c, 0] can be centred by a constant, a radius cannot.
@@ -25,13 +25,10 @@ from hardmax.core._flow_asking import HeadFlow
 from hardmax.core._flow_deviation import Deviation, NoiseCounter, deviation_of_relu
 from hardmax.core._flow_heads import follow_group
 from hardmax.core._flow_place import Place, scaled_in_place
-from hardmax.core._flow_scaling import met
 from hardmax.core._inputs import Input, SequenceInput, VectorInput
 from hardmax.core._layers import Attention, FeedForward
 from hardmax.core._transformer import Transformer
-from hardmax.numerics import LARGEST, UNIT_ROUNDOFF, Interval, is_representable, stray
-
-FLOAT64 = UNIT_ROUNDOFF["float64"]
+from hardmax.numerics import FLOAT64, FORMATS, Format, Interval, down, inflate, stray, up
 
 
 @dataclass(eq=False)
@@ -72,7 +69,7 @@ class Peak:
 class Rules:
     """How the evaluation differs from the reference."""
 
-    unit: float = FLOAT64
+    format: Format = FLOAT64
     against_skeleton: bool = True
     noises: NoiseCounter | None = None  # None: deviations are plain intervals
     coldness: Mapping[tuple[int, int], float] = field(default_factory=dict)
@@ -84,7 +81,7 @@ def follow(
     transformer: Transformer,
     domain: Box | None,
     *,
-    unit: float = FLOAT64,
+    format: Format = FLOAT64,
     skeleton: Transformer | None = None,
     centre: np.ndarray | None = None,
     coldness: Mapping[tuple[int, int], float] | None = None,
@@ -104,9 +101,9 @@ def follow(
     """
     noises = NoiseCounter(transformer.tokens * transformer.width)
     rules = Rules(
-        unit, skeleton is not None, noises, coldness or {}, asking=_asking_tokens(transformer)
+        format, skeleton is not None, noises, coldness or {}, asking=_asking_tokens(transformer)
     )
-    place = _embed((skeleton or transformer).input, transformer.input, domain, unit)
+    place = _embed((skeleton or transformer).input, transformer.input, domain, format)
     if isinstance(transformer.input, VectorInput) and isinstance(
         reference_input := (skeleton or transformer).input, VectorInput
     ):
@@ -129,7 +126,7 @@ def follow(
             shifts -= middle
             place = place.shifted(-middle)
         places.append(place)
-    answer = _read(place, transformer, unit)
+    answer = _read(place, transformer, format)
     if skeleton is not None:
         change = (Interval.point(transformer.readout.bias) - skeleton.readout.bias)[:, None]
         answer = Place(answer.range - change, answer.deviation + change)
@@ -177,12 +174,13 @@ def rounding_bound(transformer: Transformer, domain: Box, dtype: str = "float64"
     into the query weights, and inputs that are numbers of the format already. Infinite if
     something may overflow on the domain. For sequences of the full length.
     """
-    flow = follow(transformer, domain, unit=UNIT_ROUNDOFF[dtype])
+    format = FORMATS[dtype]
+    flow = follow(transformer, domain, format=format)
     bound = flow.answer.deviation.magnitude.max(axis=1)
-    return bound if flow.peak <= LARGEST[dtype] else np.full_like(bound, np.inf)
+    return bound if format.fits(flow.peak) else np.full_like(bound, np.inf)
 
 
-def _embed(source: Input, evaluated: Input, domain: Box | None, unit: float) -> Place:
+def _embed(source: Input, evaluated: Input, domain: Box | None, format: Format) -> Place:
     """The range of the reference's tokens; `evaluated` may have other offsets to be rounded."""
     match source:
         case VectorInput():
@@ -197,9 +195,9 @@ def _embed(source: Input, evaluated: Input, domain: Box | None, unit: float) -> 
             )
             terms = (source.maps != 0).sum(axis=2)
             offsets = np.maximum(np.abs(source.offsets), np.abs(evaluated.offsets))
-            size = np.abs(source.maps) @ box.magnitude + offsets
-            stored = fixed & is_representable(evaluated.offsets, unit)
-            rounded = np.where(stored, 0.0, stray(terms + 3, size, unit))
+            size = inflate(np.abs(source.maps) @ box.magnitude + offsets, source.inputs + 1)
+            stored = fixed & format.holds(evaluated.offsets)
+            rounded = np.where(stored, 0.0, stray(terms + 3, size, format))
         case SequenceInput():
             symbols = source.embedding
             hull = Interval(symbols.min(axis=0), symbols.max(axis=0))
@@ -210,7 +208,7 @@ def _embed(source: Input, evaluated: Input, domain: Box | None, unit: float) -> 
                 Interval(np.stack([r.lo for r in rows]), np.stack([r.hi for r in rows]))
                 + source.positions
             )
-            rounded = stray(3, start.magnitude, unit)
+            rounded = stray(3, start.magnitude, format)
     return Place(start, Deviation.of(Interval(-rounded, rounded)))
 
 
@@ -248,7 +246,7 @@ def _attend(
             group,
             np.array(override),
             np.asarray(writers),
-            rules.unit,
+            rules.format,
             rules.noises,
             rules.against_skeleton,
             rules.asking[number][0],
@@ -256,7 +254,8 @@ def _attend(
         )
         change = change + result.change
         size += result.size
-        factor, scaled = factor + result.scaling, scaled + result.scaled
+        factor = factor + result.scaling
+        scaled = np.stack([up(scaled[0] + result.scaled[0]), down(scaled[1] + result.scaled[1])])
         alone.append((result.alone_at, result.alone_rows, result.alone))
         heads.update({(number, m): h for m, h in zip(group.members, result.heads, strict=True)})
     after = scaled_in_place(place, change, factor, scaled)
@@ -264,30 +263,32 @@ def _attend(
         known = after[at, rows]
         narrower = values.deviation.width <= known.deviation.width
         both = Place(
-            met(known.range, values.range), known.deviation.overruled(narrower, values.deviation)
+            known.range.meet(values.range), known.deviation.overruled(narrower, values.deviation)
         )
         after = after.replaced(at, rows, both)
     rules.peak.see(size + place.where.magnitude)
-    rounded = stray(np.asarray(writers) + 5, size + place.where.magnitude, rules.unit)
+    rounded = stray(np.asarray(writers) + 5, size + place.where.magnitude, rules.format)
     return after.strayed(np.where(size > 0, rounded, 0.0))
 
 
 def _feed_forward(place: Place, layer: FeedForward, rules: Rules) -> Place:
     """Token-wise. A hidden unit that is off for reference and evaluation alike adds nothing."""
-    stream, unit = place.transposed(), rules.unit
+    stream, format = place.transposed(), rules.format
     terms = (layer.inner != 0).sum(axis=1)[:, None]
     size = np.abs(layer.inner) @ stream.where.magnitude + np.abs(layer.inner_bias)[:, None]
+    size = inflate(size, layer.width + 1)
     before = Place(
         layer.inner @ stream.range + layer.inner_bias[:, None], layer.inner @ stream.deviation
-    ).strayed(stray(terms + 3, size, unit))
+    ).strayed(stray(terms + 3, size, format))
     rules.peak.see(size)
     hidden = _rectify(before, rules)
     bias = layer.outer_bias[:, None]
     change = Place(layer.outer @ hidden.range + bias, layer.outer @ hidden.deviation)
     size = np.abs(layer.outer) @ hidden.where.magnitude + np.abs(bias)
+    size = inflate(size, layer.outer.shape[1] + 1)
     terms = (layer.outer != 0).sum(axis=1)[:, None]
     rules.peak.see(size + stream.where.magnitude)
-    rounded = stray(terms + 5, size + stream.where.magnitude, unit)
+    rounded = stray(terms + 5, size + stream.where.magnitude, format)
     after = (stream + change).strayed(np.where(size > 0, rounded, 0.0))
     return after.transposed()
 
@@ -311,14 +312,15 @@ def _rectify(before: Place, rules: Rules) -> Place:
     return Place(before.range.maximum(0.0), result.overruled(off, nothing))
 
 
-def _read(place: Place, transformer: Transformer, unit: float) -> Place:
+def _read(place: Place, transformer: Transformer, format: Format) -> Place:
     readout = transformer.readout
     tokens = range(transformer.tokens) if readout.token is None else [readout.token]
     stream = place.transposed()[:, list(tokens)]
     bias = readout.bias[:, None]
     terms = (readout.weights != 0).sum(axis=1)[:, None]
     size = np.abs(readout.weights) @ stream.where.magnitude + np.abs(bias)
+    size = inflate(size, transformer.width + 1)
     # One entry equal to 1 and no bias is a copy: nothing is rounded.
     copy = ((readout.weights == 1).sum(axis=1)[:, None] == terms) & (terms == 1) & (bias == 0)
     read = Place(readout.weights @ stream.range + bias, readout.weights @ stream.deviation)
-    return read.strayed(np.where(copy, 0.0, stray(terms + 3, size, unit)))
+    return read.strayed(np.where(copy, 0.0, stray(terms + 3, size, format)))

@@ -8,7 +8,7 @@ import numpy as np
 
 from hardmax.core._flow_place import Place
 from hardmax.core._layers import HeadGroup
-from hardmax.numerics import UNIT_ROUNDOFF, Interval, gamma, inflate, stray
+from hardmax.numerics import Format, Interval, gamma, inflate, stray
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,19 +26,18 @@ class Asking:
     values: Place  # heads x value width x seen
     value_stray: np.ndarray  # heads: rounding of the mixed value
     constant: np.ndarray  # heads whose scores are constants
-    unit: float
+    format: Format
     against_skeleton: bool
 
 
 class Projected:
     """Queries, keys and values of a group at every token."""
 
-    def __init__(self, place: Place, group: HeadGroup, unit: float) -> None:
-        self.place, self.group, self.unit = place, group, unit
+    def __init__(self, place: Place, group: HeadGroup, format: Format) -> None:
+        self.place, self.group, self.format = place, group, format
         self.heads, self.key_width, width = group.query.shape
-        # exp with a relative error r is exp of a logit that is off by r. NumPy promises 4 ulps in
-        # float64; in narrower formats frameworks use an exp that is good to 20.
-        self.exp_stray = gamma(16 if unit <= UNIT_ROUNDOFF["float64"] else 64, unit)
+        # exp with a relative error r is exp of a logit that is off by r/(1 - r) at most
+        self.exp_stray = gamma(format.exp_units, format)
         where = place.where
         columns = Interval(where.lo.T, where.hi.T)
         size = where.magnitude.T
@@ -54,7 +53,7 @@ class Projected:
             (flat @ transposed.range).reshape(*shape),
             (flat @ transposed.deviation).reshape(*shape),
         )
-        self.value_size = (np.abs(flat) @ size).reshape(*shape)
+        self.value_size = inflate(np.abs(flat) @ size, width).reshape(*shape)
         free = ~place.fixed.T.astype(bool)
         reads = group.query.any(axis=1).astype(float) @ free
         self.query_fixed = reads == 0
@@ -74,17 +73,16 @@ class Projected:
         return bound.reshape(self.heads, self.key_width, size.shape[1])
 
     def asked_by(self, t: int, coldness: np.ndarray, against_skeleton: bool) -> Asking:
-        group, unit = self.group, self.unit
+        group, format = self.group, self.format
         tokens = self.place.range.shape[0]
         seen = np.arange(t + 1 if group.causal else tokens)
         products = self.query[:, :, t][:, :, None] * self.key[:, :, seen]
-        scores = Interval(products.lo.sum(axis=1), products.hi.sum(axis=1))
+        scores = products.sum(axis=1)
         size = (self.query_size[:, :, t][:, :, None] * self.key_size[:, :, seen]).sum(axis=1)
-        slack = gamma(2 * self.key_width) * size
-        scores = scores + Interval(-slack, slack)
         if group.position_bias is not None:
             bias = group.position_bias[:, t][:, seen]
             scores, size = scores + bias, size + np.abs(bias)
+        size = inflate(size, self.key_width + 2)
         moved = (
             self.query_deviation[:, :, t][:, :, None] * self.key_size[:, :, seen]
             + self.query_size[:, :, t][:, :, None] * self.key_deviation[:, :, seen]
@@ -95,6 +93,7 @@ class Projected:
         values = self.value[:, :, seen]
         value_terms = _terms(group.value) + 2 * len(seen) + 8
         value_size = self.value_size[:, :, seen].max(axis=(1, 2), initial=0.0)
+        vanished = len(seen) * format.vanished * _may_vanish(scores, finite, soft, format)
         return Asking(
             group,
             self.place,
@@ -103,13 +102,21 @@ class Projected:
             coldness,
             scores,
             inflate(moved.max(axis=1), self.key_width + 8),
-            2 * stray(terms, size.max(axis=1), unit) * finite + self.exp_stray * soft,
+            inflate(2 * stray(terms, size.max(axis=1), format) * finite + self.exp_stray * soft, 3),
             values,
-            stray(value_terms, value_size, unit),
+            inflate(stray(value_terms, value_size, format) + 2 * vanished * value_size, 4),
             (self.query_fixed[:, t] & self.key_fixed[:, seen].all(axis=1)) | (self.key_width == 0),
-            unit,
+            format,
             against_skeleton,
         )
+
+
+def _may_vanish(
+    scores: Interval, coldness: np.ndarray, soft: np.ndarray, format: Format
+) -> np.ndarray:
+    """Heads some of whose exponentials may come out as 0, or as twice what they are."""
+    apart = (scores.hi.max(axis=1) - scores.lo.min(axis=1)) * coldness
+    return np.asarray(soft & ~(apart < -0.5 * format.exp_vanishes))
 
 
 def _terms(matrix: np.ndarray) -> np.ndarray:

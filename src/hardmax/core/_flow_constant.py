@@ -8,9 +8,17 @@ import numpy as np
 
 from hardmax.core._flow_asking import Asking, HeadFlow
 from hardmax.core._flow_place import Place
-from hardmax.numerics import Interval, exact, gamma, inflate, is_power_of_two, is_representable
-
-_TINY = 5e-324
+from hardmax.numerics import (
+    FLOAT64,
+    TINY,
+    Interval,
+    down,
+    exact,
+    inflate,
+    is_power_of_two,
+    softmax_ranges,
+    up,
+)
 
 
 def constant_scores(asking: Asking, flows: list[HeadFlow]) -> Place:
@@ -21,48 +29,60 @@ def constant_scores(asking: Asking, flows: list[HeadFlow]) -> Place:
     the rounding of the logits (`_moved`).
     """
     below = _below_the_best(asking)
-    tied = below == 0.0
-    hard = tied / tied.sum(axis=1, keepdims=True)
-    is_hard = np.isinf(asking.coldness)[:, None]
-    cold = np.where(is_hard, 0.0, asking.coldness[:, None])
-    with np.errstate(under="ignore"):
-        powers = np.where(is_hard, tied, np.exp(np.maximum(cold * below, -1e4)))
-    soft = np.where(tied.all(axis=1, keepdims=True), hard, powers / powers.sum(axis=1)[:, None])
+    hard, soft = _shares(below == 0.0), _weights(asking, below)
     _note_gaps(asking, below, flows)
-    moved = _moved(asking, below, powers)
-    relative = 1e-14 + 2.0**-50 * cold * -below
-    values = asking.values
-    carried = values.deviation.scaled(soft[:, None, :], relative[:, None, :]).total()
+    moved, values = _moved(asking, below, soft.hi), asking.values
+    middle = soft.middle
+    away = up(np.maximum(soft.hi - middle, middle - soft.lo))
+    carried = values.deviation.scaled(middle[:, None, :], away[:, None, :]).total()
+    base = soft
     if asking.against_skeleton:
-        base = Interval(hard * (1 - 2.0**-50), hard * (1 + 2.0**-50))
-        moved = moved + np.abs(soft - hard) + np.where(tied, 0.0, relative * soft + _TINY)
-    else:
-        width = np.where(is_hard, 2.0**-50, relative) * soft + np.where(tied, 0.0, _TINY)
-        base = Interval(soft - width, soft + width)
-    stray = inflate((moved[:, None, :] * values.where.magnitude).sum(axis=2), len(asking.seen) + 8)
-    return Place(_sum(base[:, None, :] * values.range), carried).strayed(stray)
+        base, moved = hard, up(moved + (soft - hard).magnitude)
+    total = (moved[:, None, :] * values.where.magnitude).sum(axis=2)
+    mixed = (base.reshape(len(below), 1, -1) * values.range).sum(axis=2)
+    return Place(mixed, carried).strayed(inflate(total, len(asking.seen) + 1))
 
 
-def _moved(asking: Asking, below: np.ndarray, powers: np.ndarray) -> np.ndarray:
+def _shares(tied: np.ndarray) -> Interval:
+    """Equal weights for those that tie; halves, quarters and so on are floats."""
+    count = tied.sum(axis=1, keepdims=True)
+    share = tied / count
+    exact = is_power_of_two(count)
+    return Interval(np.where(exact, share, down(share)), np.where(exact, share, up(share)))
+
+
+def _weights(asking: Asking, below: np.ndarray) -> Interval:
+    """The real weights of the heads as they are, soft or hard; `below` was rounded once."""
+    hard = _shares(below == 0.0)
+    all_tied = (below == 0.0).all(axis=1) | np.isinf(asking.coldness)
+    cold = np.where(all_tied, 0.0, asking.coldness)[:, None]
+    logits = Interval(down(below), up(below)) * cold
+    soft = softmax_ranges(logits.lo, logits.hi)
+    return Interval(
+        np.where(all_tied[:, None], hard.lo, soft.lo), np.where(all_tied[:, None], hard.hi, soft.hi)
+    )
+
+
+def _moved(asking: Asking, below: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """How far rounding moves each weight from its real value.
 
     If no logit is off by more than d, the odds of a set of tokens change by a factor e^(2d) at
     most, so its weight P moves by at most P (1 - P)(e^(2d) - 1), and by 1 in any case. Tokens
     that tie are such a set if every evaluator keeps their tie; each then moves by its share. A
-    hard head moves only if rounding can break a tie or lift a token that is close behind.
+    hard head moves only if rounding can break a tie or lift a token that is close behind. The
+    weights are given from above, and expm1 is trusted as the other functions are.
     """
     tied = below == 0.0
     d = asking.logit_stray[:, None]
     kept = _keeps_ties(asking)[:, None]
-    together = np.where(kept & tied, tied.sum(axis=1, keepdims=True), 1.0)
-    others = powers @ (1.0 - np.eye(powers.shape[1]))  # never as total - power: that cancels
-    beaten = np.where(tied, 0.0, powers).sum(axis=1, keepdims=True)
+    others = weights @ (1.0 - np.eye(weights.shape[1]))  # never as 1 - weight: that cancels
+    beaten = np.where(tied, 0.0, weights).sum(axis=1, keepdims=True)
     others = np.where(kept & tied, beaten, others)
-    total = powers.sum(axis=1, keepdims=True)
-    share = (powers * together / total) * (others / total) * np.expm1(2 * np.minimum(d, 1.0))
-    moved = np.where(d > 1.0, np.where(others > 0.0, 1.0, 0.0), np.minimum(share / together, 1.0))
+    share = weights * others * np.expm1(2 * np.minimum(d, 1.0))
+    share = inflate(share, weights.shape[1] + FLOAT64.exp_units + 4)
+    moved = np.where(d > 1.0, np.where(others > 0.0, 1.0, 0.0), np.minimum(share, 1.0))
     breaks = ~kept[:, 0] & (tied.sum(axis=1) > 1)
-    close = ((-below <= 2 * d) & ~tied).any(axis=1)
+    close = ((down(-below) <= 2 * d) & ~tied).any(axis=1)
     fragile = np.where(breaks | close, 1.0, 0.0)[:, None]
     return np.where(np.isinf(asking.coldness)[:, None], fragile, moved)
 
@@ -83,7 +103,7 @@ def _keeps_ties(asking: Asking) -> np.ndarray:
     copied = np.ones(heads, dtype=bool)
     for matrix in (group.query[:, 0], group.key[:, 0]):
         copied &= ((matrix != 0).sum(axis=1) <= 1) & is_power_of_two(matrix).all(axis=1)
-    held = is_representable(place.range.lo[asking.seen], asking.unit).all(axis=0)
+    held = asking.format.holds(place.range.lo[asking.seen]).all(axis=0)
     return copied & ~((group.key[:, 0] != 0) & ~held).any(axis=1)
 
 
@@ -110,7 +130,7 @@ def _below_the_best(asking: Asking) -> np.ndarray:
     for h in np.flatnonzero(asking.constant):
         fractions = _exact_scores(asking, int(h))
         best = max(fractions)
-        below[h] = [0.0 if f == best else min(float(f - best), -_TINY) for f in fractions]
+        below[h] = [0.0 if f == best else min(float(f - best), -TINY) for f in fractions]
     return below
 
 
@@ -128,11 +148,6 @@ def _fits_in_floats(asking: Asking, stream: np.ndarray) -> bool:
     size = np.abs(query) @ np.abs(stream[asking.t])
     other = np.abs(key) @ np.abs(stream[asking.seen]).T
     return bool((size[:, :, None] * other).sum(axis=1).max(initial=0.0) < 2.0**20)
-
-
-def _sum(terms: Interval) -> Interval:
-    slack = gamma(terms.shape[-1]) * terms.magnitude.sum(axis=-1)
-    return Interval(terms.lo.sum(axis=-1) - slack, terms.hi.sum(axis=-1) + slack)
 
 
 def _exact_scores(asking: Asking, h: int) -> list[Fraction]:

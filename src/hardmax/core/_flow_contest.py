@@ -9,7 +9,18 @@ import numpy as np
 from hardmax.core._flow_asking import Asking
 from hardmax.core._flow_deviation import Deviation, deviation_of_maximum
 from hardmax.core._flow_place import Place
-from hardmax.numerics import Interval, gamma, inflate, is_coarse, is_power_of_two, softmax_gap
+from hardmax.numerics import (
+    Interval,
+    down,
+    exp,
+    inflate,
+    is_coarse,
+    is_power_of_two,
+    product_up,
+    softmax_gap,
+    stray,
+    up,
+)
 
 NEGLIGIBLE = 40.0  # a token whose logit is this far behind counts as leakage, not as contender
 
@@ -51,27 +62,26 @@ def find_contest(asking: Asking) -> Contest:
     blur = inflate(np.where(genuine, top - handicap.lo, 0.0).max(axis=1))
     perturbed = inflate(blur * cold + asking.logit_stray)
     floor = np.where(genuine, outer.lo, -np.inf).max(axis=1, keepdims=True)
-    reach = outer.hi + np.where(genuine, 0.0, handicap.hi - top)
-    behind = (floor - reach) - 4 * (perturbed / cold)[:, None]
-    behind = behind - 2.0**-50 * (np.abs(floor) + np.abs(reach))
+    reach = up(outer.hi + np.where(genuine, 0.0, up(handicap.hi - top)))
+    behind = down(down(floor - reach) - inflate(4 * perturbed / cold)[:, None])
     beaten = (behind > 0) & (~genuine | (behind * cold[:, None] >= NEGLIGIBLE) | hard[:, None])
     holds &= (genuine | beaten).all(axis=1)
     contender = genuine & ~beaten
     count = np.maximum(contender.sum(axis=1), 1)
     gaps = np.array([softmax_gap(n) for n in range(1, seen + 1)])[count - 1]
     spread = outer.hi.max(axis=1) - outer.lo.min(axis=1)
-    with np.errstate(under="ignore"):
-        leaks = np.where(beaten, np.exp(-np.maximum(behind * cold[:, None], 0.0)), 0.0)
-    leak = np.where(hard, 0.0, leaks.sum(axis=1) * spread * (1 + 1e-12))
-    shortfall = np.where(hard, 0.0, gaps / cold) * (1 + 2.0**-48)
+    far = np.maximum(down(down(behind * cold[:, None])), 0.0)  # the coldness is rounded, too
+    leaks = np.where(beaten, exp(Interval.point(-far)).hi, 0.0)
+    leak = np.where(hard, 0.0, inflate(leaks.sum(axis=1) * spread, seen + 2))
+    shortfall = np.where(hard, 0.0, inflate(gaps / cold, 2))
     if asking.against_skeleton:
-        stray = leak + 2 * perturbed / cold + blur
+        away = leak + 2 * perturbed / cold + blur
     else:  # both sides are soft: see `maximum`
-        stray = 2 * leak + np.where(
+        away = 2 * leak + np.where(
             hard, 2 * perturbed / cold, 2 * perturbed * (gaps + perturbed) / cold
         )
     lipschitz = 1 + np.where(hard, 0.0, 2 * gaps + 4 * perturbed)
-    return Contest(holds, contender, shortfall, inflate(stray), blur, lipschitz)
+    return Contest(holds, contender, shortfall, inflate(away), blur, lipschitz)
 
 
 def maximum(values: Place, contest: Contest, against_skeleton: bool) -> Place:
@@ -149,8 +159,8 @@ def _by_constant_query(asking: Asking) -> tuple[np.ndarray, Interval]:
     rest, slack = _residual(scored, slope[:, None], valued)
     where = place.where[seen]
     handicap = rest @ Interval(where.lo.T, where.hi.T)
-    blur = (slack + wrong) @ where.magnitude.T
-    handicap = handicap + Interval(-blur, blur)
+    blur = inflate((slack + wrong) @ where.magnitude.T, slack.shape[1] + 2)
+    handicap = handicap.widened(blur)
     if group.position_bias is not None:
         handicap = handicap + group.position_bias[:, t][:, seen]
     return slope, _divided(handicap, slope)
@@ -172,9 +182,9 @@ def _by_constant_keys(asking: Asking) -> tuple[np.ndarray, Interval]:
     rest, slack = _residual(scored, slope[:, None, None], valued[:, None, :])
     where = place.where[t]
     moving = -(rest.reshape(-1, rest.shape[2]) @ where).reshape(*rest.shape[:2])
-    blur = (slack + wrong[:, None, :]) @ where.magnitude
+    blur = inflate((slack + wrong[:, None, :]) @ where.magnitude, slack.shape[2] + 2)
     constant = asking.values.where[:, 0, :] * slope[:, None]
-    handicap = moving - constant + Interval(-blur, blur)
+    handicap = (moving - constant).widened(blur)
     if group.position_bias is not None:
         bias = Interval.point(group.position_bias[:, t][:, seen])
         handicap = handicap + (bias - group.position_bias[:, t][:, seen[~others]])
@@ -187,8 +197,8 @@ def _divided(handicap: Interval, slope: np.ndarray) -> Interval:
     """handicap / slope; exact where the slope is a power of two, as it is in compiled heads."""
     safe = np.where(slope > 0, slope, 1.0)[:, None]
     lo, hi = handicap.lo / safe, handicap.hi / safe
-    slack = np.where(is_power_of_two(safe), 0.0, 2.0**-50 * np.maximum(np.abs(lo), np.abs(hi)))
-    return Interval(lo - slack, hi + slack)
+    exact = is_power_of_two(safe)
+    return Interval(np.where(exact, lo, down(lo)), np.where(exact, hi, up(hi)))
 
 
 def _residual(
@@ -199,7 +209,7 @@ def _residual(
     rest = scored - product
     exact = is_power_of_two(slope) | is_power_of_two(valued)
     exact = exact & ((rest == 0.0) | (scored == 0.0) | (product == 0.0))
-    return rest, np.where(exact, 0.0, gamma(4) * (np.abs(scored) + np.abs(product)))
+    return rest, np.where(exact, 0.0, stray(2, np.abs(scored) + np.abs(product)))
 
 
 def _product_error(
@@ -214,7 +224,8 @@ def _product_error(
     exact = is_power_of_two(factor).all(axis=(1, 2)) & coarse & (matrix.shape[1] == 1)
     most = np.abs(matrix) @ np.abs(known).reshape(-1, matrix.shape[2]).max(axis=0)
     size = 2 * np.einsum("hk,hkw->hw", most, np.abs(other))
-    return np.where(exact[:, None], 0.0, gamma(matrix.shape[2] + matrix.shape[1] + 8) * size)
+    count = matrix.shape[2] + matrix.shape[1] + 2
+    return np.where(exact[:, None], 0.0, stray(count, inflate(size, count)))
 
 
 def _slope(scored: np.ndarray, valued: np.ndarray, free: np.ndarray) -> np.ndarray:
@@ -250,9 +261,10 @@ def alone(asking: Asking, contest: Contest, writers: np.ndarray) -> tuple[np.nda
     terms = np.abs(own)
     terms[np.arange(len(head)), row] += 1.0
     own[np.arange(len(head)), row] += 1.0
-    rounded = np.where(exact, 0.0, inflate(gamma(4) * terms @ place.where.magnitude[t]))
+    size = inflate(terms @ place.where.magnitude[t], terms.shape[1] + 1)
+    rounded = np.where(exact, 0.0, stray(2, size))
     here = Place(own @ place.range[t], own @ place.deviation[t])
-    here = Place(here.range + Interval(-rounded, rounded), here.deviation).strayed(2 * rounded)
+    here = Place(here.range.widened(rounded), here.deviation).strayed(2 * rounded)
     values = asking.values[head, 0]
     factor = Interval.point(weight[:, None])
     joined = Place(
@@ -262,15 +274,15 @@ def alone(asking: Asking, contest: Contest, writers: np.ndarray) -> tuple[np.nda
     scaled = Contest(
         contest.holds[head],
         contest.contender[head],
-        contest.shortfall[head] * np.abs(weight),
-        contest.stray[head] * np.abs(weight),
-        contest.blur[head] * np.abs(weight),
+        product_up(contest.shortfall[head], np.abs(weight)),
+        product_up(contest.stray[head], np.abs(weight)),
+        product_up(contest.blur[head], np.abs(weight)),
         contest.lipschitz[head],
     )
-    up = maximum(joined, scaled, asking.against_skeleton)
-    down = -maximum(-joined, scaled, asking.against_skeleton)
-    stray = asking.value_stray[head] * np.abs(weight)
-    result = down.overruled(weight > 0, up).strayed(stray)
+    most = maximum(joined, scaled, asking.against_skeleton)
+    least = -maximum(-joined, scaled, asking.against_skeleton)
+    result = least.overruled(weight > 0, most)
+    result = result.strayed(product_up(asking.value_stray[head], np.abs(weight)))
     return row, _as_two_lines(result, asking, scaled, head, row, weight)
 
 
@@ -285,7 +297,9 @@ def _as_two_lines(
     """Narrow the range where the value depends on the written coordinate x alone.
 
     x + w max(a x + b, 0) takes its extremes at the ends of x's range and where a x + b = 0; the
-    two terms of a plain interval sum would be taken at different x.
+    two terms of a plain interval sum would be taken at different x. The float that is taken for
+    -b/a is off by at most (d + 2 u |b|)/|a| if b is known up to d, and the function moves by
+    1 + |w a| times that.
     """
     if asking.against_skeleton:
         return result
@@ -309,15 +323,21 @@ def _as_two_lines(
         Interval.point(p) + factor * (line * Interval.point(p) + constant).maximum(0.0)
         for p in (x.lo, x.hi, crossing)
     ]
-    slack = 2.0**-40 * (np.abs(weight) * constant.magnitude + x.magnitude)
-    lo = np.min([e.lo for e in ends], axis=0) - slack
-    hi = np.max([e.hi for e in ends], axis=0) + slack
-    lo = lo - np.where(weight > 0, contest.shortfall + contest.stray, contest.stray)
-    hi = hi + np.where(weight > 0, contest.stray, contest.shortfall + contest.stray)
-    lo, hi = np.maximum(lo, result.range.lo), np.minimum(hi, result.range.hi)
-    use = applies & (lo <= hi)
-    narrow = Interval(np.where(use, lo, result.range.lo), np.where(use, hi, result.range.hi))
-    return Place(narrow, result.deviation)
+    off = constant.hi - constant.lo + stray(2, constant.magnitude)
+    slack = inflate((np.abs(weight) + 1.0 / np.abs(safe)) * off, 5)
+    short = inflate(contest.shortfall + contest.stray, 1)
+    fall = Interval(
+        -np.where(weight > 0, short, contest.stray), np.where(weight > 0, contest.stray, short)
+    )
+    hull = Interval(np.min([e.lo for e in ends], axis=0), np.max([e.hi for e in ends], axis=0))
+    narrow = result.range.meet(hull.widened(slack) + fall)
+    return Place(
+        Interval(
+            np.where(applies, narrow.lo, result.range.lo),
+            np.where(applies, narrow.hi, result.range.hi),
+        ),
+        result.deviation,
+    )
 
 
 def _one_hot(at: np.ndarray, width: int) -> np.ndarray:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.numerics import Interval, Projection, gamma, inflate
+from hardmax.numerics import Interval, Projection, inflate, stray, sum_up, up
 
 MOST_COEFFICIENTS = 20_000_000  # beyond this many, new noises go into the rest
 
@@ -101,8 +101,7 @@ class Deviation:
         if not noises:
             return Deviation.of(self.rest + other.rest)
         forms = self.padded(noises) + other.padded(noises)
-        slack = gamma(2) * np.abs(forms).sum(axis=-1)
-        return Deviation(self.rest + other.rest + Interval(-slack, slack), forms)
+        return Deviation((self.rest + other.rest).widened(_lost(forms)), forms)
 
     def __neg__(self) -> Deviation:
         return Deviation(-self.rest, -self.forms)
@@ -128,28 +127,25 @@ class Deviation:
         forms = np.zeros((matrix.shape[0], flat.shape[1]))
         forms[rows] = Projection.of(matrix[rows])(flat)
         forms = forms.reshape(*rest.shape, self.noises)
-        terms = int((matrix != 0.0).sum(axis=-1).max(initial=0)) + 2
-        slack = inflate(gamma(terms) * (np.abs(matrix) @ self.spread), terms + 8)
-        return Deviation(rest + Interval(-slack, slack), forms)
+        terms = int((matrix != 0.0).sum(axis=-1).max(initial=0))
+        size = inflate(np.abs(matrix) @ self.spread, matrix.shape[-1])
+        return Deviation(rest.widened(stray(terms, size)), forms)
 
-    def scaled(self, factor: np.ndarray, uncertainty: Any = 0.0) -> Deviation:
-        """Times factors of the same shape (broadcast), each known up to a relative uncertainty."""
-        size = np.abs(factor) * uncertainty
-        rest = self.rest * Interval(factor - size, factor + size)
+    def scaled(self, factor: np.ndarray, away: Any = 0.0) -> Deviation:
+        """Times factors of the same shape (broadcast), each of them off by `away` at most."""
+        rest = self.rest * Interval.point(factor).widened(np.broadcast_to(away, np.shape(factor)))
         if not self.noises:
             return Deviation.of(rest)
-        slack = inflate(np.abs(factor) * self.spread * (gamma(2) + uncertainty))
         forms = self.forms * np.asarray(factor)[..., None]
-        return Deviation(rest + Interval(-slack, slack), forms)
+        return Deviation(rest.widened(inflate(self.spread * away, 1)).widened(_lost(forms)), forms)
 
     def total(self) -> Deviation:
         """The sum along the last axis that is not the noises'."""
-        terms = self.rest.shape[-1]
-        slack = gamma(terms) * (self.rest.magnitude + self.spread).sum(axis=-1)
-        rest = Interval(
-            self.rest.lo.sum(axis=-1) - 2 * slack, self.rest.hi.sum(axis=-1) + 2 * slack
-        )
-        return Deviation(rest, self.forms.sum(axis=-2))
+        rest, forms = self.rest.sum(axis=-1), self.forms.sum(axis=-2)
+        if not self.noises:
+            return Deviation.of(rest)
+        slack = stray(self.rest.shape[-1], sum_up(self.spread, axis=-1))
+        return Deviation(rest.widened(slack), forms)
 
     def overruled(self, applies: np.ndarray, other: Deviation) -> Deviation:
         """`other` where it applies, broadcast; this one elsewhere."""
@@ -172,8 +168,7 @@ class Deviation:
             [self.padded(first), np.zeros((*self.rest.shape, len(chosen)))], axis=-1
         )
         middle = self.rest.middle
-        radius = np.maximum(self.rest.hi - middle, middle - self.rest.lo)
-        radius = np.where(radius > 0.0, radius * (1 + 2.0**-50) + 5e-324, 0.0)
+        radius = up(np.maximum(self.rest.hi - middle, middle - self.rest.lo))
         forms[(*places, first + np.arange(len(chosen)))] = radius[places]
         rest = Interval(
             np.where(where, middle, self.rest.lo), np.where(where, middle, self.rest.hi)
@@ -195,10 +190,14 @@ def deviation_of_maximum(deviation: Deviation, contender: np.ndarray) -> Deviati
     count = np.maximum(contender.sum(axis=-1), 1)[..., None]
     mean = np.where(contender[..., None], deviation.forms, 0.0).sum(axis=-2) / count
     away = Deviation(deviation.rest, deviation.forms - mean[..., None, :])
-    slack = gamma(2) * (deviation.spread + np.abs(mean).sum(axis=-1)[..., None])
-    kept = Deviation(_hull_over(away.hull + Interval(-slack, slack), contender), mean)
+    kept = Deviation(_hull_over(away.hull.widened(_lost(away.forms)), contender), mean)
     wider = (kept.hi - kept.lo) > (plain.hi - plain.lo) * (1 + 1e-9)
     return kept.overruled(wider, Deviation.of(plain))
+
+
+def _lost(forms: np.ndarray) -> np.ndarray:
+    """What is lost when all coefficients are rounded once: half an ulp of each."""
+    return np.asarray(stray(1, sum_up(np.abs(forms), axis=-1)))
 
 
 def deviation_of_relu(deviation: Deviation) -> Deviation:

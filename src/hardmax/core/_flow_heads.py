@@ -27,11 +27,10 @@ from hardmax.core._flow_scaling import (
     factor_in_place,
     from_others,
     mean_of_values,
-    met,
     weight_ranges,
 )
 from hardmax.core._layers import HeadGroup
-from hardmax.numerics import Interval
+from hardmax.numerics import Format, Interval, down, product_up, up
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +52,7 @@ def follow_group(
     group: HeadGroup,
     coldness: np.ndarray,
     writers: np.ndarray,
-    unit: float,
+    format: Format,
     noises: NoiseCounter | None,
     against_skeleton: bool,
     asking_tokens: Collection[int],
@@ -66,7 +65,7 @@ def follow_group(
     With `noises`, the shortfall of every soft maximum becomes a noise of its own.
     """
     flows = [HeadFlow() for _ in range(group.query.shape[0])]
-    stream = Projected(place, group, unit)
+    stream = Projected(place, group, format)
     answers = []
     for t in range(place.range.shape[0]):
         asking = stream.asked_by(t, coldness, against_skeleton)
@@ -139,7 +138,7 @@ def _scaling(
 
     A head's mixed value m is p v + o, with o from the other tokens. Its part of the change's ends
     is w times the ends of m; what is left there when w p v moves into the factor is w times the
-    ends of o.
+    ends of o. The parts are to be subtracted: the lower one is rounded up, the upper one down.
     """
     factor, ends = np.zeros((2, width)), np.zeros((2, width))
     if not asking.against_skeleton:
@@ -147,12 +146,15 @@ def _scaling(
         others = from_others(asking)
         for h in np.flatnonzero((at >= 0) & ~contest.holds & ~asking.constant):
             weight = asking.group.output[h, at[h], 0]
-            low = weight * (mixed.lo[h, 0] - others.lo[h])
-            high = weight * (mixed.hi[h, 0] - others.hi[h])
-            factor[:, at[h]] += share.lo[h], share.hi[h]
-            ends[:, at[h]] += (low, high) if weight > 0 else (high, low)
-    slack = 2.0**-48 * len(contest.holds) * np.abs(factor).max(axis=0)
-    return Interval(factor[0] - slack, factor[1] + slack), ends
+            low = weight * (Interval.point(mixed.lo[h, 0]) - others.lo[h])
+            high = weight * (Interval.point(mixed.hi[h, 0]) - others.hi[h])
+            first, second = (low, high) if weight > 0 else (high, low)
+            factor[:, at[h]] = (
+                down(factor[0, at[h]] + share.lo[h]),
+                up(factor[1, at[h]] + share.hi[h]),
+            )
+            ends[:, at[h]] = up(ends[0, at[h]] + first.hi), down(ends[1, at[h]] + second.lo)
+    return Interval(factor[0], factor[1]), ends
 
 
 def _mix(asking: Asking, flows: list[HeadFlow]) -> tuple[Place, Contest]:
@@ -174,7 +176,7 @@ def _mix(asking: Asking, flows: list[HeadFlow]) -> tuple[Place, Contest]:
     if not asking.against_skeleton:
         mean = mean_of_values(asking, weight_ranges(asking))
         narrower = hull.deviation.width < mixed.deviation.width
-        mixed = Place(met(mixed.range, mean), mixed.deviation.overruled(narrower, hull.deviation))
+        mixed = Place(mixed.range.meet(mean), mixed.deviation.overruled(narrower, hull.deviation))
     return mixed.strayed(np.broadcast_to(asking.value_stray[:, None], mixed.range.shape)), contest
 
 
@@ -183,6 +185,6 @@ def _note_logits(asking: Asking, flows: list[HeadFlow], *, counts: bool) -> None
     for h, flow in enumerate(flows):
         coldness = asking.coldness[h] if np.isfinite(asking.coldness[h]) else 1.0
         flow.radius = max(flow.radius, float(radius[h]))
-        logit = float(coldness * radius[h] * (1 + 2.0**-50))
+        logit = float(product_up(coldness, radius[h]))
         flow.largest_logit = max(flow.largest_logit, logit if counts else 0.0)
         flow.constant &= bool(asking.constant[h])

@@ -7,7 +7,7 @@ import numpy as np
 from hardmax.core._flow_asking import Asking
 from hardmax.core._flow_deviation import Deviation
 from hardmax.core._flow_place import Place
-from hardmax.numerics import Interval, inflate
+from hardmax.numerics import Interval, down, exp, inflate, tanh
 
 
 def hull_of_values(asking: Asking) -> Place:
@@ -25,9 +25,10 @@ def hull_of_values(asking: Asking) -> Place:
     if not asking.against_skeleton:
         hard = np.isinf(asking.coldness)
         cold = np.where(hard, 0.0, asking.coldness)
-        off = np.where(hard, np.inf, asking.logit_stray + cold * asking.score_deviation)
+        off = inflate(asking.logit_stray + cold * asking.score_deviation, 2)
+        off = np.minimum(np.where(hard, np.inf, off), 1e3)
         moved = asking.values.deviation.magnitude.max(axis=2)
-        share = np.tanh(np.minimum(off, 1e3) / 2)[:, None]
+        share = tanh(Interval.point(0.5 * off)).hi[:, None]
         total = inflate(share * (hull.hi - hull.lo) + moved)
         lo, hi = np.maximum(lo, -total), np.minimum(hi, total)
     return Place(hull, Deviation.of(Interval(lo, hi)))
@@ -47,20 +48,18 @@ def selection(asking: Asking) -> tuple[np.ndarray, Place]:
     others[heads, winner] = -np.inf
     finite = np.where(np.isinf(asking.coldness), 1.0, asking.coldness)
     rival = others.max(axis=1)
-    gap = scores.lo[heads, winner] - rival - 2 * asking.logit_stray / finite
-    gap = gap - 2.0**-50 * np.where(np.isfinite(rival), np.abs(rival) + np.abs(gap), 0.0)
+    gap = down(scores.lo[heads, winner] - rival)
+    gap = down(gap - inflate(2 * asking.logit_stray / finite, 2))
     holds = gap > 0
-    with np.errstate(under="ignore", invalid="ignore"):
-        exponent = np.where(np.isinf(asking.coldness), -np.inf, -asking.coldness * gap)
-        losers = (len(asking.seen) - 1) * np.exp(np.minimum(exponent, 0.0))
-        leak = losers / (1 + losers) * (1 + 1e-12)
+    with np.errstate(over="ignore"):
+        behind = np.maximum(down(finite * gap), 0.0)
+    losers = (len(asking.seen) - 1) * exp(Interval.point(-behind)).hi
     outer = values.where
     spread = outer.hi.max(axis=2) - outer.lo.min(axis=2)
-    leak = np.where(holds, leak, 0.0)[:, None] * spread
-    if len(asking.seen) == 1:
-        leak = np.zeros_like(leak)
+    leaks = holds & np.isfinite(asking.coldness)
+    leak = np.where(leaks, losers / (1 + losers), 0.0)[:, None]
+    leak = np.asarray(inflate(leak * spread, 6))
     taken = values[heads, :, winner]
     if not asking.against_skeleton:
-        leaky = taken.range + Interval(-leak, leak)
-        return holds, Place(leaky, taken.deviation).strayed(2 * leak)
+        return holds, Place(taken.range.widened(leak), taken.deviation).strayed(2 * leak)
     return holds, taken.strayed(leak)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hardmax.core._flow_deviation import Deviation
-from hardmax.numerics import Interval
+from hardmax.numerics import Interval, down, up
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,20 +106,13 @@ def _joined(parts: list[Interval], join: Any) -> Interval:
 def scaled_in_place(place: Place, change: Place, factor: Interval, scaled: np.ndarray) -> Place:
     """place + change, where x (1 + factor) is known to stand for x + a part of the change.
 
-    `scaled` is that part of the change's lower and upper ends. The range is the narrower of the
-    two readings; the deviation is that of the sum.
+    `scaled` is that part of the change's lower end, from above, and of its upper end, from below.
+    The range is the narrower of the two readings; the deviation is that of the sum.
     """
     plain = place + change
-    some = (factor.lo != 0.0) | (factor.hi != 0.0)
-    if not some.any():
+    if not (factor.lo.any() or factor.hi.any()):
         return plain
-    slack = 2.0**-46 * (change.range.magnitude + np.abs(scaled).max(axis=0))
-    rest = Interval(
-        np.minimum(change.range.lo - scaled[0], change.range.hi - scaled[1]) - slack,
-        np.maximum(change.range.lo - scaled[0], change.range.hi - scaled[1]) + slack,
-    )
+    low, high = down(change.range.lo - scaled[0]), up(change.range.hi - scaled[1])
+    rest = Interval(np.minimum(low, high), np.maximum(low, high))
     product = place.range * (factor + 1.0) + rest
-    lo, hi = np.maximum(plain.range.lo, product.lo), np.minimum(plain.range.hi, product.hi)
-    use = some & (lo <= hi)
-    narrower = Interval(np.where(use, lo, plain.range.lo), np.where(use, hi, plain.range.hi))
-    return Place(narrower, plain.deviation)
+    return Place(plain.range.meet(product), plain.deviation)

@@ -11,22 +11,13 @@ from __future__ import annotations
 import numpy as np
 
 from hardmax.core._flow_asking import Asking
-from hardmax.numerics import Interval, inflate, softmax_ranges
+from hardmax.numerics import Interval, softmax_ranges
 
 
 def mean_of_values(asking: Asking, weights: Interval) -> Interval:
     """sum_j p_j V_j with the weights in their ranges: heads x value width."""
     parts = weights.reshape(weights.shape[0], 1, -1) * asking.values.range
-    lo, hi = parts.lo.sum(axis=2), parts.hi.sum(axis=2)
-    slack = 2.0**-50 * len(asking.seen) * parts.magnitude.sum(axis=2)
-    return Interval(lo - slack, hi + slack)
-
-
-def met(hull: Interval, other: Interval) -> Interval:
-    """Both hold; where rounding leaves nothing in common, the first."""
-    lo, hi = np.maximum(hull.lo, other.lo), np.minimum(hull.hi, other.hi)
-    empty = lo > hi
-    return Interval(np.where(empty, hull.lo, lo), np.where(empty, hull.hi, hi))
+    return parts.sum(axis=2)
 
 
 def weight_ranges(asking: Asking) -> Interval:
@@ -36,7 +27,8 @@ def weight_ranges(asking: Asking) -> Interval:
     """
     soft = np.isfinite(asking.coldness)[:, None]
     cold = np.where(soft, asking.coldness[:, None], 0.0)
-    found = softmax_ranges(asking.scores.lo * cold, asking.scores.hi * cold)
+    logits = asking.scores * cold
+    found = softmax_ranges(logits.lo, logits.hi)
     return Interval(np.where(soft, found.lo, 0.0), np.where(soft, found.hi, 1.0))
 
 
@@ -67,9 +59,7 @@ def factor_in_place(asking: Asking, weights: Interval) -> tuple[np.ndarray, Inte
     """(rows scaled by each head or -1, w * factor * p): what each head adds to 1."""
     at, factor = scaled_coordinates(asking)
     heads = np.arange(len(at))
-    written = asking.group.output[heads, np.maximum(at, 0), 0] * factor
-    at = np.where(written != 0.0, at, -1)
+    output = asking.group.output[heads, np.maximum(at, 0), 0]
+    at = np.where((output != 0.0) & (factor != 0.0), at, -1)
     own = np.flatnonzero(asking.seen == asking.t)[0]
-    share = weights[:, own] * Interval.point(inflate(written))
-    wide = Interval(share.lo - np.abs(share.lo) * 2.0**-50, share.hi + np.abs(share.hi) * 2.0**-50)
-    return at, wide
+    return at, weights[:, own] * (Interval.point(output) * factor)

@@ -15,7 +15,7 @@ from hardmax._errors import DomainError
 
 Symbol = str | int
 Word = tuple[Symbol, ...]
-_TEXT = re.compile(r"words over (\[.*\]) of length (\d+)(?: to (\d+))?")
+_TEXT = re.compile(r"words over (\[.*\]) of length (\d{1,9})(?: to (\d{1,9}))?")
 _LARGEST_INDEX = 2**62  # words of one length are numbered in int64 up to here
 
 
@@ -52,11 +52,12 @@ class Words:
         match = _TEXT.fullmatch(text.strip())
         try:
             alphabet = json.loads(match[1]) if match else None
-        except ValueError:
+        except (ValueError, RecursionError):
             alphabet = None
         if match is None or alphabet is None:
+            shown = text if len(text) <= 100 else f"{text[:97]}..."
             raise DomainError(
-                f'The domain "{text}" could not be read. Write it as \'words over ["a", "b"] of '
+                f'The domain "{shown}" could not be read. Write it as \'words over ["a", "b"] of '
                 f"length 1 to 5'."
             )
         return cls(alphabet, int(match[3] or match[2]), int(match[2]))

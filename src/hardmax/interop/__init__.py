@@ -5,6 +5,7 @@ needs it.
 """
 
 from hardmax.interop._description import StoredConstruction as StoredConstruction
+from hardmax.interop._safetensors import read_metadata as read_metadata
 from hardmax.interop._safetensors import read_safetensors as read_safetensors
 from hardmax.interop._safetensors import write_safetensors as write_safetensors
 from hardmax.interop._torch import write_torch as write_torch

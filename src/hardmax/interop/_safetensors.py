@@ -18,6 +18,7 @@ import numpy as np
 
 from hardmax._atomic import write_atomically
 from hardmax._errors import FileError, HardmaxError
+from hardmax._reading import naming, read_file
 from hardmax.core import Construction
 from hardmax.interop._description import StoredConstruction, Tensors, describe, rebuild
 
@@ -41,10 +42,8 @@ def write_safetensors(
     A certificate is plain data that says what it is about; whether that is this construction is
     for those to ask who know certificates.
     """
-    try:
+    with naming(path):
         write_atomically(path, _to_bytes(construction, certificate))
-    except FileError as reason:
-        raise FileError(f"{os.fsdecode(path)} {reason}") from reason.__cause__
 
 
 def read_safetensors(path: str | os.PathLike[str]) -> StoredConstruction:
@@ -53,10 +52,14 @@ def read_safetensors(path: str | os.PathLike[str]) -> StoredConstruction:
     The file is read once, as a whole, so that it cannot change between the check of its digest
     and the use of its weights.
     """
-    try:
-        return _from_bytes(_file_bytes(path))
-    except FileError as reason:
-        raise FileError(f"{os.fsdecode(path)} {reason}") from reason.__cause__
+    with naming(path):
+        return _from_bytes(read_file(path))
+
+
+def read_metadata(path: str | os.PathLike[str]) -> Mapping[str, Any]:
+    """What any safetensors file, ours or not, says of itself; empty if it says nothing."""
+    with naming(path):
+        return _metadata(read_file(path))
 
 
 def _to_bytes(construction: Construction, certificate: Mapping[str, Any] | None) -> bytes:
@@ -101,20 +104,6 @@ def _from_bytes(data: bytes) -> StoredConstruction:
         raise FileError(f"holds parts that do not make a model: {reason}") from reason
     except (LookupError, TypeError, ValueError, ArithmeticError) as reason:
         raise FileError("has a malformed description of its model.") from reason
-
-
-def _file_bytes(path: str | os.PathLike[str]) -> bytes:
-    if os.path.isdir(path):
-        raise FileError("is a directory: name the file in it.")
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise FileError("is not an ordinary file.")
-    try:
-        with open(os.fspath(path), "rb") as file:
-            return file.read()
-    except FileNotFoundError as reason:
-        raise FileError("was not found.") from reason
-    except (OSError, ValueError) as reason:
-        raise FileError(f"could not be read ({reason}).") from reason
 
 
 def _metadata(data: bytes) -> Mapping[str, Any]:

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._archives import arrays_in, is_archive
 from hardmax._atomic import write_atomically
 from hardmax._errors import FileError, ShapeError
+from hardmax._reading import naming, read_file
 from hardmax.core import EncodedTarget, Target
 from hardmax.languages._decoding import decode_target
 from hardmax.languages._max_affine import MaxAffine
@@ -61,8 +63,10 @@ def _read(path: Path) -> dict[str, np.ndarray]:
         raise FileError(
             f"{path} is neither .npz nor .safetensors. Save the network as one of them."
         )
+    with naming(path):
+        data = read_file(path)
     try:
-        return reader(path)
+        return reader(path, data)
     except FileError:
         raise
     except Exception as reason:  # a foreign or damaged file may trip its parser anywhere
@@ -72,35 +76,21 @@ def _read(path: Path) -> dict[str, np.ndarray]:
         ) from reason
 
 
-def _read_npz(path: Path) -> dict[str, np.ndarray]:
-    with path.open("rb") as file:  # np.load alone leaves a damaged archive open
-        archive = np.load(file, allow_pickle=False)
-        if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise FileError(f"{path} holds a single array. Save all weights with numpy.savez.")
-        with archive:
-            return {name: _member(path, archive, name) for name in archive}
-
-
-def _member(path: Path, archive: np.lib.npyio.NpzFile, name: str) -> np.ndarray:
-    try:
-        return np.asarray(archive[name])
-    except ValueError as reason:
-        if "allow_pickle" not in str(reason):
-            raise
-        raise FileError(
-            f"{path} holds pickled objects in {name}, and those are never opened. Save plain "
-            f"arrays of numbers."
-        ) from reason
+def _read_npz(path: Path, data: bytes) -> dict[str, np.ndarray]:
+    if not is_archive(data):
+        raise FileError(f"{path} holds a single array. Save all weights with numpy.savez.")
+    with naming(path):
+        return arrays_in(data)
 
 
 _DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "BOOL": "?"}
 _DTYPES |= {f"{kind}{8 * size}": f"<{kind.lower()}{size}" for kind in "IU" for size in (1, 2, 4, 8)}
 
 
-def _read_safetensors(path: Path) -> dict[str, np.ndarray]:
+def _read_safetensors(path: Path, data: bytes) -> dict[str, np.ndarray]:
     from safetensors import deserialize
 
-    return {name: _tensor(path, name, entry) for name, entry in deserialize(path.read_bytes())}
+    return {name: _tensor(path, name, entry) for name, entry in deserialize(data)}
 
 
 def _tensor(path: Path, name: str, entry: dict[str, Any]) -> np.ndarray:
@@ -127,7 +117,5 @@ def save_network(network: Network, path: str | os.PathLike[str]) -> None:
     tensors: dict[str, Any] = {**encoded.tensors, KIND: np.array(encoded.kind)}
     archive = io.BytesIO()
     np.savez(archive, **tensors)
-    try:
+    with naming(path):
         write_atomically(path, archive.getvalue())
-    except FileError as reason:
-        raise FileError(f"{path} {reason}") from reason.__cause__

@@ -77,6 +77,8 @@ def _torch_style(tensors: Tensors) -> Target:
                 f"{stem}weight has shape {W.shape}, but only linear layers (out x in) with ReLU "
                 f"between them can be read."
             )
+        if W.size == 0:
+            raise FileError(f"{stem}weight is empty: its shape is {W.shape}.")
     zeros = [np.zeros(len(W)) for W in weights]
     biases = [tensors.get(f"{stem}bias", zero) for stem, zero in zip(stems, zeros, strict=True)]
     return ReluNetwork(weights, biases)

@@ -6,6 +6,7 @@ Exact rationals and the constants of softmax live here, too. Knows no head.
 from hardmax.numerics._arrays import exact as exact
 from hardmax.numerics._arrays import finite_array as finite_array
 from hardmax.numerics._arrays import frozen_array as frozen_array
+from hardmax.numerics._elementary import ELEMENTARY_ULPS as ELEMENTARY_ULPS
 from hardmax.numerics._elementary import absolute as absolute
 from hardmax.numerics._elementary import cos as cos
 from hardmax.numerics._elementary import exp as exp
@@ -49,6 +50,17 @@ from hardmax.numerics._outward import product_up as product_up
 from hardmax.numerics._outward import stray as stray
 from hardmax.numerics._outward import sum_up as sum_up
 from hardmax.numerics._outward import up as up
+from hardmax.numerics._pairs import FEW as FEW
+from hardmax.numerics._pairs import Pair as Pair
+from hardmax.numerics._pairs import grown as grown
+from hardmax.numerics._pairs import pair_between as pair_between
+from hardmax.numerics._pairs import pair_ends as pair_ends
+from hardmax.numerics._pairs import pair_of_values as pair_of_values
+from hardmax.numerics._pairs import pair_product as pair_product
+from hardmax.numerics._pairs import pair_radius as pair_radius
+from hardmax.numerics._pairs import pair_square as pair_square
+from hardmax.numerics._pairs import pair_sum as pair_sum
+from hardmax.numerics._pairs import pair_total as pair_total
 from hardmax.numerics._precision import ball_around as ball_around
 from hardmax.numerics._precision import ball_between as ball_between
 from hardmax.numerics._precision import ball_ends as ball_ends
@@ -59,4 +71,5 @@ from hardmax.numerics._projection import Projection as Projection
 from hardmax.numerics._rounding import LARGEST as LARGEST
 from hardmax.numerics._rounding import UNIT_ROUNDOFF as UNIT_ROUNDOFF
 from hardmax.numerics._rounding import is_representable as is_representable
+from hardmax.numerics._softmax import softmax_ends as softmax_ends
 from hardmax.numerics._softmax import softmax_ranges as softmax_ranges

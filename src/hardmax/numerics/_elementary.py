@@ -1,6 +1,7 @@
 """Elementary functions of intervals, outward rounded, with infinite ends instead of failures.
 
-NumPy's elementary functions of float64 are trusted to 4 ulp; every end is moved outward by 8.
+NumPy's elementary functions of float64 are trusted to `ELEMENTARY_ULPS`; every end is moved
+outward by one ulp more, because the step outward is rounded, too.
 
 Intervals are extended: at a pole or a singularity on the edge of the interval the end is
 infinite, and an interval that leaves the domain of the function gives [-inf, inf], which claims
@@ -17,9 +18,10 @@ import numpy as np
 
 from hardmax.numerics._formats import FLOAT64
 from hardmax.numerics._interval import Interval
-from hardmax.numerics._outward import STEP, TINY, UNIT
+from hardmax.numerics._outward import STEP, TINY
 
-_ULPS = FLOAT64.exp_units  # twice what is trusted: an ulp is at most two unit roundoffs
+ELEMENTARY_ULPS = 4  # what NumPy's elementary functions of float64 are trusted to
+_ULPS = ELEMENTARY_ULPS + 1.0
 _TURN = 2.0 * np.pi
 _FAR = 2.0**40  # beyond, a period is a coarse multiple of an ulp: no attempt is made
 
@@ -50,9 +52,9 @@ def sigmoid(x: Interval) -> Interval:
     """1/(1 + exp(-x)): monotone, between 0 and 1.
 
     Written with e = exp(-|x|) <= 1 as 1/(1 + e) or e/(1 + e). A relative error of e passes on
-    with factor at most 1, and two more roundings make 5 ulp of the 8.
+    with factor at most 1, and two more roundings are one ulp more.
     """
-    return _clipped(_monotone(x, sigmoid_of_floats, exact_at=0.0), 0.0, 1.0)
+    return _clipped(_monotone(x, sigmoid_of_floats, exact_at=0.0, ulps=_ULPS + 1.0), 0.0, 1.0)
 
 
 def sigmoid_of_floats(x: np.ndarray) -> np.ndarray:
@@ -132,20 +134,24 @@ def _keep_units(x: Interval, raised: Interval) -> Interval:
 
 
 def _monotone(
-    x: Interval, function: Callable[[np.ndarray], np.ndarray], *, exact_at: float
+    x: Interval,
+    function: Callable[[np.ndarray], np.ndarray],
+    *,
+    exact_at: float,
+    ulps: float = _ULPS,
 ) -> Interval:
     """The values at both ends, moved outward except where the argument is `exact_at`."""
     with np.errstate(all="ignore"):
         lo, hi = np.asarray(function(x.lo)), np.asarray(function(x.hi))
-        lo = np.where(x.lo == exact_at, lo, _down(lo))
-        hi = np.where(x.hi == exact_at, hi, -_down(-hi))
+        lo = np.where(x.lo == exact_at, lo, _down(lo, ulps))
+        hi = np.where(x.hi == exact_at, hi, -_down(-hi, ulps))
     return Interval(lo, hi)
 
 
-def _down(r: np.ndarray) -> np.ndarray:
-    """8 ulp below; an overflow to +inf means no more than that it was huge, nan means nothing."""
+def _down(r: np.ndarray, ulps: float = _ULPS) -> np.ndarray:
+    """So many ulp below; an overflow to +inf means only that it was huge, nan means nothing."""
     r = np.where(np.isnan(r), -np.inf, np.minimum(r, FLOAT64.largest))
-    return np.asarray(r - (np.abs(r) * (_ULPS * STEP) + _ULPS * TINY))
+    return np.asarray(r - (np.abs(r) * (ulps * STEP) + ulps * TINY))
 
 
 def _clipped(y: Interval, low: float, high: float) -> Interval:
@@ -175,10 +181,12 @@ def _wave(x: Interval, function: Callable[[np.ndarray], np.ndarray], *, crest: f
 def _meets(x: Interval, *, period: float, phase: float) -> np.ndarray:
     """Where x may contain (phase + k) period for an integer k; never wrongly False.
 
-    Up to 2^40 the quotient by the period is right to 2^-50 relative and 2^-50 absolute: the
-    float period is right to 2^-53, and one division and one subtraction are rounded.
+    The float period is that of pi or 2 pi, below the real one by less than 0.4 u of it, and
+    y = phase + k is a float for |x| <= 2^40. If x >= y times the real period, x over the float
+    period is at least y, or (where y < 0) below it by less than 0.4 u |y|, which is less than
+    half the distance to the next float: its quotient is rounded to y or more, and so is the
+    difference with the phase to k. The same from the other side: nothing need be added.
     """
     near = (np.abs(x.lo) <= _FAR) & (np.abs(x.hi) <= _FAR)
     lo, hi = np.where(near, x.lo, 0.0) / period - phase, np.where(near, x.hi, 0.0) / period - phase
-    lo, hi = lo - (np.abs(lo) + 1.0) * (16.0 * UNIT), hi + (np.abs(hi) + 1.0) * (16.0 * UNIT)
     return np.asarray(~near | (np.floor(hi) >= np.ceil(lo)))

@@ -5,6 +5,10 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
+from hardmax.numerics._elementary import exp
+from hardmax.numerics._interval import Interval
+from hardmax.numerics._outward import STEP
+
 
 def lambert_w(y: float) -> float:
     """The w >= 0 with w e^w = y, for y >= 0.
@@ -39,8 +43,18 @@ def softmax_gap(contenders: int) -> float:
     largest at t_j = 1 + c, with value e^-(1+c). So the smallest admissible c solves
     (n-1) e^-(1+c) = c, that is c e^c = (n-1)/e. At t_j = 1 + c equality holds throughout.
 
-    For n = 1 it is 0. The value is rounded up, so that it can be used as a bound.
+    For n = 1 it is 0. The value is one that intervals prove to be at least c_n: by the proof above
+    every c with (n-1) e^-(1+c) <= c is. A few ulp above c_n suffice.
     """
     if contenders < 1:
         raise ValueError(f"softmax_gap needs at least one contender, but got {contenders}.")
-    return lambert_w((contenders - 1) / math.e) * (1.0 + 1e-14)
+    gap, above = lambert_w((contenders - 1) / math.e), STEP
+    while not _is_a_gap(gap, contenders):
+        gap, above = gap * (1.0 + above), 2.0 * above
+    return gap
+
+
+def _is_a_gap(gap: float, contenders: int) -> bool:
+    """Whether (n-1) e^-(1+c) <= c, for certain."""
+    share = exp(-(Interval.point(gap) + 1.0)) * (contenders - 1)
+    return bool(share.hi <= gap)

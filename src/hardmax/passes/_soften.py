@@ -26,9 +26,12 @@ from hardmax.core import (
     follow,
     with_margin,
 )
+from hardmax.numerics import FLOAT64, REALS, Format
 
+_JUST_BELOW = 1.0 - 1e-12  # of the budget: the claim, with its margin, is to be below the error
 _ROUTING = 64.0  # constant scores: the losers' logits fall behind by this much, weight 1.6e-28
 _TYPICAL = 2.0**12  # where the search for the largest logit starts ...
+_SMALL = 2.0**-30  # of the largest score: what is smaller is rounding
 _WARMEST = 2.0**-10  # ... one below this is not worth looking for ...
 _COLDEST = 2.0**60  # ... and colder than this, rounding is all that is left
 _COLDNESS = 2.0**1000  # of a single head: scores may be as small as they like
@@ -64,7 +67,7 @@ def soften(construction: Construction, *, error: float | None) -> Construction:
     if error is None:
         return _keep_hard(construction)
     solver = _Solver.of(construction)
-    budget = error / (1.0 + MARGIN) * (1.0 - 1e-12) - construction.claim.error
+    budget = error / (1.0 + MARGIN) * _JUST_BELOW - construction.claim.error
     logit, soft, flow = solver.solve(budget)
     shares = [*construction.claim.ledger, *solver.shares(logit, flow.error)]
     return _with(construction, soft, flow, shares)
@@ -130,14 +133,14 @@ class _Solver:
     @classmethod
     def of(cls, construction: Construction) -> _Solver:
         transformer, domain = construction.transformer, construction.claim.domain
-        flow = follow(transformer, domain, skeleton=transformer, unit=0.0)
+        flow = follow(transformer, domain, skeleton=transformer, format=REALS)
         radius, routing = {}, {}
         for key, head in flow.heads.items():
             if head.constant or head.radius == 0.0:
                 routing[key] = min(_ROUTING / head.gap, _COLDNESS) if head.gap < math.inf else 1.0
             else:
                 radius[key] = head.radius
-        floor = max(radius.values(), default=0.0) * 2.0**-30  # what is smaller is rounding
+        floor = max(radius.values(), default=0.0) * _SMALL
         radius = {key: max(r, floor) for key, r in radius.items()}
         return cls(construction, radius, routing, _centrable(construction))
 
@@ -149,16 +152,15 @@ class _Solver:
     def coldness(self, logit: float) -> dict[_HeadKey, float]:
         return self.routing | {k: min(logit / r, _COLDNESS) for k, r in self.radius.items()}
 
-    def flow(self, coldness: dict[_HeadKey, float], unit: float | None = None) -> Flow:
+    def flow(self, coldness: dict[_HeadKey, float], format: Format = FLOAT64) -> Flow:
         transformer, domain = self.construction.transformer, self.construction.claim.domain
-        units = {} if unit is None else {"unit": unit}
         return follow(
             transformer,
             domain,
             skeleton=transformer,
             centre=self.centre,
             coldness=coldness,
-            **units,
+            format=format,
         )
 
     def trial(self, logit: float) -> _Trial:
@@ -251,7 +253,7 @@ class _Solver:
         for cause, where, part in stages:
             if part:
                 coldness |= part
-                error = min(self.flow(coldness, unit=0.0).error, total)
+                error = min(self.flow(coldness, format=REALS).error, total)
                 yield Share(cause, where, max(error - so_far, 0.0))
                 so_far = max(error, so_far)
         yield Share("rounding", "float64 evaluation", max(total - so_far, 0.0))

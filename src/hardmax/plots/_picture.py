@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from hardmax._atomic import write_atomically
-from hardmax._errors import FileError, MissingExtra, RequestError
+from hardmax._errors import MissingExtra, RequestError
+from hardmax._reading import naming
 
 # Okabe and Ito's colours, told apart by colour-blind readers; markers differ too.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -39,7 +40,5 @@ def write_figure(figure: Any, path: str | Path) -> None:
     metadata = {"Date": None} if kind == "svg" else {"Software": None}
     with mpl.rc_context({"svg.hashsalt": "hardmax", "svg.fonttype": "none"}):
         figure.savefig(buffer, format=kind, dpi=160, metadata=metadata)
-    try:
+    with naming(path):
         write_atomically(path, buffer.getvalue())
-    except FileError as reason:
-        raise FileError(f"{path} {reason}") from reason

@@ -1,5 +1,9 @@
 """A zoo, mutations and a dense search; random networks and plain oracles. Needs Hypothesis."""
 
+from hardmax.testing._claim_cases import ClaimCase as ClaimCase
+from hardmax.testing._claim_cases import claim_case as claim_case
+from hardmax.testing._claim_cases import claim_fault as claim_fault
+from hardmax.testing._claim_cases import claims_around as claims_around
 from hardmax.testing._mutations import MUTATIONS as MUTATIONS
 from hardmax.testing._mutations import Mutant as Mutant
 from hardmax.testing._mutations import mutate as mutate
@@ -8,6 +12,19 @@ from hardmax.testing._oracles import rounding_bound as rounding_bound
 from hardmax.testing._outward_law import exactly as exactly
 from hardmax.testing._outward_law import falls_below as falls_below
 from hardmax.testing._outward_law import full_floats as full_floats
+from hardmax.testing._programs import CONSTRUCTS as CONSTRUCTS
+from hardmax.testing._programs import RandomProgram as RandomProgram
+from hardmax.testing._programs import random_program as random_program
+from hardmax.testing._random_transformers import Kind as Kind
+from hardmax.testing._random_transformers import (
+    random_sequence_transformer as random_sequence_transformer,
+)
+from hardmax.testing._random_transformers import (
+    random_vector_transformer as random_vector_transformer,
+)
+from hardmax.testing._region_oracle import QuadraticScore as QuadraticScore
+from hardmax.testing._region_oracle import cells_by_definition as cells_by_definition
+from hardmax.testing._region_oracle import counts_by_definition as counts_by_definition
 from hardmax.testing._search import belied as belied
 from hardmax.testing._search import breaks as breaks
 from hardmax.testing._search import errors_at as errors_at
@@ -25,6 +42,9 @@ from hardmax.testing._strategies import networks_at_points as networks_at_points
 from hardmax.testing._strategies import piecewise_linear_functions as piecewise_linear_functions
 from hardmax.testing._strategies import rational_points as rational_points
 from hardmax.testing._strategies import relu_networks as relu_networks
+from hardmax.testing._targets import StepsTarget as StepsTarget
+from hardmax.testing._targets import WordTable as WordTable
+from hardmax.testing._targets import steps_of_transformer as steps_of_transformer
 from hardmax.testing._trials import UNTOUCHED as UNTOUCHED
 from hardmax.testing._trials import Trial as Trial
 from hardmax.testing._trials import fault_of as fault_of

@@ -15,11 +15,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from flint import arb, arb_series, ctx, fmpq
+from flint import arb, arb_series, fmpq
 
 from hardmax.checker._budget import Clock
 from hardmax.checker.boxes._exact import BITS, Bends, Exact, Following
 from hardmax.checker.forms import rational
+from hardmax.numerics import ball_size_up, precision
 
 _ORDER = 10
 _MOST_PIECES = 4000
@@ -39,12 +40,8 @@ def bound_by_series(line: Line, enough: float, clock: Clock) -> float:
     """An upper bound on |answer| if one of at most `enough` is found, else infinity."""
     if len(line.exact.graph.atoms) > _MOST_TERMS:
         return math.inf
-    before = ctx.prec, ctx.cap
-    ctx.prec, ctx.cap = BITS, _ORDER + 1
-    try:
+    with precision(BITS, _ORDER + 1):
         return _halving(line, enough, clock)
-    finally:
-        ctx.prec, ctx.cap = before
 
 
 def _halving(line: Line, enough: float, clock: Clock) -> float:
@@ -77,7 +74,7 @@ def _on_piece(line: Line, low: fmpq, high: fmpq) -> float:
         return math.inf
     terms = [abs(at_middle[k]) * radius**k for k in range(_ORDER)]
     size = sum(terms, abs(over[_ORDER]) * radius**_ORDER)
-    return _upper(size)
+    return ball_size_up(size)
 
 
 def _roughly(line: Line, whole: arb) -> float:
@@ -86,9 +83,4 @@ def _roughly(line: Line, whole: arb) -> float:
         value = Following(line.exact, [arb_series([whole])], is_rough=True).form(line.exact.answer)
     except (Bends, ZeroDivisionError, ValueError):
         return math.inf
-    return _upper(abs(value[0]))
-
-
-def _upper(size: arb) -> float:
-    bound = float(size.upper())
-    return math.nextafter(bound, math.inf) if math.isfinite(bound) else math.inf
+    return ball_size_up(value[0])

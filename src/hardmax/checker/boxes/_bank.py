@@ -7,9 +7,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax.checker.boxes._curves import rectifier_curve, sigmoid_curve
-from hardmax.checker.boxes._jets import TINY, ULP, UP, Jet, Pair, Shape, compose, ends, product
+from hardmax.checker.boxes._jets import Jet, Shape, compose, product
+from hardmax.numerics import (
+    FEW,
+    UNIT,
+    Interval,
+    Pair,
+    exp,
+    inflate,
+    pair_between,
+    pair_ends,
+    pair_radius,
+)
 
-_FAR = 80.0  # a gate whose logit stays so far from 0 in a box is open or shut up to e^-80
+FAR = 80.0  # a gate whose logit stays so far from 0 in a box is open or shut up to e^-80
+FAINT_WEIGHT = float(exp(Interval.point(-FAR)).hi)
 _MOST_SWITCHING = 64  # gates: a box where more of them switch is too large for a closer look
 
 
@@ -21,7 +33,10 @@ class Affine:
     offsets: np.ndarray
 
     def on(self, rows: np.ndarray, middle: np.ndarray, reach: np.ndarray) -> Pair:
-        """Rows (some x boxes, or x 1) on the boxes."""
+        """Rows (some x boxes, or x 1) on the boxes.
+
+        Each of k terms is rounded with its coefficient, as a product, and in up to k sums.
+        """
         mid = self.offsets[rows] + np.zeros(middle.shape[1])
         size, wide = np.abs(self.offsets[rows]), np.zeros_like(mid)
         for slope, m, r in zip(self.slopes.T, middle, reach, strict=True):
@@ -29,7 +44,7 @@ class Affine:
             mid = mid + steep * m
             size = size + np.abs(steep) * (np.abs(m) + r)
             wide = wide + np.abs(steep) * r
-        return mid, wide * (1.0 + 8 * ULP) + size * ((len(middle) + 4) * ULP) + TINY
+        return mid, pair_radius(wide, size, len(middle) + 3)
 
     def jet(self, rows: np.ndarray, middle: np.ndarray, reach: np.ndarray, order: int) -> Jet:
         """The same as jets: components x (some * boxes)."""
@@ -40,13 +55,14 @@ class Affine:
         value = self.on(rows, middle, reach)
         mid[0], rad[0] = value[0].ravel(), value[1].ravel()
         steep = self.slopes[rows.ravel()].T
-        mid[1 : 1 + k], rad[1 : 1 + k] = steep, np.abs(steep) * ULP
+        mid[1 : 1 + k], rad[1 : 1 + k] = steep, np.abs(steep) * UNIT
         return Jet(mid, rad, shape)
 
     def largest(self, middle: np.ndarray, reach: np.ndarray) -> float:
         """An upper bound of all rows' absolute values on all boxes."""
         far = (np.abs(middle) + reach).max(axis=1)
-        return float((np.abs(self.slopes) @ far + np.abs(self.offsets)).max()) * (1 + 1e-9)
+        sizes = np.abs(self.slopes) @ far + np.abs(self.offsets)
+        return float(inflate(float(sizes.max()), len(far) + 4))
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,8 +112,8 @@ class Bank:
         self, gates: np.ndarray, middle: np.ndarray, reach: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Which gates are shut everywhere in a box, and which switch in it (gates x boxes)."""
-        low, high = ends(self.logits.on(gates[:, None], middle, reach))
-        far = 0.0 if self.is_hard else _FAR
+        low, high = pair_ends(self.logits.on(gates[:, None], middle, reach))
+        far = 0.0 if self.is_hard else FAR
         shut = high <= -far
         return shut, ~(shut | (low >= far))
 
@@ -108,7 +124,7 @@ class Bank:
         table = np.concatenate([self.values.slopes.T, self.values.offsets[None]])
         mid = table[:, certain].sum(axis=1)[:, None] + table[:, nearby] @ is_open
         size = np.abs(table[:, certain]).sum(axis=1)[:, None] + np.abs(table[:, nearby]) @ is_open
-        return mid, size * ((len(certain) + len(nearby) + 4) * ULP)
+        return mid, pair_radius(np.zeros_like(size), size, len(certain) + len(nearby) + 2)
 
     def _jet(
         self,
@@ -124,12 +140,14 @@ class Bank:
         slopes, loss = opened
         mid[0] = slopes[k] + (slopes[:k] * middle).sum(axis=0)
         size = np.abs(slopes[k]) + (np.abs(slopes[:k]) * (np.abs(middle) + reach)).sum(axis=0)
-        rad[0] = (np.abs(slopes[:k]) * reach).sum(axis=0) * (1 + 8 * ULP) + size * ((k + 4) * ULP)
-        rad[0] += loss[k] + (loss[:k] * (np.abs(middle) + reach)).sum(axis=0)
+        wide = loss[k] + (loss[:k] * (np.abs(middle) + reach) + np.abs(slopes[:k]) * reach).sum(
+            axis=0
+        )
+        rad[0] = pair_radius(wide, size, k + 4)
         mid[1 : 1 + k], rad[1 : 1 + k] = slopes[:k], loss[:k]
         if len(close):
             self._add_switching(mid, rad, self._switching(close, middle, reach, order), close)
-        rad = (rad + self._leak(middle, reach, shape)[:, None]) * UP
+        rad = (rad + self._leak(middle, reach, shape)[:, None]) * FEW
         return Jet(mid, rad, shape)
 
     def _switching(
@@ -138,14 +156,14 @@ class Bank:
         logits = self.logits.jet(close, middle, reach, order)
         values = self.values.jet(close, middle, reach, order)
         if not self.is_hard:
-            return product(compose(sigmoid_curve(*ends(logits.value)), logits), values)
+            return product(compose(sigmoid_curve(*pair_ends(logits.value)), logits), values)
         # value = c logit, so that the sum is one of c relu(logit)
         lead = np.abs(self.logits.slopes).argmax(axis=1)
         rows = np.arange(len(lead))
         factor = (self.values.slopes[rows, lead] / self.logits.slopes[rows, lead])[close.ravel()]
-        units = compose(rectifier_curve(*ends(logits.value)), logits)
-        mid = units.mid * factor
-        return Jet(mid, units.rad * np.abs(factor) * UP + np.abs(mid) * (4 * ULP), units.shape)
+        units = compose(rectifier_curve(*pair_ends(logits.value)), logits)
+        mid = units.mid * factor  # of which two coefficients, the quotient, and this are rounded
+        return Jet(mid, pair_radius(units.rad * np.abs(factor), np.abs(mid), 4), units.shape)
 
     def _add_switching(
         self, mid: np.ndarray, rad: np.ndarray, jets: Jet, close: np.ndarray
@@ -158,20 +176,20 @@ class Bank:
         count = len(close) + 2
         mid += parts.sum(axis=1)
         size = np.abs(parts).sum(axis=1) + np.abs(mid)
-        rad += radii.sum(axis=1) * (1 + count * ULP) + size * (count * ULP) + TINY
+        rad += pair_radius(radii.sum(axis=1), size, count)
 
     def _leak(self, middle: np.ndarray, reach: np.ndarray, shape: Shape) -> np.ndarray:
         leak = np.zeros(shape.components)
         if self.is_hard:
             return leak
-        share = len(self.logits.offsets) * np.exp(-_FAR) * (1 + 1e-9)
+        share = len(self.logits.offsets) * FAINT_WEIGHT
         size = self.values.largest(middle, reach)
         steep = 2.0 * np.abs(self.logits.slopes).max()
         rises = 2.0 * np.abs(self.values.slopes).max()
         k = shape.variables
         leak[:] = share * (steep**2 * size + 2 * steep * rises)
         leak[0], leak[1 : 1 + k] = share * size, share * (steep * size + rises)
-        return leak
+        return np.asarray(inflate(leak))
 
 
 def sides(variables: list[tuple[Jet, Jet]]) -> tuple[np.ndarray, np.ndarray]:
@@ -182,10 +200,8 @@ def sides(variables: list[tuple[Jet, Jet]]) -> tuple[np.ndarray, np.ndarray]:
 
 def hull(middle: np.ndarray, reach: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """One box around all of them."""
-    low = (middle - reach).min(axis=1, keepdims=True)
-    high = (middle + reach).max(axis=1, keepdims=True)
-    centre = 0.5 * (low + high)
-    return centre, np.maximum(high - centre, centre - low) * UP
+    low, high = pair_ends((middle, reach))
+    return pair_between(low.min(axis=1, keepdims=True), high.max(axis=1, keepdims=True))
 
 
 def gathered(chosen: np.ndarray, names: np.ndarray) -> np.ndarray:

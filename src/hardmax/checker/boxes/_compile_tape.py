@@ -41,6 +41,7 @@ from hardmax.checker.forms import (
     direction_of,
     nearest,
 )
+from hardmax.numerics import stray
 
 _MANY = 24  # tokens of a mean or gates of a sum, from which on only the near ones are followed
 _CRUMB = 2.0**-20  # of the scale: what is smaller is bounded, not searched
@@ -87,7 +88,7 @@ def pose(graph: Graph, answer: Form, scale: float) -> Problem:
     order = needed(graph, answer)
     variables = [a for a in order if isinstance(graph.atoms[a], Variable)]
     column = {a: i for i, a in enumerate(variables)}
-    basis = Basis.of(functionals(graph, answer, column), len(variables))
+    basis = Basis.of(functionals(graph, answer, column), len(variables), graph.look)
     own = _linear_part(answer, column)
     rest = basis.residual(own)
     beyond = _reach(rest, graph, variables)
@@ -320,9 +321,8 @@ def _facets(
             continue
         normal = axes[-1]
         along = normal @ rows
-        size = np.abs(along) @ np.maximum(np.abs(low), np.abs(high))
         spread = np.abs(normal) @ np.abs(rows) @ np.maximum(np.abs(low), np.abs(high))
-        pad = 1e-12 * (size + 1e-300) + 2.0**-46 * spread  # normal @ rows is rounded, too
+        pad = stray(k + d + 6, spread)  # rows are rounded, and the sums over k and over d
         bottom = np.minimum(along * low, along * high).sum() - pad
         facets.append((normal, bottom, np.maximum(along * low, along * high).sum() + pad))
     return tuple(facets)

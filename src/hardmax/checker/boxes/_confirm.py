@@ -16,7 +16,6 @@ from flint import arb
 from hardmax.checker.boxes._compile_tape import Problem
 
 _WORK = 3000  # jets' worth of balls per search
-_ROUNDED = 2.0**-48  # the tape's constant is a float near the exact one
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +40,8 @@ def contradicted(problem: Problem, leaves: Sequence[Leaf]) -> bool:
     if problem.exact is None:
         return False
     every = [(leaf.most, point) for leaf in leaves for point in leaf.points]
-    slack = _ROUNDED * abs(problem.tape.answer.constant) + problem.slack
     for most, point in every[: max(1, _WORK // (1 + problem.tape.cost))]:
         value = problem.exact.at(point)
-        if value is not None and bool(abs(value) > arb(most) * (1 + 1e-12) + arb(slack)):
+        if value is not None and bool(abs(value) > arb(most) + arb(problem.slack)):
             return True
     return False

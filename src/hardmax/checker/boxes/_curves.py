@@ -6,10 +6,22 @@ from fractions import Fraction
 
 import numpy as np
 
-from hardmax.checker.boxes._jets import TINY, ULP, Pair, from_ends, multiply
-from hardmax.numerics import Interval, cos, exp, log, power, reciprocal, sin, sqrt, tan, tanh
-
-_PAD = 8 * 2.0**-52  # NumPy's exp and tanh are trusted to 4 ulp; each end moves by 8
+from hardmax.numerics import (
+    Interval,
+    Pair,
+    cos,
+    exp,
+    log,
+    pair_between,
+    pair_of_values,
+    pair_product,
+    power,
+    reciprocal,
+    sin,
+    sqrt,
+    tan,
+    tanh,
+)
 
 Derivatives = tuple[Pair, Pair, Pair]
 
@@ -18,25 +30,23 @@ def sigmoid_curve(low: np.ndarray, high: np.ndarray) -> Derivatives:
     """The sigmoid s, s' = s (1 - s) and s'' = -s' tanh(x/2) on [low, high].
 
     s and tanh are monotone and s' decreases in |x|. With e = exp(-|x|), s is 1/(1 + e) or
-    e/(1 + e) and s' = e/(1 + e)^2: a relative error of e passes on with factor at most 1, and at
-    most four more roundings make 4 + 4 of 16 half ulps.
+    e/(1 + e) and s' = e/(1 + e)^2: a relative error of e passes on with factor at most 1, and
+    four more roundings follow at most (that of 1 + e counts twice).
     """
     with np.errstate(under="ignore", invalid="ignore", over="ignore"):
         bottom, top = np.exp(-np.abs(low)), np.exp(-np.abs(high))
         s_low = np.where(low >= 0.0, 1.0, bottom) / (1.0 + bottom)
         s_high = np.where(high >= 0.0, 1.0, top) / (1.0 + top)
-        value = from_ends(s_low * (1 - _PAD) - TINY, s_high * (1 + _PAD) + TINY)
         ends = bottom / (1.0 + bottom) ** 2, top / (1.0 + top) ** 2
         inside = (low <= 0.0) & (high >= 0.0)
-        most = np.where(inside, 0.25, np.maximum(*ends) * (1 + _PAD) + TINY)
-        first = from_ends(np.minimum(*ends) * (1 - _PAD) - TINY, most)
-        turn = from_ends(*_widened(np.tanh(-0.5 * high), np.tanh(-0.5 * low)))
-    return value, first, multiply(first, turn)
+        first = pair_of_values(np.minimum(*ends), np.where(inside, 0.25, np.maximum(*ends)))
+        turn = pair_of_values(np.tanh(-0.5 * high), np.tanh(-0.5 * low))
+        return pair_of_values(s_low, s_high), first, pair_product(first, turn)
 
 
 def rectifier_curve(low: np.ndarray, high: np.ndarray) -> Derivatives:
     """max(x, 0): slope 0, 1, or anything between where x changes sign; no curvature there."""
-    value = from_ends(np.maximum(low, 0.0), np.maximum(high, 0.0))
+    value = pair_between(np.maximum(low, 0.0), np.maximum(high, 0.0))
     off, on = high <= 0.0, low >= 0.0
     bends = ~(off | on)  # undefined ends bend, too
     slope = np.where(on & ~off, 1.0, np.where(off, 0.0, 0.5)), np.where(bends, 0.5, 0.0)
@@ -129,8 +139,4 @@ def _where(known: np.ndarray, y: Interval) -> Interval:
 
 def _pair(y: Interval) -> Pair:
     with np.errstate(invalid="ignore", over="ignore"):
-        return from_ends(y.lo, y.hi)
-
-
-def _widened(low: np.ndarray, high: np.ndarray) -> Pair:
-    return low - (np.abs(low) * (_PAD + ULP) + TINY), high + (np.abs(high) * (_PAD + ULP) + TINY)
+        return pair_between(y.lo, y.hi)

@@ -39,6 +39,7 @@ from hardmax.checker.forms import (
     rebuilt,
     total,
 )
+from hardmax.numerics import inflate
 
 DEEP = 6  # atoms beyond the cut, for it to be tried first
 _MOST_LATER = 256
@@ -88,7 +89,7 @@ def _through(boxes: SmallBoxes, cut: Cut, theirs: Form, room: float, also: Seque
         return math.inf
     own = _factored(graph, guess, cut.functionals) - theirs
     before = boxes.bound_sum([own, *also], left)
-    return (beyond + before + cut.dust) * (1 + 2.0**-48)
+    return float(inflate(beyond + before + cut.dust, 2))
 
 
 def find_cut(boxes: SmallBoxes, form: Form, room: float, fewest: int) -> Cut | None:
@@ -101,7 +102,7 @@ def find_cut(boxes: SmallBoxes, form: Form, room: float, fewest: int) -> Cut | N
     if not fewest <= len(later) <= _MOST_LATER:
         return None
     reading = [argument for a in later for argument in arguments(graph.atoms[a])]
-    basis = Basis.of([_restricted(f, columns) for f in reading], len(first))
+    basis = Basis.of([_restricted(f, columns) for f in reading], len(first), graph.look)
     own = _restricted(form, columns)
     low, high = graph.range(_spelled(basis.residual(own), first))
     dust = max(abs(low), abs(high))

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hardmax.checker.boxes._jets import TINY, ULP
 from hardmax.checker.boxes._tape import CHUNK, NEIGHBOURS, Tape, Twin
+from hardmax.numerics import FEW, pair_radius
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ def _chunk(tape: Tape, low: np.ndarray, high: np.ndarray) -> Enclosure:
     with np.errstate(all="ignore"):
         most = upper_bound(twin, reach)
         centre = twin.centre
-        least = np.maximum(np.abs(centre.mid[0]) * (1 - 4 * ULP) - centre.rad[0], 0.0)
+        least = np.maximum(np.abs(centre.mid[0]) * (2.0 - FEW) - centre.rad[0], 0.0)
         split = _widest(twin, reach)
     return Enclosure(
         np.where(np.isnan(most), np.inf, most),
@@ -70,6 +70,10 @@ def upper_bound(twin: Twin, reach: np.ndarray) -> np.ndarray:
     |H_ij| r_i r_j with |h| <= r_i. With G = max |g_i| and H the upper end of H_ii the supremum is
     G r + H r^2 / 2, unless the parabola turns before the edge, at G/(-H) < r: then G^2/(-2 H).
     The lower side is the same for -f.
+
+    Where H < 0 the parabola has not turned, |H| r <= G, so that all terms together are at most the
+    bound and twice the size |f(c)| + sum_i G_i r_i; each passes through a sum of an end, three
+    products, and the sums.
     """
     centre, box = twin.centre, twin.box
     value = np.abs(box.mid[0]) + box.rad[0]
@@ -89,7 +93,7 @@ def upper_bound(twin: Twin, reach: np.ndarray) -> np.ndarray:
     size = np.abs(centre.mid[0]) + (steep * reach).sum(axis=0)
     size = np.where(np.isfinite(size), size, 0.0)  # no slope is known, so none was used
     bound = np.fmin(np.fmin(value, by_slope + centre.rad[0]), second + centre.rad[0])
-    return np.asarray(bound + (np.abs(bound) + size) * (32 * ULP) + TINY)
+    return np.asarray(pair_radius(bound, np.abs(bound) + 2.0 * size, len(i) + len(reach) + 8))
 
 
 def _parabola(steep: np.ndarray, bend: np.ndarray, reach: np.ndarray) -> np.ndarray:

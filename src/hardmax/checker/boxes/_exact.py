@@ -29,6 +29,7 @@ from hardmax.checker.forms import (
     Variable,
     rational,
 )
+from hardmax.numerics import precision
 
 BITS = 192
 Series = Any
@@ -49,15 +50,12 @@ class Exact:
 
     def at(self, point: np.ndarray) -> arb | None:
         """A ball around the answer at a point of the search variables; None if it jumps there."""
-        before = ctx.prec, ctx.cap
-        ctx.prec, ctx.cap = BITS, 1
         try:
-            places = [arb_series([arb(rational(float(u)))]) for u in point]
-            return Following(self, places, is_rough=True).form(self.answer)[0]
+            with precision(BITS, 1):
+                places = [arb_series([arb(rational(float(u)))]) for u in point]
+                return Following(self, places, is_rough=True).form(self.answer)[0]
         except (Bends, ZeroDivisionError, ValueError):
             return None
-        finally:
-            ctx.prec, ctx.cap = before
 
 
 class Following:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hardmax.checker.boxes._bank import gathered, hull, sides
-from hardmax.checker.boxes._jets import TINY, ULP, Jet, Pair, Shape, ends, from_ends
+from hardmax.checker.boxes._bank import FAINT_WEIGHT, FAR, gathered, hull, sides
+from hardmax.checker.boxes._jets import Jet, Shape
 from hardmax.checker.boxes._softmean import mean_of, weights
+from hardmax.numerics import FEW, UNIT, Pair, inflate, pair_between, pair_ends, pair_radius
 
-_FAR = 80.0  # a token whose logit is so far behind everywhere in a box has weight < e^-80
 _MOST_NEAR = 48  # tokens: a box near more of them is too large to be worth a closer look
 
 
@@ -75,8 +75,8 @@ class LargeMean:
         mid = np.zeros((shape.components, middle.shape[1]))
         rad = np.full_like(mid, np.inf)
         low, high = self.values.min(), self.values.max()
-        value = from_ends(np.full(mid.shape[1], low), np.full(mid.shape[1], high))
-        mid[0], rad[0] = value[0], value[1] + 2 * ULP * max(-low, high)
+        middle, around = pair_between(low, high)
+        mid[0], rad[0] = middle, pair_radius(around, max(-low, high), 1)  # a value is rounded
         return Jet(mid, rad, shape)
 
     def _close(
@@ -88,7 +88,7 @@ class LargeMean:
         """
         nearby = self._nearby(middle, reach)
         winner = nearby[self._at(nearby, middle).argmax(axis=0)]
-        near = ends(self._logits(nearby[:, None], winner, middle, reach))[1] >= -_FAR
+        near = pair_ends(self._logits(nearby[:, None], winner, middle, reach))[1] >= -FAR
         small = near.sum(axis=0) <= _MOST_NEAR
         close = gathered(near & small, nearby)
         return close, winner, small
@@ -102,8 +102,8 @@ class LargeMean:
         centre, around = hull(middle, reach)
         everyone = np.arange(len(self.offsets))
         winner = self._at(everyone, centre).argmax(axis=0)
-        top = ends(self._logits(everyone[:, None], winner, centre, around))[1]
-        return np.flatnonzero(top[:, 0] >= -_FAR)
+        top = pair_ends(self._logits(everyone[:, None], winner, centre, around))[1]
+        return np.flatnonzero(top[:, 0] >= -FAR)
 
     def _at(self, tokens: np.ndarray, points: np.ndarray) -> np.ndarray:
         """Logits at points, roughly: to choose a winner by."""
@@ -112,7 +112,11 @@ class LargeMean:
     def _logits(
         self, tokens: np.ndarray, winner: np.ndarray, middle: np.ndarray, reach: np.ndarray
     ) -> Pair:
-        """Of tokens (some x boxes, or x 1) relative to the winners, their coefficients rounded."""
+        """Of tokens (some x boxes, or x 1) relative to the winners.
+
+        Each of k terms is rounded with its coefficients, as a difference, as a product, and in
+        up to k sums.
+        """
         mid = self.offsets[tokens] - self.offsets[winner]
         size = np.abs(self.offsets[tokens]) + np.abs(self.offsets[winner])
         wide = np.zeros_like(size)
@@ -121,7 +125,7 @@ class LargeMean:
             mid = mid + away * m
             size = size + (steep + np.abs(slope[winner])) * (np.abs(m) + r)
             wide = wide + np.abs(away) * r
-        return mid, wide * (1.0 + 8 * ULP) + size * ((len(middle) + 6) * ULP) + TINY
+        return mid, pair_radius(wide, size, len(middle) + 4)
 
     def _jet(
         self,
@@ -137,22 +141,22 @@ class LargeMean:
         logits, values = (np.zeros(full), np.zeros(full)), (np.zeros(full), np.zeros(full))
         none = close < 0
         mid, rad = self._logits(close, winner, middle, reach)
-        logits[0][:, 0] = np.where(none, -2 * _FAR, mid)
+        logits[0][:, 0] = np.where(none, -2 * FAR, mid)
         logits[1][:, 0] = np.where(none, 0.0, rad)
         steep, best = self.slopes[close].transpose(0, 2, 1), self.slopes[winner].T
         logits[0][:, 1 : 1 + k] = np.where(none[:, None], 0.0, steep - best)
-        rounding = (np.abs(steep) + np.abs(best)) * (2 * ULP)
+        rounding = pair_radius(0.0 * steep, np.abs(steep) + np.abs(best), 2)
         logits[1][:, 1 : 1 + k] = np.where(none[:, None], 0.0, rounding)
         heights = np.where(none, 0.0, self.values[close])
-        values[0][:, 0], values[1][:, 0] = heights, np.abs(heights) * ULP
-        share = weights(*ends((logits[0][:, 0], logits[1][:, 0])))
+        values[0][:, 0], values[1][:, 0] = heights, np.abs(heights) * UNIT
+        share = weights(*pair_ends((logits[0][:, 0], logits[1][:, 0])))
         return self._leaking(mean_of(share, logits, values, shape), k)
 
     def _leaking(self, jet: Jet, k: int) -> Jet:
         """Tokens that were not followed, and those that are none, weigh e^-80 each at most."""
-        share = (len(self.offsets) + _MOST_NEAR) * np.exp(-_FAR)
+        share = (len(self.offsets) + _MOST_NEAR) * FAINT_WEIGHT
         spread = 2.0 * np.abs(self.values).max()
         steep = 2.0 * np.abs(self.slopes).max()
         leak = np.full(len(jet.rad), 16 * share * spread * steep**2)
         leak[0], leak[1 : 1 + k] = share * spread, 4 * share * spread * steep
-        return Jet(jet.mid, jet.rad + leak[:, None], jet.shape)
+        return Jet(jet.mid, (jet.rad + inflate(leak)[:, None]) * FEW, jet.shape)

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from hardmax.checker.boxes._compile_tape import Problem, over_basis
-from hardmax.checker.boxes._jets import Jet, ends, from_ends
+from hardmax.checker.boxes._jets import Jet
 from hardmax.checker.boxes._tape import Tape, Twin, run
 from hardmax.checker.forms import ONE, Basis, Form, Graph
 from hardmax.core import Box, Target
-from hardmax.numerics import Interval
+from hardmax.numerics import Interval, pair_between, pair_sum
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,11 +37,9 @@ class Against(Tape):
         return self.target(Interval(low, high))[self.output]
 
     def _less(self, ours: Jet, goal: Interval) -> Jet:
-        low, high = ends(ours.value)
-        value = from_ends(low - goal.hi, high - goal.lo)
         mid, rad = np.zeros_like(ours.mid), np.full_like(ours.rad, np.inf)
-        mid[0] = value[0]
-        rad[0] = value[1] + 2.0**-50 * (np.abs(low) + np.abs(high) + goal.magnitude)
+        with np.errstate(all="ignore"):  # goals may be infinite
+            mid[0], rad[0] = pair_sum(ours.value, pair_between(-goal.hi, -goal.lo))
         return Jet(mid, rad, ours.shape)
 
 

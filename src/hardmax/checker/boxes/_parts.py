@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from concurrent.futures import Executor
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 from flint import fmpq
@@ -35,6 +36,7 @@ from hardmax.checker.forms import (
     rational,
     total,
 )
+from hardmax.numerics import above_float, stray, up
 
 _CLOSE = 0.002  # parts are searched to this tolerance
 _LOOKS = 513
@@ -61,7 +63,8 @@ class _Split:
         self.order = needed(graph, answer)
         variables = [a for a in self.order if isinstance(graph.atoms[a], Variable)]
         self.column = {a: i for i, a in enumerate(variables)}
-        self.basis = Basis.of(functionals(graph, answer, self.column), len(variables))
+        read = functionals(graph, answer, self.column)
+        self.basis = Basis.of(read, len(variables), graph.look)
         own = {self.column[a]: c for a, c in answer.terms.items() if a in self.column}
         self.basis.admit(self.basis.residual(own))  # what is merely added is a part of its own
         self.linear = self.basis.coordinates(own)
@@ -165,7 +168,7 @@ def bound_by_parts(
     ranges = [seen_range(graph, problem) for problem in problems]
     if sum(high - low for low, high in ranges) > 2.0 * scale:
         return math.inf, 0  # the bound would not be better than that
-    offset, radius, boxes = 0.0, 0.0, 0
+    offset, radius, boxes = Fraction(0), Fraction(dust), 0
     for problem, (low, high) in zip(problems, ranges, strict=True):
         shift = 0.5 * (low + high)
         found = Search(
@@ -179,15 +182,18 @@ def bound_by_parts(
         boxes += found.boxes
         if not found.is_complete:
             return math.inf, boxes
-        offset, radius = offset + shift, radius + found.certified
-    return (abs(offset) + radius + dust) * (1 + 2.0**-48), boxes
+        offset, radius = offset + Fraction(shift), radius + Fraction(found.certified)
+    return above_float(abs(offset) + radius), boxes
 
 
 def _shifted(problem: Problem, by: float) -> Problem:
-    """The answer less a number, which rounds its constant."""
+    """The answer less a number, which rounds its constant once more.
+
+    It was rounded before: that is counted with what is left of it, which may be much smaller.
+    """
     before = problem.tape.answer.constant
     answer = replace(problem.tape.answer, constant=before - by)
-    slack = problem.slack + 2.0**-52 * (abs(before) + abs(by))
+    slack = float(up(problem.slack + stray(2, abs(before) + abs(by))))
     exact = problem.exact
     if exact is not None:
         exact = replace(exact, answer=exact.answer - constant(rational(by)))

@@ -15,9 +15,10 @@ from hardmax.checker.boxes._compile_tape import Problem
 from hardmax.checker.boxes._confirm import Leaf, contradicted
 from hardmax.checker.boxes._enclose import Enclosure, enclose, joined
 from hardmax.checker.boxes._tape import CHUNK
+from hardmax.numerics import STEP, stray
 
 _AT_ONCE = 4 * CHUNK  # boxes that are halved in one round, at least
-_NARROW = 2.0**-44  # of the domain's width: boxes are not halved further
+_NARROW = 256.0 * STEP  # of the domain's width: boxes are not halved further
 _FIRST_POINTS = 2048
 _CLIMBS = 32  # rounds of looking around the best point
 _PLAIN = 32  # the cost of a tape for which that many boxes are taken at once
@@ -217,7 +218,7 @@ class Search:
         keep = np.ones(low.shape[1], dtype=bool)
         for normal, bottom, top in self.problem.facets:
             ends = np.stack([normal[:, None] * low, normal[:, None] * high])
-            pad = 2.0**-46 * np.abs(ends).max(axis=0).sum(axis=0)
+            pad = stray(len(normal) + 2, np.abs(ends).max(axis=0).sum(axis=0))
             keep &= ends.max(axis=0).sum(axis=0) + pad >= bottom
             keep &= ends.min(axis=0).sum(axis=0) - pad <= top
         return low[:, keep], high[:, keep]

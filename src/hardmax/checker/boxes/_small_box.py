@@ -14,6 +14,7 @@ from hardmax.checker.boxes._compile_tape import Problem, pose
 from hardmax.checker.boxes._parts import bound_by_parts, seen_range
 from hardmax.checker.boxes._search import Search, Watch
 from hardmax.checker.forms import ONE, Form, Graph, constant, rational, total
+from hardmax.numerics import down, up
 
 MOST_DIMENSIONS = 4
 CLOSE = 0.004  # small boxes are searched until the bound is this close to what is attained
@@ -115,8 +116,7 @@ class SmallBoxes:
             radius = self.at_once(shifted, room * (1 + 2 * _ROUGHLY), close=_ROUGHLY)
         else:
             radius = self.bound(shifted, room * (1 + 2 * _SURE), close=_SURE)
-        pad = 2.0**-50 * (abs(about) + radius)
-        return max(low, about - radius - pad), min(high, about + radius + pad)
+        return max(low, down(about - radius)), min(high, up(about + radius))
 
     def posed(self, form: Form, room: float) -> Problem:
         problem = pose(self.graph, form, room)
@@ -131,4 +131,4 @@ def in_balls(problem: Problem, room: float, clock: Clock) -> float:
         return math.inf
     line = Line(problem.exact, float(problem.low[0]), float(problem.high[0]))
     found = bound_by_series(line, room - problem.slack, clock)
-    return (found + problem.slack) * (1 + 2.0**-50)
+    return float(up(found + problem.slack))

@@ -8,51 +8,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from hardmax.checker.boxes._jets import (
-    ULP,
-    Jet,
+from hardmax.checker.boxes._jets import Jet, Shape
+from hardmax.numerics import (
     Pair,
-    Shape,
-    add,
-    ends,
-    from_ends,
-    multiply,
+    pair_between,
+    pair_ends,
+    pair_product,
+    pair_sum,
+    pair_total,
+    softmax_ends,
 )
 
 
 def weights(low: np.ndarray, high: np.ndarray) -> Pair:
-    """Where the softmax weights lie, tokens along the first axis, logits in [low, high].
-
-    A weight is largest where its own logit is high and all others are low. Sums leave one term
-    out, so they are made of partial sums from both sides: no cancellation. All terms are
-    positive, each is within n + 16 ulp.
-
-    Underflow: the largest weights are taken relative to the largest lower end (`floor`). Either
-    some other token has the term 1, or the token's own is 1 at least, so that the denominator is
-    at least 1 and what vanishes is below 1e-300; beyond e^700 a weight is 1. The least weights are
-    taken relative to the largest upper end (`top`). If floor > top - 50 the denominator is above
-    e^-50, and again 1e-300 covers what vanishes; otherwise 0 is the answer.
-    """
-    top, floor = high.max(axis=0), low.max(axis=0)
-    slack = 1.0 + (len(low) + 16) * 2.0**-52
-    shift = 2.0**-51 * (np.abs(low) + np.abs(high) + np.abs(top) + np.abs(floor))
-    wide = 4.0 * shift.max(axis=0)  # rounding of the differences
-    from_low, from_high = np.exp(low - floor), np.exp(np.minimum(high - floor, 700.0))
-    most = from_high / (from_high + _others(from_low))
-    most = np.minimum(most * (slack * (1.0 + 2 * wide)) + 1e-300, 1.0)
-    from_low, from_high = np.exp(low - top), np.exp(high - top)
-    least = from_low / (from_low + _others(from_high))
-    least = np.maximum(least * ((2.0 - slack) * (1.0 - np.minimum(2 * wide, 1.0))) - 1e-300, 0.0)
-    near = (wide < 0.1) & (floor - top > -50.0)
-    return from_ends(np.where(near, least, 0.0), np.where(wide < 0.1, most, 1.0))
-
-
-def _others(terms: np.ndarray) -> np.ndarray:
-    """The sum over all other tokens."""
-    before, after = np.zeros_like(terms), np.zeros_like(terms)
-    np.cumsum(terms[:-1], axis=0, out=before[1:])
-    after[:-1] = np.cumsum(terms[:0:-1], axis=0)[::-1]
-    return before + after
+    """Where the softmax weights lie, tokens along the first axis, logits in [low, high]."""
+    return pair_between(*softmax_ends(low, high))
 
 
 def soft_mean(logits: list[Jet], values: list[Jet]) -> Jet:
@@ -67,7 +37,7 @@ def soft_mean(logits: list[Jet], values: list[Jet]) -> Jet:
     shape = logits[0].shape
     l_mid, l_rad = _with_reference(logits)
     v_mid, v_rad = _with_reference(values)
-    w = weights(*ends((l_mid[:, 0], l_rad[:, 0])))
+    w = weights(*pair_ends((l_mid[:, 0], l_rad[:, 0])))
     return mean_of(w, (l_mid, l_rad), (v_mid, v_rad), shape)
 
 
@@ -84,18 +54,18 @@ def mean_of(w: Pair, logits: Pair, values: Pair, shape: Shape) -> Jet:
     away = away[0][:, None], away[1][:, None]
     _, turn = _centred(w1, (logits[0][:, slope], logits[1][:, slope]))
     v_slope = values[0][:, slope], values[1][:, slope]
-    slopes = _total(multiply(w1, add(v_slope, multiply(away, turn))))
+    slopes = pair_total(pair_product(w1, pair_sum(v_slope, pair_product(away, turn))))
     if shape.order == 1:
         return Jet.of(value, slopes, None, shape)
     i, j = shape.pairs
     first, second = (turn[0][:, i], turn[1][:, i]), (turn[0][:, j], turn[1][:, j])
-    bent = add((logits[0][:, 1 + k :], logits[1][:, 1 + k :]), multiply(first, second))
-    inner = add((values[0][:, 1 + k :], values[1][:, 1 + k :]), multiply(away, bent))
-    crossed = add(
-        multiply(first, (v_slope[0][:, j], v_slope[1][:, j])),
-        multiply(second, (v_slope[0][:, i], v_slope[1][:, i])),
+    bent = pair_sum((logits[0][:, 1 + k :], logits[1][:, 1 + k :]), pair_product(first, second))
+    inner = pair_sum((values[0][:, 1 + k :], values[1][:, 1 + k :]), pair_product(away, bent))
+    crossed = pair_sum(
+        pair_product(first, (v_slope[0][:, j], v_slope[1][:, j])),
+        pair_product(second, (v_slope[0][:, i], v_slope[1][:, i])),
     )
-    return Jet.of(value, slopes, _total(multiply(w1, add(inner, crossed))), shape)
+    return Jet.of(value, slopes, pair_total(pair_product(w1, pair_sum(inner, crossed))), shape)
 
 
 def _centred(w: Pair, x: Pair) -> tuple[Pair, Pair]:
@@ -107,20 +77,13 @@ def _centred(w: Pair, x: Pair) -> tuple[Pair, Pair]:
     share = w[0] / w[0].sum(axis=0)
     about = (share * x[0]).sum(axis=0)
     about = np.where(np.isfinite(about), about, 0.0)
-    from_it = add(x, (-about[None], np.zeros_like(about)[None]))
-    mean = add((about, np.zeros_like(about)), _total(multiply(w, from_it)))
-    low, high = ends(x)
-    hull = from_ends(low.min(axis=0), high.max(axis=0))
+    from_it = pair_sum(x, (-about[None], np.zeros_like(about)[None]))
+    mean = pair_sum((about, np.zeros_like(about)), pair_total(pair_product(w, from_it)))
+    low, high = pair_ends(x)
+    hull = pair_between(low.min(axis=0), high.max(axis=0))
     narrower = hull[1] < mean[1]
     mean = np.where(narrower, hull[0], mean[0]), np.where(narrower, hull[1], mean[1])
-    return mean, add(x, (-mean[0][None], mean[1][None]))
-
-
-def _total(terms: Pair) -> Pair:
-    """The sum over the tokens."""
-    count = len(terms[0]) + 1
-    size = np.abs(terms[0]).sum(axis=0)
-    return terms[0].sum(axis=0), terms[1].sum(axis=0) * (1.0 + count * ULP) + size * (count * ULP)
+    return mean, pair_sum(x, (-mean[0][None], mean[1][None]))
 
 
 def maximum(jets: list[Jet]) -> Jet:
@@ -129,19 +92,19 @@ def maximum(jets: list[Jet]) -> Jet:
     Where one leads for certain its curvature counts; elsewhere nothing is known of it.
     """
     mid, rad = _with_reference(jets)
-    low, high = ends((mid[:, 0], rad[:, 0]))
+    low, high = pair_ends((mid[:, 0], rad[:, 0]))
     leads = high >= low.max(axis=0)
-    return _hull_of(mid, rad, leads, from_ends(low.max(axis=0), high.max(axis=0)), jets[0].shape)
+    return _hull_of(mid, rad, leads, pair_between(low.max(axis=0), high.max(axis=0)), jets[0].shape)
 
 
 def hard_mean(scores: list[Jet], values: list[Jet]) -> Jet:
     """The value of the winner; between winners it may jump, and nothing is known of its slope."""
     s_mid, s_rad = _with_reference(scores)
     mid, rad = _with_reference(values)
-    low, high = ends((s_mid[:, 0], s_rad[:, 0]))
+    low, high = pair_ends((s_mid[:, 0], s_rad[:, 0]))
     leads = high >= low.max(axis=0)
-    v_low, v_high = ends((mid[:, 0], rad[:, 0]))
-    value = from_ends(
+    v_low, v_high = pair_ends((mid[:, 0], rad[:, 0]))
+    value = pair_between(
         np.where(leads, v_low, np.inf).min(axis=0), np.where(leads, v_high, -np.inf).max(axis=0)
     )
     jet = _hull_of(mid, rad, leads, value, values[0].shape)
@@ -150,9 +113,11 @@ def hard_mean(scores: list[Jet], values: list[Jet]) -> Jet:
 
 
 def _hull_of(mid: np.ndarray, rad: np.ndarray, leads: np.ndarray, value: Pair, shape: Shape) -> Jet:
-    low, high = ends((mid, rad))
+    low, high = pair_ends((mid, rad))
     on = leads[:, None]
-    hull = from_ends(np.where(on, low, np.inf).min(axis=0), np.where(on, high, -np.inf).max(axis=0))
+    hull = pair_between(
+        np.where(on, low, np.inf).min(axis=0), np.where(on, high, -np.inf).max(axis=0)
+    )
     several = leads.sum(axis=0) != 1
     hull[1][1 + shape.variables :, several] = np.inf
     hull[0][0], hull[1][0] = value

@@ -14,12 +14,14 @@ import numpy as np
 from hardmax.checker._work import FAR, JET, JETS, NEAR, WIDE
 from hardmax.checker.boxes._bank import Bank
 from hardmax.checker.boxes._curves import named_curve, rectifier_curve, sigmoid_curve
-from hardmax.checker.boxes._jets import TINY, ULP, UP, Jet, Shape, compose, ends, product
+from hardmax.checker.boxes._jets import Jet, Shape, compose, product
 from hardmax.checker.boxes._large_mean import LargeMean
 from hardmax.checker.boxes._softmean import hard_mean, maximum, soft_mean
+from hardmax.numerics import FEW, grown, pair_ends, pair_radius
 
 CHUNK = 2048  # boxes at a time: the arrays stay in the cache
 NEIGHBOURS = 256  # and so many where tokens are picked by the place of the boxes
+_ALWAYS = 8  # jets' worth of bounds that every box is given
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +83,7 @@ class Tape:
         k = self.variables
         components = 2 + 2 * k + k * (k + 1) // 2
         wide = [step for step in self.steps if isinstance(step, Wide)]
-        jets = self.cost - sum(step.cost for step in wide)
+        jets = _ALWAYS + self.cost - sum(step.cost for step in wide)
         batches = -(-boxes // (NEIGHBOURS if wide and nearby else CHUNK))
         seen = sum(step.members for step in wide) * (k + 1) * (1 if nearby else 8)
         each = jets * (batches * JETS + boxes * components * JET) + boxes * seen * FAR
@@ -102,7 +104,7 @@ def run(tape: Tape, low: np.ndarray, high: np.ndarray) -> tuple[Twin, np.ndarray
     The reach is measured from the float that was taken for the middle, outward.
     """
     middle = 0.5 * low + 0.5 * high
-    reach = np.maximum(high - middle, middle - low) * UP
+    reach = np.maximum(high - middle, middle - low) * FEW
     slots = [_variable(i, middle, reach) for i in range(tape.variables)]
     with np.errstate(all="ignore"):
         for step in tape.steps:
@@ -141,9 +143,7 @@ def _combine(form: Linear, jets: list[Jet], like: Jet) -> Jet:
         rad += abs(c) * jet.rad
     mid[0] += form.constant
     size[0] += abs(form.constant)
-    count = len(jets) + 2
-    rad = rad * (1.0 + count * ULP) + (size * (count * ULP) + TINY * count)
-    return Jet(mid, rad, like.shape)
+    return Jet(mid, pair_radius(rad, size, len(jets) + 2), like.shape)
 
 
 def tightened(centre: Jet, box: Jet, reach: np.ndarray) -> Jet:
@@ -155,8 +155,8 @@ def tightened(centre: Jet, box: Jet, reach: np.ndarray) -> Jet:
     i, j = box.shape.pairs
     share = np.where(i == j, 0.5, 1.0)[:, None] * reach[i] * reach[j]
     second = second + ((np.abs(turns[0]) + turns[1]) * share).sum(axis=0)
-    radius = np.fmin(first, second) * (1.0 + 16 * ULP) + centre.rad[0]
-    radius = radius * UP + TINY
+    # a size, its product with the reach of one variable or two, their sums, and three more sums
+    radius = grown(np.fmin(first, second) + centre.rad[0], len(i) + len(reach) + 6)
     narrower = radius < box.rad[0]
     mid, rad = box.mid.copy(), box.rad.copy()
     mid[0] = np.where(narrower, centre.mid[0], mid[0])
@@ -180,15 +180,15 @@ def _advance(step: Step | Wide, slots: list[Twin], reach: np.ndarray) -> Twin:
 def _atom(step: Step, jets: list[Jet]) -> Jet:
     match step.kind:
         case "gate":
-            return product(compose(sigmoid_curve(*ends(jets[0].value)), jets[0]), jets[1])
+            return product(compose(sigmoid_curve(*pair_ends(jets[0].value)), jets[0]), jets[1])
         case "times":
             return product(jets[0], jets[1])
         case "relu":
-            return compose(rectifier_curve(*ends(jets[0].value)), jets[0])
+            return compose(rectifier_curve(*pair_ends(jets[0].value)), jets[0])
         case "mean" | "hard":
             half = len(jets) // 2
             join = soft_mean if step.kind == "mean" else hard_mean
             return join(jets[:half], jets[half:])
         case "maximum":
             return maximum(jets)
-    return compose(named_curve(step.kind, step.exponent, *ends(jets[0].value)), jets[0])
+    return compose(named_curve(step.kind, step.exponent, *pair_ends(jets[0].value)), jets[0])

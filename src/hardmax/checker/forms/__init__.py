@@ -18,6 +18,7 @@ from hardmax.checker.forms._forms import Body as Body
 from hardmax.checker.forms._forms import Form as Form
 from hardmax.checker.forms._forms import constant as constant
 from hardmax.checker.forms._forms import direction_of as direction_of
+from hardmax.checker.forms._forms import is_moderate as is_moderate
 from hardmax.checker.forms._forms import nearest as nearest
 from hardmax.checker.forms._forms import rational as rational
 from hardmax.checker.forms._forms import renamed as renamed

@@ -8,44 +8,52 @@ occur most often are taken first, as long as they are independent.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from flint import fmpq, fmpq_mat
 
-from hardmax.checker._work import BALL, TERM, charge
-from hardmax.checker.forms._forms import ZERO
+from hardmax.checker._work import TERM, charge
+from hardmax.checker.forms._forms import ONE, ZERO, cost_of, cost_of_bits
 
 Row = dict[int, fmpq]
+Look = Callable[[], object]
 
 
 class Basis:
     """Independent functionals, and the coordinates of whatever lies in their span.
 
     Beside the functionals stands their reduced row echelon form: there, coordinates are the
-    entries at the pivots, and one k x k matrix translates them.
+    entries at the pivots, and one k x k matrix translates them. Numbers grow on the way: `look` is
+    called before they do, and may end it by raising.
     """
 
-    def __init__(self, columns: int) -> None:
-        self.columns = columns
+    def __init__(self, columns: int, look: Look = lambda: None) -> None:
+        self.columns, self._look = columns, look
         self.rows: list[Row] = []
         self._echelon: dict[int, Row] = {}
         self._back: fmpq_mat | None = None
 
     @classmethod
-    def of(cls, functionals: Iterable[Row], columns: int) -> Basis:
+    def of(
+        cls,
+        functionals: Iterable[Row],
+        columns: int,
+        look: Look = lambda: None,
+    ) -> Basis:
         """The most frequent ones first; scale does not count."""
         counts: Counter[tuple] = Counter()
         units: dict[tuple, Row] = {}
         for row in functionals:
             if row:
-                charge(3 * TERM, len(row))
                 lead = row[min(row)]
+                charge(3 * cost_of(lead), len(row))
                 unit = {i: c / lead for i, c in row.items()}
                 key = tuple(sorted(unit.items()))
                 counts[key] += 1
                 units.setdefault(key, unit)
-        basis = cls(columns)
+        basis = cls(columns, look)
         for key in sorted(units, key=lambda key: (-counts[key], len(key))):
+            look()
             basis.admit(units[key])
         return basis
 
@@ -85,13 +93,16 @@ class Basis:
         """c with c @ rows = row, for a functional in the span (up to its residual)."""
         if self._back is None:
             k = self.rank
-            charge(BALL, k**3)
             entries = [r.get(p, ZERO) for r in self.rows for p in self._echelon]
+            longest = max((entry.height_bits() for entry in entries), default=0)
+            charge(cost_of_bits(k * longest), k**3)  # determinants have as many digits
+            self._look()
             self._back = fmpq_mat(k, k, entries).inv() if k else fmpq_mat(0, 0, [])
         own = [row.get(p, ZERO) for p in self._echelon]
         if not any(own):
             return [ZERO] * self.rank
-        charge(2 * TERM, 4 + self.rank * self.rank)
+        widest = max(own, key=fmpq.height_bits)
+        charge(2 * cost_of(widest, self._back[0, 0]), 4 + self.rank * self.rank)
         return [
             sum((v * self._back[i, j] for i, v in enumerate(own) if v != ZERO), ZERO)
             for j in range(self.rank)
@@ -99,7 +110,8 @@ class Basis:
 
 
 def _subtract(row: Row, factor: fmpq, other: Row) -> None:
-    charge(2 * TERM, len(other))
+    some = next(iter(other.values()), ONE)
+    charge(2 * cost_of(factor, some), len(other))
     for i, c in other.items():
         value = row.get(i, ZERO) - factor * c
         if value == ZERO:

@@ -21,6 +21,11 @@ _LONG = 512  # bits of a number whose digits are charged for
 _SMALL, _LARGE = 1e-140, 1e140  # products of floats between these neither vanish nor overflow
 
 
+def is_moderate(value: float) -> bool:
+    """Whether products with such numbers, or quotients by them, neither vanish nor overflow."""
+    return _SMALL < abs(value) < _LARGE
+
+
 @lru_cache(maxsize=1 << 17)  # a weight is read as query, as value, by the target and in balls
 def rational(value: float) -> fmpq:
     """The float as the exact rational that it is."""
@@ -35,6 +40,18 @@ def nearest(value: fmpq) -> float:
         return float(value)
     except OverflowError:
         return float("inf") if value > 0 else float("-inf")
+
+
+def cost_of(*numbers: fmpq) -> int:
+    """What an operation on such coefficients is charged for: long ones by their digits.
+
+    Products of numbers with w words take about w^2 steps, greatest common divisors included.
+    """
+    return cost_of_bits(sum(number.height_bits() for number in numbers))
+
+
+def cost_of_bits(bits: int) -> int:
+    return TERM if bits < _LONG else TERM + DIGITS * (bits >> 6) * (128 + (bits >> 6)) // 128
 
 
 class Body:
@@ -52,7 +69,8 @@ class Body:
     def floats(self) -> tuple[np.ndarray, np.ndarray]:
         """The atoms, and the floats nearest to their coefficients."""
         if self._floats is None:
-            charge(FLOAT, len(self.terms))
+            some = next(iter(self.terms.values()), ONE)
+            charge(FLOAT + cost_of(some), len(self.terms))
             atoms = np.fromiter(self.terms, dtype=np.int64, count=len(self.terms))
             self._floats = atoms, np.array([nearest(c) for c in self.terms.values()], dtype=float)
         return self._floats
@@ -69,15 +87,6 @@ class Body:
             value = nearest(self.terms[last]) if self.terms else 0.0
             self._hash = hash((len(self.terms), last, value))
         return self._hash
-
-
-def _cost(*numbers: fmpq) -> int:
-    """What an operation on such coefficients is charged for: long ones by their digits.
-
-    Products of numbers with w words take about w^2 steps, greatest common divisors included.
-    """
-    bits = sum(number.height_bits() for number in numbers)
-    return TERM if bits < _LONG else TERM + DIGITS * (bits >> 6) * (128 + (bits >> 6)) // 128
 
 
 class Form:
@@ -111,7 +120,7 @@ class Form:
         if self._terms is None:
             plain, scale = self.body.terms, self.scale
             if scale != ONE:
-                charge(_cost(scale), len(plain))
+                charge(cost_of(scale), len(plain))
             self._terms = plain if scale == ONE else {a: c * scale for a, c in plain.items()}
         return self._terms
 
@@ -138,7 +147,7 @@ class Form:
         sizes = np.abs(plain)
         if not len(plain):
             return atoms, plain
-        if _SMALL < abs(scale) < _LARGE and sizes.min() > _SMALL and sizes.max() < _LARGE:
+        if is_moderate(scale) and sizes.min() > _SMALL and sizes.max() < _LARGE:
             return atoms, plain * scale
         return atoms, np.array([nearest(c) for c in self.terms.values()], dtype=float)
 
@@ -190,7 +199,7 @@ class Form:
             return self
         if factor == ZERO:
             return NOTHING
-        charge(_cost(self.constant, factor))
+        charge(cost_of(self.constant, factor))
         return Form.of(self.body, self.scale * factor, self.constant * factor)
 
     def __repr__(self) -> str:
@@ -260,7 +269,7 @@ def total(parts: Iterable[tuple[fmpq, Form]]) -> Form:
             known = scales.get(id(body))
             scales[id(body)] = (scale if known is None else known[0] + scale, body)
     long = [pair for pair in scales.values() if pair[0] != ZERO]
-    charge(SUM + _cost(offset))
+    charge(SUM + cost_of(offset))
     if len(long) == 1 and not terms:
         return Form.of(long[0][1], long[0][0], offset)
     for scale, body in long:
@@ -270,7 +279,7 @@ def total(parts: Iterable[tuple[fmpq, Form]]) -> Form:
 
 def _add(terms: dict[int, fmpq], scale: fmpq, body: Body) -> None:
     """Add scale * body to some coefficients."""
-    charge(_cost(scale, next(iter(body.terms.values()))), len(body.terms))
+    charge(cost_of(scale, next(iter(body.terms.values()))), len(body.terms))
     if scale == ONE and not terms:
         terms.update(body.terms)
         return

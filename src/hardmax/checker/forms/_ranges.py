@@ -10,11 +10,9 @@ import numpy as np
 from hardmax.checker._work import ENTRY, RANGE, charge
 from hardmax.checker.forms._forms import Form, nearest
 from hardmax.core import UNIVARIATE
-from hardmax.numerics import Interval, sigmoid
+from hardmax.numerics import TINY, Interval, pair_radius, sigmoid, sum_up
 
 Ends = tuple[float, float]
-_STEP = 2.0**-52
-_TINY = 5e-324
 
 
 class Bounds:
@@ -50,9 +48,9 @@ class Bounds:
     def range(self, form: Form) -> Ends:
         """The range of a form.
 
-        Each coefficient is rounded three times at most, each product and each addition once, by
-        2^-53: n >= 1 terms lose at most (n + 2) 2^-52 of the sum of absolute values. Where
-        something underflows, the smallest number is lost, times a bound or not.
+        Each coefficient is rounded three times at most, each product once, and each of the n sums
+        and the last step outward once. A coefficient that underflows loses the smallest number,
+        times a bound.
         """
         if form.is_zero:
             return 0.0, 0.0
@@ -68,8 +66,7 @@ class Bounds:
                 top += float(np.maximum(*ends).sum())
                 size += float(np.maximum(*map(np.abs, ends)).sum())
                 wide = float(np.maximum(*map(np.abs, (self.low[atoms], self.high[atoms]))).sum())
-        count = len(form.atoms)
-        slack = size * ((count + 2) * _STEP * 1.001) + 4 * (count + wide) * _TINY
+        slack = pair_radius(wide * TINY, size, len(form.atoms) + 5)
         low, high = bottom - slack, top + slack
         return (low, high) if low <= high else (-np.inf, np.inf)  # nan compares false
 
@@ -92,8 +89,9 @@ def mean_range(logits: Sequence[Ends], values: Sequence[Ends]) -> Ends:
     terms = [
         gate_range((-np.inf, top), value) for (_, top), value in zip(logits, values, strict=True)
     ]
-    bottom, top = sum(min(a, 0.0) for a, _ in terms), sum(max(b, 0.0) for _, b in terms)
-    return max(low, bottom * (1 + 1e-12)), min(high, top * (1 + 1e-12))
+    bottom = sum_up(np.array([max(-a, 0.0) for a, _ in terms]))
+    top = sum_up(np.array([max(b, 0.0) for _, b in terms]))
+    return max(low, -float(bottom)), min(high, float(top))
 
 
 def univariate_range(name: str, argument: Ends, exponent: float | Fraction) -> Ends:

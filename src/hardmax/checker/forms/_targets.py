@@ -14,6 +14,7 @@ from hardmax.checker.forms._forms import (
     Form,
     constant,
     direction_of,
+    is_moderate,
     nearest,
     rational,
     renamed,
@@ -22,7 +23,7 @@ from hardmax.checker.forms._forms import (
 from hardmax.checker.forms._graph import Graph
 from hardmax.checker.forms._unroll import Row, sparse_rows
 from hardmax.core import Affine, Maximum, Product, Steps, Univariate
-from hardmax.numerics import Interval
+from hardmax.numerics import Interval, stray
 
 _MOST_TERMS = 64  # of forms whose ranges are remembered
 
@@ -69,10 +70,11 @@ class TargetForms:
             return
         direction, lead = direction_of(form)
         shift, scale = nearest(form.constant), nearest(lead)
-        if not 1e-140 < abs(scale) < 1e140:
+        if not is_moderate(scale) or not (shift == 0.0 or is_moderate(shift)):
             return
         low, high = sorted((float(end) - shift) / scale for end in (ends.lo, ends.hi))
-        slack = 2.0**-48 * (max(abs(low), abs(high)) + abs(shift / scale))
+        # both numbers, their difference, the quotient and the step outward are rounded
+        slack = float(stray(5, max(abs(low), abs(high)) + 2.0 * abs(shift / scale)))
         low, high = low - slack, high + slack
         before = self.known.get(direction, (-np.inf, np.inf))
         self.known[direction] = max(low, before[0]), min(high, before[1])

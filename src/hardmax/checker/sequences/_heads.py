@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hardmax.checker._work import CALL, charge
 from hardmax.checker.sequences._axes import Axes, aligned, without_idle
 from hardmax.checker.sequences._choices import LARGEST_CHOICE, Choice, check_scores, choose
 from hardmax.checker.sequences._graded import Graded, graded
@@ -44,6 +45,7 @@ def attend(stream: Stream, layer: Attention, slots: Slots, format: Format) -> St
 
 
 def _head(stream: Stream, head: Head, slots: Slots, format: Format) -> Stream:
+    charge(500 * CALL)
     values = tidied(stream.affine(head.value, None, format))
     seen = np.tri(slots.tokens, dtype=bool)
     seen = seen if head.causal else np.ones(seen.shape, dtype=bool)

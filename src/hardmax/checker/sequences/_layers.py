@@ -78,6 +78,7 @@ def rectified(stream: Stream, slots: Slots | None = None) -> Stream:
     needs the joint table of the blocks that it has; where that is too large, only its range stays.
     |relu(x) - relu(m)| <= |x - m|, so a radius stays valid, and a ball below 0 becomes 0.
     """
+    charge(60 * CALL)
     low, high = stream.range
     on, off = low >= 0.0, high <= 0.0
     lead = tuple(range(stream.lead))

@@ -101,6 +101,7 @@ class Run:
         self._known[number] = Coded((slot,), codes, numbers)
 
     def _made(self, number: int, step: SequenceStep) -> Value:
+        charge(40 * CALL)
         match step:
             case Pointwise():
                 return self._pointwise(number, step)

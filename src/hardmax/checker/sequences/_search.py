@@ -13,7 +13,7 @@ import numpy as np
 
 from hardmax._errors import ShapeError
 from hardmax.checker._budget import Clock, Progress, Standing
-from hardmax.checker._work import ENTRY, FUNCTION, PER_SECOND, UNIT, charge, ticks
+from hardmax.checker._work import CALL, ENTRY, FUNCTION, PER_SECOND, UNIT, charge, ticks
 from hardmax.checker.sequences._batches import enclose_words, sequence_input
 from hardmax.checker.sequences._exact import cost_of_word, error_at
 from hardmax.checker.sequences._stream import Overflow
@@ -70,7 +70,7 @@ class Search:
     def calls_of_target(self, length: int) -> int:
         """How many functions the target calls for a word, as far as that can be told."""
         pairs = 0 if self.steps is None else len(self.steps.steps)
-        return (1 + length) * (1 + pairs * length)
+        return (1 + length) * (2 + pairs * (2 + length // 4))
 
     def wanted(self, word: Word) -> list[list[Any]]:
         """What the target says, as many rows and numbers as were promised."""
@@ -135,9 +135,11 @@ def _distance(search: Search, word: Word, wanted: list[list[Any]]) -> float:
     """How far a float evaluation is from the target; a word without tokens has no outputs."""
     if not wanted:
         return 0.0
-    charge(ENTRY, 4 * cost_of_word(search.construction.transformer, len(word)))
+    transformer = search.construction.transformer
+    charge(100 * CALL, 1 + len(transformer.sublayers))
+    charge(ENTRY, 4 * cost_of_word(transformer, len(word)))
     with np.errstate(all="ignore"):
-        given = np.asarray(evaluate(search.construction.transformer, list(word)), dtype=float)
+        given = np.asarray(evaluate(transformer, list(word)), dtype=float)
         away = np.abs(given.reshape(len(wanted), -1) - np.array(wanted, dtype=float)).max()
     return math.inf if np.isnan(away) else float(away)
 
@@ -145,6 +147,7 @@ def _distance(search: Search, word: Word, wanted: list[list[Any]]) -> float:
 def _compare_steps(search: Search, word: Word, wanted: list[list[Any]]) -> None:
     if search.steps is None or not word:
         return
+    charge(FUNCTION, search.calls_of_target(len(word)))
     try:
         said = search.steps.rows([search.words.alphabet.index(symbol) for symbol in word])
     except IndexError:

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from hardmax.checker._work import CALL, charge
 from hardmax.checker.sequences._axes import Axes
 from hardmax.checker.sequences._batches import enclose_words, sequence_input, tokens_read
 from hardmax.checker.sequences._cuts import Compare, Place, cut
@@ -86,6 +87,7 @@ def _bound_by(
     memory: Memory,
     mode: str,
 ) -> float:
+    charge(250 * CALL, 1 + len(steps.outputs))
     given = search.construction, steps, length, format, memory
     if mode == "registers":
         return bound_by_registers(*given)

@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Protocol
 
 import numpy as np
@@ -37,10 +38,19 @@ from hardmax.checker.forms import (
     excess,
     nearest,
 )
-from hardmax.numerics import softmax_gap
+from hardmax.numerics import (
+    Interval,
+    above_float,
+    down,
+    exp,
+    inflate,
+    softmax_gap,
+    stray,
+    sum_up,
+    up,
+)
 
 BEATEN = 40.0
-_VANISHED = 1e-300  # more than what is left of an exponential that underflows
 _SMALL = 2.0**-30  # of the goals' range: a form that exceeds the others by less never leads
 _MOST_MAXIMA = 256  # inside of one another that are taken apart
 Ends = tuple[float, float]
@@ -98,11 +108,9 @@ def _below(graph: Graph, form: Form, crumb: float) -> tuple[set[int], Ends]:
         return set(), (0.0, 0.0)
     atoms, c = form.floats
     small = np.abs(c) * graph.bounds.sizes(atoms) <= crumb
-    atoms, c = atoms[small], c[small]
-    sides = c * graph.bounds.low[atoms], c * graph.bounds.high[atoms]
-    low, high = float(np.minimum(*sides).sum()), float(np.maximum(*sides).sum())
-    widen = 1e-12 * float(np.abs(sides).sum())
-    return set(atoms.tolist()), (low - widen, high + widen)
+    atoms = atoms[small]
+    crumbs = set(atoms.tolist())
+    return crumbs, graph.bounds.range(Form({a: form.terms[a] for a in crumbs}))
 
 
 def flattened(
@@ -130,15 +138,15 @@ def flattened(
         below = flattened(graph, plain, inner, calls)
         if below is None or (len(below.forms) > 1 and below.is_minimum != found.is_minimum):
             return None
-        own, stray = _gap(below, below.tokens or len(below.forms))
-        leak += stray
+        own, away = _gap(below, below.tokens or len(below.forms))
+        leak += away
         for leaf, fall in zip(below.forms, below.falls or [0.0] * len(below.forms), strict=True):
-            forms[leaf] = max(forms.get(leaf, 0.0), (fall + own) * (1 + 1e-12))
+            forms[leaf] = max(forms.get(leaf, 0.0), up(fall + own))
     return replace(
         found,
         forms=tuple(forms),
         falls=tuple(forms.values()),
-        leak=leak,
+        leak=inflate(leak, len(found.forms)),
         tokens=found.tokens or len(found.forms),
     )
 
@@ -148,8 +156,8 @@ def _gap(tokens: Tokens, count: int) -> tuple[float, float]:
     cold = abs(tokens.coldness)
     if math.isinf(cold):
         return 0.0, tokens.leak
-    stray = 2 * tokens.stray / cold * (1 + 1e-12)
-    return softmax_gap(count) / cold * (1 + 1e-12), stray + tokens.leak
+    # the coldness is rounded, too
+    return inflate(softmax_gap(count) / cold, 2), inflate(2 * tokens.stray / cold + tokens.leak, 3)
 
 
 def as_tokens(graph: Graph, rest: Form, atoms: Sequence[tuple[int, fmpq]]) -> Tokens | None:
@@ -180,10 +188,10 @@ def _soft(
     Tokens that stay behind the reference by 40 are left out, whatever they hold.
     """
     tops = [graph.range(logit)[1] for logit in logits]
-    lost = sum(math.exp(top) + _VANISHED for top in tops if top <= -BEATEN)
+    lost = _weights_of([-top for top in tops if top <= -BEATEN])
     ends = [(0.0, 0.0), *(graph.range(value) for value in values)]
     wide = max(b for _, b in ends) - min(a for a, _ in ends)
-    leak = lost * wide * abs(nearest(c)) * (1 + 1e-9)
+    leak = inflate(lost * wide * abs(nearest(c)), 4)
     near = [j for j, top in enumerate(tops) if top > -BEATEN]
     logits, values = [logits[j] for j in near], [values[j] for j in near]
     chosen = next(((u, v) for u, v in zip(logits, values, strict=True) if not v.is_constant), None)
@@ -218,29 +226,41 @@ def _handicapped(
     top = max(middles)
     shifts = [min(m - top, 0.0) for m in middles]
     ends = [(0.0, 0.0), *strays]
-    stray = max(
-        max(abs(b - top - s), abs(a - top - s))
-        for (a, b), s, m in zip(ends, shifts, middles, strict=True)
+    off = max(
+        max(abs(Fraction(end) - Fraction(top) - Fraction(s)) for end in (a, b))
+        for (a, b), s in zip(ends, shifts, strict=True)
     )
-    if stray > 1e-3:
+    if off > 1e-3:
         return None
+    away = above_float(off)
     forms = [rest, *parts]
     spread = [graph.range(form) for form in forms]
     sign = 1.0 if cold > 0 else -1.0
     best = max(
         sign * (a if sign > 0 else b) for (a, b), s in zip(spread, shifts, strict=True) if not s
     )
-    kept, lost = [], 0.0
-    for form, (a, b), s in zip(forms, spread, shifts, strict=True):
-        if not s:
-            kept.append(form)
-            continue
-        behind = (best - sign * (b if sign > 0 else a)) * abs(cold) - s - 4 * stray
-        if not behind >= BEATEN:
-            return None
-        lost += math.exp(-behind) + _VANISHED
+    kept = [form for form, s in zip(forms, shifts, strict=True) if not s]
+    behind = [
+        _behind(best, sign * (b if sign > 0 else a), abs(cold), 4 * away - s)
+        for (a, b), s in zip(spread, shifts, strict=True)
+        if s
+    ]
+    if not all(b >= BEATEN for b in behind):
+        return None
     wide = max(b for _, b in spread) - min(a for a, _ in spread)
-    return Tokens(tuple(kept), cold, stray + 0.5 * abs(cold) * lost * wide * (1 + 1e-9))
+    more = 0.5 * abs(cold) * _weights_of(behind) * wide
+    return Tokens(tuple(kept), cold, inflate(away + more, 5))
+
+
+def _behind(best: float, other: float, cold: float, less: float) -> float:
+    """(best - other) cold - less from below; the coldness is rounded, as all else."""
+    size = (abs(best) + abs(other)) * cold + abs(less)
+    return (best - other) * cold - less - float(stray(5, size))
+
+
+def _weights_of(behind: Sequence[float]) -> float:
+    """sum exp(-b), from above."""
+    return float(sum_up(exp(Interval.point(-np.array(behind, dtype=float))).hi))
 
 
 def _factor(logit: Form, value: Form) -> fmpq | None:
@@ -301,10 +321,11 @@ def hold_contest(graph: Graph, ours: Tokens, theirs: Tokens, truth: Truth) -> Co
             beyond = min(truth.range(mine[t] - goal)[1] for goal in goals)
             residuals[t] = (max(0.0, beyond),) * 2
     if ours.falls:
-        residuals = {t: (low - ours.falls[t], high) for t, (low, high) in residuals.items()}
-    gap, stray = _gap(ours, ours.tokens or count)
+        residuals = {t: (down(low - ours.falls[t]), high) for t, (low, high) in residuals.items()}
+    gap, away = _gap(ours, ours.tokens or count)
     ends = tuple(residuals[t] for t in alive)
-    return Contest(tuple(mine[t] for t in alive), ends, gap, stray + leak + over, minimum)
+    away = inflate(away + leak + over, 2)
+    return Contest(tuple(mine[t] for t in alive), ends, gap, away, minimum)
 
 
 def _size(ends: Ends) -> float:
@@ -317,11 +338,11 @@ def _contenders(ranges: Sequence[Ends], ours: Tokens) -> tuple[list[int], float]
     if len(ranges) == 1 or math.isinf(cold):
         return list(range(len(ranges))), 0.0
     floor = max(low for low, _ in ranges)
-    behind = [(floor - high) * cold - 2 * ours.stray for _, high in ranges]
+    behind = [_behind(floor, high, cold, 2 * ours.stray) for _, high in ranges]
     alive = [t for t, b in enumerate(behind) if not b >= BEATEN]
     wide = max(high for _, high in ranges) - min(low for low, _ in ranges)
-    lost = sum(math.exp(-b) + _VANISHED for b in behind if b >= BEATEN)
-    return alive, lost * wide * (1 + 1e-9)
+    lost = _weights_of([b for b in behind if b >= BEATEN])
+    return alive, inflate(lost * wide, 3)
 
 
 def _partners(mine: Sequence[Form], goals: Sequence[Form]) -> list[int]:
@@ -348,6 +369,6 @@ def with_crumbs(
         contest.functionals,
         contest.residuals,
         contest.gap,
-        contest.stray + sizes * (1 + 1e-12),
+        inflate(contest.stray + sizes, 2),
         contest.is_minimum,
     )

@@ -2,7 +2,7 @@
 
 The deviation of a variable is  mean + sum_s noise_s e_s + rest,  |e_s| <= 1, |rest| <= radius:
 every soft maximum makes one noise e_s, and what two variables inherit from it cancels where it
-should. Sums of n floats are widened by (n + 16) 2^-50 of the sum of absolute values.
+should.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax.checker._work import CALL, ENTRY, FLOPS, charge
+from hardmax.numerics import MidRadius, down, inflate, pair_between, pair_radius, up
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,15 +31,15 @@ class Deviations:
     def reach(self) -> np.ndarray:
         """How far they go from the mean."""
         spread = np.abs(self.noise).sum(axis=1) + self.radius
-        return np.asarray(spread * _up(self.noise.shape[1]))
+        return np.asarray(inflate(spread, self.noise.shape[1] + 1))
 
     @property
     def low(self) -> np.ndarray:
-        return _pushed(self.mean, -self.reach)
+        return np.asarray(down(self.mean - self.reach))
 
     @property
     def high(self) -> np.ndarray:
-        return _pushed(self.mean, self.reach)
+        return np.asarray(up(self.mean + self.reach))
 
     @property
     def size(self) -> np.ndarray:
@@ -65,31 +66,27 @@ class Deviations:
         )
 
     def combined(self, matrix: np.ndarray) -> Deviations:
-        """matrix @ deviations."""
-        terms = self.mean.shape[0]
+        """matrix @ deviations, for a matrix whose entries were rounded up to three times.
+
+        Means and noises alike stray by the roundings of n products: by as many units of all that
+        the deviations can be.
+        """
         charge(8 * CALL + matrix.size * (4 * ENTRY + self.noise.shape[1] // FLOPS))
-        slack = (terms + 16) * 2.0**-50
         weights = np.abs(matrix)
-        size = weights @ (np.abs(self.mean) + np.abs(self.noise).sum(axis=1) + self.radius)
-        return Deviations(
-            matrix @ self.mean, matrix @ self.noise, (weights @ self.radius) + slack * size
-        )
+        size = weights @ (np.abs(self.mean) + self.reach)
+        radius = pair_radius(weights @ self.radius, size, len(self.mean) + 4)
+        return Deviations(matrix @ self.mean, matrix @ self.noise, radius)
 
     def shifted(self, middle: np.ndarray, radius: np.ndarray) -> Deviations:
         """Plus something within `radius` of `middle`."""
-        mean = self.mean + middle
-        lost = 2.0**-50 * (np.abs(self.mean) + np.abs(middle))
-        return Deviations(mean, self.noise, self.radius + radius + lost)
+        mean, rest = MidRadius(self.mean, self.radius).plus(MidRadius(middle, radius))
+        return Deviations(mean, self.noise, rest)
 
     def scaled(self, middle: np.ndarray, radius: np.ndarray) -> Deviations:
         """Times factors within `radius` of `middle`."""
-        size = self.size
-        lost = (radius + 2.0**-50 * np.abs(middle)) * size
-        return Deviations(
-            self.mean * middle,
-            self.noise * middle[:, None],
-            np.abs(middle) * self.radius * (1 + 2.0**-50) + lost,
-        )
+        size, steep = self.size, np.abs(middle)
+        rest = pair_radius(steep * self.radius + radius * size, steep * size, 2)
+        return Deviations(self.mean * middle, self.noise * middle[:, None], rest)
 
     def combined_rows(self) -> Deviations:
         """The sum of all rows."""
@@ -99,8 +96,8 @@ class Deviations:
         """Row by row."""
         noises = max(self.noise.shape[1], other.noise.shape[1])
         a, b = self.padded(noises), other.padded(noises)
-        lost = 2.0**-50 * (a.size + b.size)
-        return Deviations(a.mean + b.mean, a.noise + b.noise, a.radius + b.radius + lost)
+        rest = pair_radius(a.radius + b.radius, a.size + b.size, 2)
+        return Deviations(a.mean + b.mean, a.noise + b.noise, rest)
 
     def settled(self, noises: int) -> Deviations:
         """Of a single variable: what is left over becomes a noise that its readers share."""
@@ -128,21 +125,18 @@ def of_maximum(parts: list[Deviations], active: np.ndarray) -> Deviations:
     count = np.maximum(active.sum(axis=0), 1)
     shared = sum(np.where(on[:, None], p.noise, 0.0) for on, p in zip(active, parts, strict=True))
     shared = shared / count[:, None]
-    apart = [Deviations(p.mean, p.noise - shared, p.radius + 2.0**-50 * p.size) for p in parts]
+    apart = [_less(p, shared) for p in parts]
     low_apart = np.where(active, [p.low for p in apart], np.inf).min(axis=0)
     high_apart = np.where(active, [p.high for p in apart], -np.inf).max(axis=0)
-    reach = np.abs(shared).sum(axis=1) * _up(noises)
+    reach = np.abs(shared).sum(axis=1)
     kept = (high_apart - low_apart) / 2 + reach <= (high - low) / 2 * (1 + 1e-9)
     low, high = np.where(kept, low_apart, low), np.where(kept, high_apart, high)
-    mean = 0.5 * (low + high)
-    radius = np.maximum(high - mean, mean - low) * (1 + 2.0**-50)
+    mean, radius = pair_between(low, high)
     return Deviations(mean, np.where(kept[:, None], shared, 0.0), radius)
 
 
-def _up(terms: int) -> float:
-    return 1.0 + (terms + 16) * 2.0**-50
-
-
-def _pushed(mean: np.ndarray, reach: np.ndarray) -> np.ndarray:
-    end = mean + reach
-    return np.asarray(end + np.sign(reach) * (2.0**-51 * (np.abs(mean) + np.abs(reach))))
+def _less(part: Deviations, noise: np.ndarray) -> Deviations:
+    """Less so much of each noise; the differences are rounded."""
+    left = part.noise - noise
+    rest = pair_radius(part.radius, np.abs(left).sum(axis=1), noise.shape[1] + 1)
+    return Deviations(part.mean, left, rest)

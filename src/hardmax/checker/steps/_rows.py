@@ -17,8 +17,9 @@ from hardmax.checker.forms import (
     total,
 )
 from hardmax.core import Construction, Holding
+from hardmax.numerics import STEP
 
-ROUNDED = 2.0**-40  # relative: what a stated error may lose to our own rounding
+ROUNDED = 4096.0 * STEP  # relative: what a stated error may lose to our own rounding
 Pair = tuple[Form, Form]
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from hardmax.checker._work import charge
 from hardmax.checker.boxes import Problem, run
 from hardmax.checker.steps._rows import Rejected
+from hardmax.numerics import pair_between, pair_ends
 
 _PIECES = 64  # parts of a box on which slopes are taken
 
@@ -23,10 +24,8 @@ def slopes_of(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     high = np.stack([edge[g + 1] for edge, g in zip(edges, grid, strict=True)])
     charge(problem.tape.work(low.shape[1]))
     twin, _ = run(problem.tape, low, high)
-    mid, rad = twin.box.slopes
-    bottom, top = (mid - rad).min(axis=1), (mid + rad).max(axis=1)
-    middle = 0.5 * (bottom + top)
-    radius = np.maximum(top - middle, middle - bottom) * (1 + 1e-12) + 1e-12 * np.abs(middle)
+    bottom, top = pair_ends(twin.box.slopes)
+    middle, radius = pair_between(bottom.min(axis=1), top.max(axis=1))
     if not np.isfinite(radius).all():
         raise Rejected("The slope of a step is unbounded on its range.")
     return middle, radius

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from hardmax.checker.forms import ONE, Body, Bounds, Form, direction_of, nearest, renamed
+from hardmax.checker.forms import (
+    ONE,
+    Body,
+    Bounds,
+    Form,
+    direction_of,
+    is_moderate,
+    nearest,
+    renamed,
+)
+from hardmax.numerics import stray
 
 
 class TrueValues:
@@ -39,6 +49,9 @@ class TrueValues:
         if direction not in self.known:
             return low, high
         scale, shift = nearest(lead), nearest(form.constant)
+        if not is_moderate(scale):
+            return low, high
         ends = sorted(scale * end for end in self.known[direction])
-        slack = 2.0**-50 * (abs(shift) + max(map(abs, ends)))
+        # both numbers, the product, the sum and the step outward are rounded
+        slack = float(stray(4, abs(shift) + max(map(abs, ends))))
         return max(low, ends[0] + shift - slack), min(high, ends[1] + shift + slack)

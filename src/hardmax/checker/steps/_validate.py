@@ -54,10 +54,12 @@ from hardmax.checker.steps._rows import (
 )
 from hardmax.checker.steps._verified import Verified
 from hardmax.core import Construction, Holding
+from hardmax.numerics import FAINT, STEP, pair_between, up
 
 _FEW_INPUTS = 8  # up to which a row may be written out without names
 _SEVERAL = 3  # crumbs in a coordinate that are worth a name together
-_DUST = 2.0**-44  # of the largest term: what is smaller is a crumb
+_DUST = 256.0 * STEP  # of the largest term: what is smaller is a crumb
+_CRUMB = 2.0**-20  # of a row's error: what is smaller is bounded, not followed
 _LEAK = 2.0**-30  # of a row's error: softmax weights of routing heads are far below
 
 
@@ -105,7 +107,7 @@ class Validation:
         ]
         found = self.deviation(rows)
         for row, size in zip(rows, found.size, strict=True):
-            if not size <= row.error * (1 + ROUNDED) + 1e-300:
+            if not size <= row.error * (1 + ROUNDED) + FAINT:
                 raise Rejected(
                     f"The witness says that {row.where} within {row.error:.3g}, but only "
                     f"{size:.3g} could be shown."
@@ -225,10 +227,8 @@ class Validation:
             return False
         old = self.verified.combined(kind.argument)
         over = max(-true[0], 0.0)
-        low, high = np.minimum(old.low, 0.0), np.maximum(old.high, 0.0) + over
-        middle = 0.5 * (low + high)
-        radius = np.maximum(high - middle, middle - low) * (1 + 2.0**-50)
-        cut = self.verified.none().shifted(middle, radius)
+        low, high = np.minimum(old.low, 0.0), up(np.maximum(old.high, 0.0) + over)
+        cut = self.verified.none().shifted(*pair_between(low, high))
         name = self.verified.variable((max(true[0], 0.0), true[1]), cut)
         self.truth.set(name, kind.argument)
         self._call_ours(atom, name)
@@ -264,7 +264,7 @@ class Validation:
 
     def _bound(self, row: Row) -> Contest | Deviations:
         """One row: by the lemma on maxima if it applies and suffices, else on a small box."""
-        crumb = 2.0**-20 * row.error
+        crumb = _CRUMB * row.error
         ours, our_atoms, our_crumbs = split(self.graph, row.ours, crumb)
         theirs, their_atoms, their_crumbs = split(self.graph, row.theirs, crumb)
         goal = flattened(self.graph, theirs, their_atoms)

@@ -9,6 +9,7 @@ from hardmax.checker.forms import NOTHING, Form, Graph, Variable
 from hardmax.checker.steps._contests import Contest
 from hardmax.checker.steps._deviations import Deviations, of_maximum
 from hardmax.checker.steps._truth import TrueValues
+from hardmax.numerics import down, pair_between, up
 
 
 class Verified:
@@ -45,9 +46,7 @@ class Verified:
     ) -> Form:
         """A name for something within a deviation of a value in `true`."""
         low, high = float(deviation.low[0]), float(deviation.high[0])
-        ends = true[0] + min(low, 0.0), true[1] + max(high, 0.0)
-        pad = 2.0**-50 * (abs(ends[0]) + abs(ends[1]))
-        form = self.graph.variable(ends[0] - pad, ends[1] + pad)
+        form = self.graph.variable(down(true[0] + min(low, 0.0)), up(true[1] + max(high, 0.0)))
         (atom,) = form.atoms
         self.index[atom] = len(self.deviations.mean)
         known = deviation.settled(self.noises) if settle else deviation
@@ -57,9 +56,7 @@ class Verified:
 
     def leak(self, low: float, high: float) -> Form:
         """A name for something between two numbers that the target knows nothing of."""
-        middle = 0.5 * (low + high)
-        radius = np.array([max(high - middle, middle - low) * (1 + 1e-15)])
-        leak = self.none().shifted(np.array([middle]), radius)
+        leak = self.none().shifted(*pair_between(np.array([low]), np.array([high])))
         name = self.variable((0.0, 0.0), leak, settle=False)
         self.truth.set(name, NOTHING)
         return name
@@ -70,23 +67,23 @@ class Verified:
         rows = len(contests)
         signs = np.array([-1.0 if c.is_minimum else 1.0 for c in contests])
         active = np.zeros((most, rows), dtype=bool)
-        middle, radius = np.zeros((most, rows)), np.zeros((most, rows))
+        low, high = np.zeros((most, rows)), np.zeros((most, rows))
         matrices = np.zeros((most, rows, len(self.index)))
         for r, contest in enumerate(contests):
             for t, (form, ends) in enumerate(
                 zip(contest.functionals, contest.residuals, strict=True)
             ):
                 active[t, r] = True
-                middle[t, r] = 0.5 * (ends[0] + ends[1])
-                radius[t, r] = 0.5 * (ends[1] - ends[0]) * (1 + 1e-15)
+                low[t, r], high[t, r] = ends
                 self.fill(matrices[t, r], form)
+        middle, radius = pair_between(low, high)
         parts = [
             self.deviations.combined(matrices[t]).shifted(middle[t], radius[t]) for t in range(most)
         ]
         carried = of_maximum(parts, active)
         gap = np.array([c.gap for c in contests])
         stray = np.array([c.stray for c in contests])
-        fallen = carried.shifted(-0.5 * gap, stray + 0.5 * gap * (1 + 1e-15))
+        fallen = carried.shifted(-0.5 * gap, up(stray + 0.5 * gap))
         return Deviations(fallen.mean * signs, fallen.noise * signs[:, None], fallen.radius)
 
     def fill(self, row: np.ndarray, form: Form) -> None:

@@ -16,7 +16,7 @@ from hardmax.geometry.counting._line_batch import Explored, explored
 from hardmax.geometry.counting._line_cells import LineCell, as_floats, joined_cells
 from hardmax.geometry.counting._line_chain import Chain, Network, chain_of
 from hardmax.geometry.counting._line_exact import ExactLine, exact_line
-from hardmax.numerics import finite_array, frozen_array
+from hardmax.numerics import UNIT, finite_array, frozen_array
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,7 +229,7 @@ def _batch(found: Explored, redone: dict[int, ExactLine], decided: int, exact: b
         for j, line in redone.items():
             points = np.array([float(t) for t in line.breakpoints])
             origin = np.array(line.origin, dtype=np.int32).reshape(-1, 2)
-            parts[0][j], parts[1][j], parts[2][j] = points, points * 2.0**-53, origin
+            parts[0][j], parts[1][j], parts[2][j] = points, points * UNIT, origin
         columns = [np.concatenate(part) for part in parts]
         counts = np.array([len(part) for part in parts[0]])
     bounds = np.concatenate([[0], np.cumsum(counts)])

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from hardmax.geometry.counting._line_chain import Chain, Layer
+from hardmax.numerics import FAINT, UNIT, gamma, inflate, matmul_up
 
-_U = 2.0**-53
+_FAINTEST = FAINT / UNIT  # of a scale: u times it is still far above what underflow loses
 _BLOCK = 2**16  # numbers that one layer holds at a time: they fit into a processor's cache
 _GUESS = 16  # points on a line, where nothing is known yet
 
@@ -53,9 +54,18 @@ def explored(chain: Chain, starts: np.ndarray, ends: np.ndarray, joining: bool) 
         np.concatenate([one.silent for one in blocks]),
         np.concatenate([one.unheard for one in blocks]),
     )
-    if not all(np.isfinite(scale).all() for scale in scales):
-        found.doubts[:] += 1  # overflow: no bound holds
+    if not all(_is_moderate(scale) for scale in scales):
+        found.doubts[:] += 1  # overflow, or underflow: no bound holds
     return found
+
+
+def _is_moderate(scale: np.ndarray) -> bool:
+    """Whether what underflow loses is nothing beside one rounding of such values; of all rows.
+
+    n products lose at most n 2^-1074, which is less than u s for n < 2^20 and s >= 2^-944. A scale
+    of 0 or less is that of a row without terms.
+    """
+    return bool(((scale <= 0.0) | ((scale >= _FAINTEST) & (scale < np.inf))).all())
 
 
 def _scales(chain: Chain, reach: np.ndarray) -> list[np.ndarray]:
@@ -67,10 +77,8 @@ def _scales(chain: Chain, reach: np.ndarray) -> list[np.ndarray]:
     """
     found, size = [], 2.0 * reach
     for layer in chain.layers:
-        with np.errstate(over="ignore", invalid="ignore"):
-            rows = (np.abs(layer.weights) @ size + np.abs(layer.biases)) * (1 + 2.0**-40)
-        dead = ~np.abs(layer.weights)[:, size > 0].any(axis=1) & (layer.biases == 0)
-        found.append(np.where(dead, -1.0, rows + 1e-300) if layer.groups is None else rows + 1e-300)
+        rows = inflate(matmul_up(np.abs(layer.weights), size) + np.abs(layer.biases))
+        found.append(np.where(rows == 0.0, -1.0, rows) if layer.groups is None else rows)
         size = layer.activated(rows[None])[0]
     return found
 
@@ -80,14 +88,15 @@ def _block(
 ) -> Explored:
     """The invariant of the kernels, from the ends of the lines to the last layer.
 
-    A product of n terms and a bias rounds by at most (n + 2) u of the magnitudes, which are at most
-    s (1 + e): hence e grows by (n + 3) u. The ends may themselves be rounded once, another u.
+    A product of n terms and a bias takes n + 1 roundings of magnitudes, which are at most s (1 + e)
+    with e below 2^-10, and underflow adds less than one more: hence e grows by (n + 3) u. The ends
+    may themselves be rounded once, another u.
     """
     from hardmax.geometry.counting import _line_kernels
 
     kernels: Any = _line_kernels
     lines = len(starts)
-    points, error = np.tile([0.0, 1.0], lines), np.full(2 * lines, _U)
+    points, error = np.tile([0.0, 1.0], lines), np.full(2 * lines, UNIT)
     origin = np.full((2 * lines, 2), -1, dtype=np.int32)
     bounds = np.arange(0, 2 * lines + 1, 2)
     values = np.stack([starts, ends], axis=1).reshape(2 * lines, -1)
@@ -96,7 +105,7 @@ def _block(
     for number, layer in enumerate(chain.layers):
         rows = values @ layer.weights.T
         rows += layer.biases
-        error += (layer.weights.shape[1] + 3) * _U
+        error += (layer.weights.shape[1] + 3) * UNIT
         if layer.groups is None:
             *found, more = kernels.sign_changes(rows, error, bounds, scales[number])
         else:
@@ -165,14 +174,15 @@ def _heard(
 ) -> tuple[np.ndarray, np.ndarray]:
     """For each line how many breakpoints do not bend the output, and how many may or may not.
 
-    A sum of products along a chain of layers rounds by at most (sum of widths + 3 layers) u of the
-    sum of magnitudes. Without a path to the output nothing bends.
+    A term of the sum of products along a chain of layers takes at most as many roundings as there
+    are units on the way. Without a path to the output nothing bends; a sum of magnitudes that is
+    not 0 has one, be it finite or not.
     """
     made = origin[:, 0] >= 0
     bend, most = _passed_on(kinks, chain.weights, len(chain.layers))
-    off = (sum(layer.units + 3 for layer in chain.layers) + 3) * _U * (1 + 2.0**-20)
+    off = 2.0 * gamma(sum(layer.units for layer in chain.layers))  # once for the sum of magnitudes
     loud = (np.abs(bend) > off * most).any(axis=1)
-    dead = ~(most > 0.0).any(axis=1)
+    dead = (most == 0.0).all(axis=1)
     line = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
     return _tallied(line, made & ~loud, bounds), _tallied(line, made & ~loud & ~dead, bounds)
 

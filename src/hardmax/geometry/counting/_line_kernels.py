@@ -31,9 +31,8 @@ import numpy as np
 from numba import njit
 from numba.extending import register_jitable
 
-_U = 2.0**-53
-_MORE = 1.0 + 2.0**-30  # for the roundings in the bounds themselves
-_TINY = 1e-300  # products below the normal numbers
+from hardmax.numerics import GROWN, UNIT
+
 _WIDE = 2.0**-10  # errors beyond it are not first-order any more
 
 
@@ -61,7 +60,7 @@ def _between(z0, z1, off0, off1):  # type: ignore[no-untyped-def]
     share = abs(z0) / size
     if not slope > 0.0:
         return share, 1.0, 1
-    return share, (max(off0, off1) / slope + 3.0 * _U) * _MORE, 0
+    return share, (max(off0, off1) / slope + 3.0 * UNIT) * GROWN, 0
 
 
 @njit(cache=True)
@@ -78,10 +77,10 @@ def _changes(signs, bounds):  # type: ignore[no-untyped-def]
 
 @register_jitable
 def _doubtful(row, scale, e):  # type: ignore[no-untyped-def]
-    """How many values have no sign beyond doubt."""
+    """How many values have no sign beyond doubt; nan has none."""
     found = 0
     for i in range(len(row)):
-        found += 1 if abs(row[i]) <= e * scale[i] + _TINY else 0
+        found += 0 if abs(row[i]) > e * scale[i] * GROWN else 1
     return found
 
 
@@ -125,7 +124,7 @@ def sign_changes(rows, error, bounds, scale):  # type: ignore[no-untyped-def]
     at = 0
     for line in range(len(bounds) - 1):
         for k in range(bounds[line], bounds[line + 1]):
-            doubts[line] += (error[k] > _WIDE) + _doubtful(rows[k], scale, error[k])
+            doubts[line] += (not error[k] <= _WIDE) + _doubtful(rows[k], scale, error[k])
             if k + 1 < bounds[line + 1]:
                 at, doubt = _roots(
                     *(rows[k], rows[k + 1], signs[k], signs[k + 1]),
@@ -146,7 +145,7 @@ def _winner(row, group, e, scale):  # type: ignore[no-untyped-def]
     for q in group:
         if q < 0 or q == best:
             continue
-        if row[best] - row[q] <= (e * (scale[best] + scale[q]) + _TINY) * _MORE:
+        if not row[best] - row[q] > e * (scale[best] + scale[q]) * GROWN:
             return best, 1
     return best, 0
 
@@ -166,20 +165,20 @@ def _next(low, high, group, now, e0, e1, scale, after):  # type: ignore[no-untyp
             continue
         both = scale[q] + scale[now]
         d0, d1 = low[q] - low[now], high[q] - high[now]
-        if d1 <= -(e1 * both + _TINY) * _MORE:
+        if d1 <= -e1 * both * GROWN:
             continue
         rise = d1 - d0
         slope = rise - (e0 + e1) * both
         if not slope > 0.0:
-            doubt += not d0 > (e0 * both + _TINY) * _MORE  # else it was above, and falls
+            doubt += not d0 > e0 * both * GROWN  # else it was above, and falls
             continue
         at = max(-d0 / rise, after)
-        own = (max(e0, e1) * both / slope + 3.0 * _U) * _MORE
+        own = (max(e0, e1) * both / slope + 3.0 * UNIT) * GROWN
         if best >= 0 and abs(at - share) <= own + width:
             doubt += 1
         if at < share:
             best, share, width = q, at, own
-            sure = d1 > (e1 * both + _TINY) * _MORE
+            sure = d1 > e1 * both * GROWN
     if best >= 0 and not sure:
         doubt += 1
     return best, share, width, doubt
@@ -223,11 +222,11 @@ def winner_changes(rows, error, bounds, scale, groups):  # type: ignore[no-untyp
     found = np.empty(size), np.empty(size), np.empty(size, np.int32)
     first = np.zeros(len(rows) + 1, np.int64)
     doubts = np.zeros(len(bounds) - 1, np.int64)
-    error = error + _U  # differences round once more
+    error = error + UNIT  # differences round once more
     at = 0
     for line in range(len(bounds) - 1):
         for k in range(bounds[line], bounds[line + 1]):
-            doubts[line] += error[k] > _WIDE
+            doubts[line] += not error[k] <= _WIDE
             begin = at
             for unit in range(len(groups)):
                 if k + 1 == bounds[line + 1]:
@@ -262,8 +261,8 @@ def refined(points, error, origin, bounds, shares, widths, units, first, number)
         for m in range(first[k], first[k + 1]):
             length, e0, e1 = points[k + 1] - points[k], error[k], error[k + 1]
             new_points[p] = min(points[k] + shares[m] * length, points[k + 1])
-            reach = length + e0 + e1 + _U
-            new_error[p] = (max(e0, e1) + widths[m] * reach + 6.0 * _U) * _MORE
+            reach = length + e0 + e1 + UNIT
+            new_error[p] = (max(e0, e1) + widths[m] * reach + 6.0 * UNIT) * GROWN
             share[p], source[p] = shares[m], k
             new_origin[p, 0], new_origin[p, 1] = number, units[m]
             p += 1

@@ -26,10 +26,11 @@ from hardmax.geometry.counting._plane_net import (
 )
 from hardmax.geometry.counting._plane_piece import OPEN, PlanePiece
 from hardmax.geometry.counting._stack import Stack
+from hardmax.geometry.counting._switch import nearest
+from hardmax.numerics import TINY, UNIT, inflate, stray
 
 NO_LIMIT = 2**62
 
-_U = 2.0**-53
 _WORK = 400_000_000  # products between two looks at the clock: a tenth of a second or so
 _HELD = 256  # cells emitted at a time
 _SILENT = 1 << 14  # facets held before they are put away
@@ -215,17 +216,19 @@ def _next_maps(stack: Stack, layer: int, states: np.ndarray, maps: np.ndarray) -
 def _float_line(line: Triple, reach: Sequence[float]) -> tuple[float, float, float, float]:
     """A side of the domain in floats, and what its values are off by, evaluation included.
 
-    Three coefficients, each half a unit in the last place off, and four roundings of their sum.
+    One rounding of each coefficient, and three of the sum of two products and the third.
     """
     scale = max(abs(line[0]), abs(line[1]))
-    a, b, c = (x / scale for x in line)
-    return a, b, c, 8 * _U * float(abs(a) * reach[0] + abs(b) * reach[1] + abs(c)) + 1e-300
+    a, b, c = (nearest(x, scale) for x in line)
+    size = inflate(abs(a) * reach[0] + abs(b) * reach[1] + abs(c))
+    lost = inflate(TINY * (reach[0] + reach[1]))  # by coefficients that are subnormal
+    return a, b, c, inflate(stray(4, size) + lost)
 
 
 def _float_corner(corner: Triple, *, fast: bool) -> tuple[float, float, float]:
     """A corner as close as floats come, half a unit in the last place, and that distance."""
-    x, y = corner[0] / corner[2], corner[1] / corner[2]
-    return x, y, 0.0 if fast else max(abs(x), abs(y)) * _U * (1 + 2.0**-50) + 1e-300
+    x, y = nearest(corner[0], corner[2]), nearest(corner[1], corner[2])
+    return x, y, 0.0 if fast else inflate(UNIT * max(abs(x), abs(y)) + TINY)
 
 
 @lru_cache(maxsize=16)

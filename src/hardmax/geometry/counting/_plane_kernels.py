@@ -39,6 +39,8 @@ from numba import njit
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from hardmax.numerics import GROWN, TINY, UNIT
+
 DONE, PAUSED, MORE_NODES, MORE_SIDES, SIGNS, FACET, FULL, OVER = range(8)  # why the walk stopped
 COUNT, REGIONS, EMIT, STEP = range(4)  # what it is for
 TOP, GIVEN, SIDE, SILENT, EMITTED, CELLS, LAYERS = range(7)  # places in `now`
@@ -46,10 +48,8 @@ X, Y, R, A, B, C, S = range(7)  # rows of a polygon: corners, then the lines of 
 LAYER, SIDES, OPEN = range(3)  # places in a node's head; OPEN is -1 if all neurons are
 UNSURE = 2
 
-_U = 2.0**-53
-_MORE = 1.0 + 2.0**-40  # for the roundings in the bounds themselves
 _LEAST = 1e-100  # determinants below are not trusted: rows are about 1, so lines are parallel
-_LOST = 1e-200  # by underflow, after division by such a determinant
+_LOST = 8.0 * TINY / _LEAST  # by underflow of eight products, after division by a determinant
 
 
 _called = njit(nogil=True)  # part of the two functions that Python calls, which alone are cached
@@ -230,11 +230,11 @@ def _is_nothing(start, columns, bias, slack, below, layer, i):  # type: ignore[n
     """Whether a neuron is 0 on the cell because every term is: no bias, no weight from what is on.
 
     Its form is 0 in floats when this is called; of the first layer that is the truth if its floats
-    are exact, and then its slack is that of a form of zeros.
+    are exact, and then its slack is 0, as that of nothing else is.
     """
     first = start[layer]
     if layer == 0:
-        return slack[0, i] < 1e-290
+        return slack[0, i] == 0.0
     if bias[layer, i] != 0.0:
         return False
     for j in range(first - start[layer - 1]):
@@ -323,7 +323,7 @@ def _meeting(poly, s, k, after, a, b, c, e, reach, fast):  # type: ignore[no-unt
     side = a1 * x + b1 * y + c1
     one, two = a1 * b, a * b1
     det = one - two
-    size = abs(det) - 4.0 * _U * (abs(one) + abs(two))
+    size = abs(det) - 4.0 * UNIT * (abs(one) + abs(two))
     if not _LEAST < size < np.inf:
         there = a * poly[s, X, after] + b * poly[s, Y, after] + c
         t = here / (here - there) if here != there else 0.5
@@ -340,7 +340,7 @@ def _meeting(poly, s, k, after, a, b, c, e, reach, fast):  # type: ignore[no-unt
     e += abs(a * x + b * y + c)
     e1 += abs(a1 * x + b1 * y + c1)
     off = max(abs(b) * e1 + abs(b1) * e, abs(a) * e1 + abs(a1) * e) / size
-    return x, y, off * _MORE + _LOST if off < np.inf else np.inf
+    return x, y, off * GROWN + _LOST if off < np.inf else np.inf
 
 
 @_inlined

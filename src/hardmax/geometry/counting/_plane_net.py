@@ -8,10 +8,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from hardmax.geometry.counting._plane_kernels import LAYERS, Net, Walk
-from hardmax.geometry.counting._stack import Stack
+from hardmax.geometry.counting._stack import Stack, lost_by_subnormals, what_sensitivities_lose
+from hardmax.numerics import inflate, matmul_up, stray
 
-_U = 2.0**-53
-_MORE = 1.0 + 2.0**-30  # for the roundings in the bounds themselves
 _NAMES = 7  # any seed: two runs of one count must give cells the same names
 _NODES, _SIDES = 64, 16  # of a walk to begin with; both grow when needed
 
@@ -39,7 +38,7 @@ def _made(stack: Stack) -> Net:
         names=neuron_names(sum(stack.hidden)),
         out=out,
         speaks=(stack.weights[-1] != 0.0).any(axis=0),
-        faint=_faint(hidden, np.abs(out), wrong),
+        faint=what_sensitivities_lose(hidden, np.abs(out), wrong),
         reach=np.array(stack.reach),
         first=np.concatenate([stack.weights[0].T, stack.biases[0][None, :]]),
     )
@@ -70,20 +69,8 @@ def _combined(W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if len(W) == 1:
         return np.array(W[0]), np.zeros(W.shape[1])
     factors = np.random.default_rng(_NAMES).uniform(0.5, 1.0, size=len(W))
-    return factors @ W, (len(W) + 2) * _U * (factors @ np.abs(W)) * _MORE
-
-
-def _faint(hidden: tuple[np.ndarray, ...], size: np.ndarray, wrong: np.ndarray) -> np.ndarray:
-    """What the computed sensitivities may be off by, whatever the pattern.
-
-    They are sums of n products, layer after layer, as in `Stack.slacks`.
-    """
-    found = [wrong]
-    for W in hidden[:0:-1]:
-        size = np.abs(W).T @ size * _MORE
-        wrong = (np.abs(W).T @ wrong + (W.shape[0] + 2) * _U * size) * _MORE
-        found.append(wrong)
-    return np.concatenate(found[::-1]) + 1e-300
+    size = matmul_up(np.abs(W).T, factors)
+    return factors @ W, inflate(stray(len(W), size) + lost_by_subnormals(W, factors))
 
 
 def idle_walk(stack: Stack, corners: int) -> Walk:

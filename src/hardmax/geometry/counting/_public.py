@@ -22,6 +22,7 @@ from hardmax.geometry.counting._stack import Stack
 from hardmax.geometry.counting._switch import QuadraticWalls
 from hardmax.geometry.counting._visits import visits
 from hardmax.languages import MaxoutNetwork, ReluNetwork
+from hardmax.numerics import above_float
 
 Domain = Box | Segment | Slice
 
@@ -177,7 +178,8 @@ def _relu(source: ReluNetwork, domain: Box | Slice, fast: bool, way: Way) -> Reg
 
 def _stack(source: ReluNetwork, domain: Box | Slice) -> Stack:
     if isinstance(domain, Slice):
-        reach = np.nextafter(np.abs(domain.polygon).max(axis=0), np.inf)
+        corners = zip(*domain.exact_polygon, strict=True)
+        reach = [above_float(max(map(abs, column))) for column in corners]
         origin = np.array(domain.exact_origin, dtype=object)
         directions = np.array(domain.exact_directions, dtype=object)
         return Stack.of(source, reach, origin, directions)

@@ -78,7 +78,7 @@ class _Job:
         self.kept: Checkpoint | None = None
         if way.checkpoint is not None:
             part = "regions" if regions else "cells"
-            self.kept = Checkpoint(way.checkpoint, f"{engine.key()} {len(self.pieces)}", part)
+            self.kept = Checkpoint(way.checkpoint, engine.key(), part, len(self.pieces))
             self.done = dict(self.kept.done)
             if self.done:
                 self.notes.append(f"{len(self.done)} of {len(self.pieces)} pieces were done before")

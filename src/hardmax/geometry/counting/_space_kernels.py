@@ -50,14 +50,14 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from hardmax.numerics import GROWN, TINY, UNIT
+
 DONE, PAUSED, FULL, UNSURE, LEAF, DOUBT = 0, 1, 2, 3, 4, 5  # why the walk stopped
 COUNT, REGIONS, CELLS = 0, 1, 2  # what is wanted of the leaves
 LAYER, START, SIZE, OPEN, STAINED = 0, 1, 2, 3, 4  # columns of `nodes`
 DEPTH, BUDGET, SILENT, LIMIT = 0, 1, 2, 3  # places in `now`
 FLATS = 16  # a last layer with at most this many walls in a cell is counted by flats
 
-_U = 2.0**-53
-_MORE = 1.0 + 2.0**-30  # for the roundings in the bounds themselves
 _NEGATIVE, _POSITIVE, _CROSSING = 0, 1, 2
 
 
@@ -173,7 +173,7 @@ def _invert(square, d):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, error_model="numpy")
 def _excess(R, A, d):  # type: ignore[no-untyped-def]
-    """An upper bound of |I - R A|, the largest row sum."""
+    """An upper bound of |I - R A|, the largest row sum; infinite if it is no number."""
     worst = 0.0
     for i in range(d):
         total = 0.0
@@ -183,9 +183,11 @@ def _excess(R, A, d):  # type: ignore[no-untyped-def]
                 term = R[i, k] * A[k, j]
                 entry -= term
                 size += abs(term)
-            total += abs(entry) + (d + 2) * _U * size
+            total += abs(entry) + (d + 2) * UNIT * size
+        if not total < np.inf:
+            return np.inf
         worst = max(worst, total)
-    return worst * _MORE
+    return worst * GROWN
 
 
 @njit(cache=True, error_model="numpy")
@@ -224,8 +226,11 @@ def _settle(net, path, room, store, w, d):  # type: ignore[no-untyped-def]
         size = 0.0
         for i in range(d):
             size += abs(R[c, i]) * (abs(rest[i]) + 2.0 * net.slack[labels[i]])
+        if not size < np.inf:
+            store.radii[w] = np.inf
+            return False
         radius = max(radius, size)
-    store.radii[w] = radius / (1.0 - excess) * _MORE + 1e-300
+    store.radii[w] = radius / (1.0 - excess) * GROWN + 2.0 * TINY
     return store.radii[w] < 0.5 * before
 
 
@@ -243,7 +248,7 @@ def _values(points, radii, start, size, d, maps, layer, i, slack, steep, fast, v
         z = maps[layer, d, i]
         for c in range(d):
             z += maps[layer, c, i] * points[start + v, c]
-        if not fast and not abs(z) > (slack + steep * radii[start + v]) * _MORE:
+        if not fast and not abs(z) > (slack + steep * radii[start + v]) * GROWN:
             return -1 - v
         value[level, n, v] = z
         above += z > 0.0
@@ -294,7 +299,7 @@ def _classify(  # type: ignore[no-untyped-def]
             z = row[0, i]
             row[1, i] = z if z < row[1, i] else row[1, i]
             row[2, i] = z if z > row[2, i] else row[2, i]
-            sure = abs(z) > (slack[first + i] + steep[layer, i] * radius) * _MORE
+            sure = abs(z) > (slack[first + i] + steep[layer, i] * radius) * GROWN
             row[3, i] = row[3, i] if sure else 0.0
     count, clear = 0, True
     for i in range(m):
@@ -331,7 +336,7 @@ def enter(net, path, layer, d):  # type: ignore[no-untyped-def]
         total = 0.0
         for c in range(d):
             total += abs(maps[layer, c, i])
-        steep[layer, i] = total * _MORE
+        steep[layer, i] = total * GROWN
 
 
 # ---- a section -----------------------------------------------------------------------------------
@@ -374,9 +379,9 @@ def _cross(  # type: ignore[no-untyped-def]
             to_radii[w] = 0.0
             if not fast:
                 one, two = radii[start + v], radii[start + u]
-                alpha, beta = (slack + steep * one) * _MORE, (slack + steep * two) * _MORE
+                alpha, beta = (slack + steep * one) * GROWN, (slack + steep * two) * GROWN
                 off = max(alpha, beta) / (abs(a - b) - abs(alpha - beta))
-                to_radii[w] = (max(one, two) + edge * off + 16.0 * _U * far) * _MORE
+                to_radii[w] = (max(one, two) + edge * off + 16.0 * UNIT * far) * GROWN + TINY
             w += 1
     return w - base
 
@@ -498,12 +503,12 @@ def _apart(radii, base, count, slack, steep, first, layer, value, level, walls, 
     for n in range(count):
         i = walls[level, n]
         a, b = value[level, n, 0], value[level, n, 1]
-        alpha = (slack[first + i] + steep[layer, i] * radii[base]) * _MORE
-        beta = (slack[first + i] + steep[layer, i] * radii[base + 1]) * _MORE
+        alpha = (slack[first + i] + steep[layer, i] * radii[base]) * GROWN
+        beta = (slack[first + i] + steep[layer, i] * radii[base + 1]) * GROWN
         t[n] = a / (a - b)
-        off[n] = max(alpha, beta) / (abs(a - b) - abs(alpha - beta)) * _MORE + 4.0 * _U
+        off[n] = max(alpha, beta) / (abs(a - b) - abs(alpha - beta)) * GROWN + 4.0 * UNIT
         for k in range(n):
-            if not abs(t[n] - t[k]) > (off[n] + off[k]) * _MORE:
+            if not abs(t[n] - t[k]) > (off[n] + off[k]) * GROWN:
                 return False
     return True
 

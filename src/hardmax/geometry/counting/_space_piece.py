@@ -21,8 +21,7 @@ from hardmax.geometry.counting._space_exact import (
     whole_row,
 )
 from hardmax.geometry.counting._stack import Stack
-
-_U = 2.0**-53
+from hardmax.numerics import TINY, UNIT, inflate
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +136,7 @@ def simplified(solid: Solid) -> Body | Solid:
             else:
                 ends[edge] = v, k
     points = solid.floats
-    radii = np.max(np.abs(points), axis=1) * 2 * _U + 1e-300
+    radii = inflate(UNIT * np.max(np.abs(points), axis=1) + TINY)
     exact = [all(Fraction(x) * c[-1] == n for x, n in zip(p, c[:-1], strict=True))
              for p, c in zip(points.tolist(), solid.corners, strict=True)]  # fmt: skip
     return Body(points, np.where(exact, 0.0, radii), labels, links)

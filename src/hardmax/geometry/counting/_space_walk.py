@@ -27,9 +27,10 @@ from hardmax.geometry.counting._space_piece import (
     solid_of,
     undecided,
 )
-from hardmax.geometry.counting._stack import Stack
+from hardmax.geometry.counting._stack import Stack, what_sensitivities_lose
+from hardmax.geometry.counting._switch import nearest
+from hardmax.numerics import TINY, inflate, matmul_up, stray, sum_up
 
-_U = 2.0**-53
 _CHUNK = (
     200_000  # steps of the kernel between two looks at the outside world, times 2^d: some 0.1 s
 )
@@ -58,16 +59,10 @@ def words(count: int) -> np.ndarray:
 def _blur(stack: Stack) -> np.ndarray:
     """For every hidden neuron: how far a derivative of an output by it may be off by rounding.
 
-    It is a sum over paths, at most `size` in magnitudes; each layer of width n rounds by at most
-    (n + 1) u of that. In the last hidden layer it is a weight, and exact.
+    In the last hidden layer it is a weight, and is 0 iff that is.
     """
     size = np.max(np.abs(stack.weights[-1]), axis=0, initial=0.0)
-    found, roundings = [np.zeros_like(size)], 1
-    for W in reversed(stack.weights[1:-1]):
-        roundings += len(W) + 1
-        size = (np.abs(W).T @ size) * (1 + 2.0**-40)
-        found.append(size * roundings * _U * (1 + 2.0**-30) + 1e-300)
-    return np.concatenate(found[::-1])
+    return what_sensitivities_lose(stack.weights[:-1], size, np.zeros_like(size))
 
 
 def make_net(stack: Stack, sides: tuple[Row, ...], fast: bool) -> kernels.Net:
@@ -103,10 +98,11 @@ def make_net(stack: Stack, sides: tuple[Row, ...], fast: bool) -> kernels.Net:
 
 def _side_forms(sides: tuple[Row, ...], reach: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray]:
     """The domain's sides in floats, scaled to gradients of size 1, each number rounded once."""
-    forms = np.array([[x / max(map(abs, row[:-1])) for x in row] for row in sides])
+    forms = np.array([[nearest(x, max(map(abs, row[:-1]))) for x in row] for row in sides])
     forms = forms.reshape(len(sides), d + 1)
-    size = np.abs(forms[:, :d]) @ reach + np.abs(forms[:, d])
-    return forms, (d + 3) * _U * size * (1 + 2.0**-30)
+    size = inflate(matmul_up(np.abs(forms[:, :d]), reach) + np.abs(forms[:, d]))
+    lost = inflate(TINY * sum_up(reach))  # by coefficients that are subnormal
+    return forms, inflate(stray(d + 2, size) + lost)
 
 
 class Walk:

@@ -6,6 +6,7 @@ layer is composed with it, exactly. The other layers are the network's own, whos
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -15,12 +16,20 @@ import numpy as np
 
 from hardmax._errors import ShapeError
 from hardmax.languages import ReluNetwork
-from hardmax.numerics import frozen_array
+from hardmax.numerics import (
+    TINY,
+    above_float,
+    frozen_array,
+    inflate,
+    matmul_up,
+    product_up,
+    stray,
+    sum_up,
+)
 
 Rows = list[list[Fraction]]
 Scaled = tuple[np.ndarray, np.ndarray, np.ndarray]  # weights, biases, exponents taken off
 
-_U = 2.0**-53
 _NONE = -(10**6)  # the exponent of 0
 _LEAST = -1000  # exponents of reaches below are taken as this
 
@@ -85,9 +94,8 @@ class Stack:
         """For each layer an upper bound of |value before the rectifier|, a number a neuron."""
         found, reach = [], self.reach
         for W, b in zip(self.weights, self.biases, strict=True):
-            size = (np.abs(W) @ reach + np.abs(b)) * (1 + 2.0**-40) + 5e-324
-            found.append(size)
-            reach = size
+            reach = inflate(matmul_up(np.abs(W), reach) + np.abs(b))
+            found.append(reach)
         return tuple(found)
 
     @cached_property
@@ -97,26 +105,25 @@ class Stack:
         On a cell, the value before the rectifier of neuron i in layer l is an affine function of
         the input, z = sum_j W_ij s_j z_j + b_i with s_j in {0, 1}. Let e_j bound what the float
         coefficients of z_j are off by, as functions on the domain (the sum of what each
-        coefficient is off by, times the reach of its input). Summing n products in any order, each
-        coefficient rounds by at most (n + 2) u of the sum of magnitudes, so
-        e_i <= sum_j |W_ij| e_j + (n + 3) u (sum_j |W_ij| m_j + |b_i|), where m_j bounds the sum of
-        magnitudes of z_j's coefficients times reaches, computed in the same way (and a little more,
-        for the rounding of the bound itself). Evaluating the d + 1 terms of z at a float point
-        rounds by at most (d + 2) u of that sum again. Underflow adds less than 2^-1070 for every
-        weight, times what it is multiplied with, and for every product and sum, times the reaches.
+        coefficient is off by, times the reach of its input). With m_j the largest sum of magnitudes
+        of z_j's true terms on the domain, its float terms add up to at most m_j + e_j. Summing n
+        products and a bias in any order passes each through at most n + 1 roundings, so that
+        e_i <= sum_j |W_ij| e_j + gamma_{n+1} (sum_j |W_ij| (m_j + e_j) + |b_i|). A weight that is
+        subnormal may be off by the smallest number, times m_j + e_j, and so may each product, times
+        the reach. Evaluating the d + 1 terms of z at a float point takes d + 1 roundings again.
+        A form without terms is 0 and so is its slack. The last 8 roundings are those of this sum
+        and of whoever adds a radius to it.
         """
         found = []
-        reach = float(np.sum(self.reach) + 1.0)
-        error, size, d = self.first_slack * reach, self.sizes[0], self.dimension
-        error = error + 1e-321 * (d + 2) * reach
+        reach = inflate(sum_up(self.reach) + 1.0)
+        some = self.weights[0].any(axis=1) | (self.biases[0] != 0.0)
+        lost = np.where(some, inflate(TINY * reach), 0.0)  # of subnormal coefficients
+        error, d = inflate(product_up(self.first_slack, reach) + lost), self.dimension
         for layer, (W, b) in enumerate(zip(self.weights, self.biases, strict=True)):
             if layer:
-                n = W.shape[1]
-                lost = 1e-321 * (float(size.sum()) + (n + 2) * reach) + 1e-300
-                size_next = np.abs(W) @ size + np.abs(b)
-                error = np.abs(W) @ error + (n + 3) * _U * size_next + lost
-                size = size_next * (1 + 2.0**-40)
-            found.append((error + (d + 2) * _U * size) * (1 + 2.0**-30) + 1e-300)
+                error = _composed_error(W, b, self.sizes[layer - 1], error, reach)
+            size = self.sizes[layer]
+            found.append(inflate(error + stray(d + 1, inflate(size + error)), 8))
         return tuple(found)
 
     # ---- exactly -----------------------------------------------------------------------------
@@ -171,6 +178,42 @@ class Stack:
         return np.ldexp(rows, self.shifts[-1][:, None])
 
 
+def _composed_error(
+    W: np.ndarray, b: np.ndarray, size: np.ndarray, error: np.ndarray, reach: float
+) -> np.ndarray:
+    """What the forms of a layer are off by, from the sizes and errors of those that it reads."""
+    n, weights = W.shape[1], np.abs(W)
+    terms = inflate(size + error)
+    magnitude = inflate(matmul_up(weights, terms) + np.abs(b))
+    some = weights.any(axis=1)  # a row without weights loses nothing
+    lost = inflate(TINY * (sum_up(terms) + (n + 1) * reach))
+    return inflate(matmul_up(weights, error) + stray(n + 1, magnitude) + np.where(some, lost, 0.0))
+
+
+def what_sensitivities_lose(
+    hidden: Sequence[np.ndarray], size: np.ndarray, wrong: np.ndarray
+) -> np.ndarray:
+    """What the outputs' sensitivities to all hidden neurons may be off by, whatever the pattern.
+
+    Those of the last hidden layer are at most `size` and off by at most `wrong`. Before it they are
+    sums of n products, layer after layer, as in `Stack.slacks`. Where nothing is off, a
+    sensitivity is a weight, and is 0 iff it says so.
+    """
+    found = [wrong]
+    for W in hidden[:0:-1]:
+        weights, terms = np.abs(W).T, inflate(size + wrong)
+        rounded = stray(len(W), matmul_up(weights, terms))
+        wrong = inflate(matmul_up(weights, wrong) + rounded + lost_by_subnormals(W, terms))
+        size = matmul_up(weights, size)
+        found.append(wrong)
+    return np.concatenate(found[::-1])
+
+
+def lost_by_subnormals(W: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """What W.T @ sizes may be off by, since a subnormal weight is off by the smallest number."""
+    return np.where(W.any(axis=0), inflate(TINY * sum_up(sizes)), 0.0)
+
+
 def _power(exponent: int) -> Fraction:
     return Fraction(2**exponent) if exponent >= 0 else Fraction(1, 2**-exponent)
 
@@ -182,7 +225,8 @@ def _shifted(x: float, exponent: int) -> Fraction:
 def _scaled(W: Any, b: Any, before: np.ndarray, size: np.ndarray) -> Scaled:
     """A layer whose inputs were scaled by 2^-before and are at most `size`, scaled itself.
 
-    Exponents are added as whole numbers, so that nothing overflows on the way.
+    Exponents are added as whole numbers, so that nothing overflows on the way. What is not 0 stays
+    so, if only as the smallest number: a path of weights is seen by their being not 0.
     """
     digits, exponents = np.frexp(np.asarray(W, dtype=np.float64))
     exponents = np.where(digits == 0.0, _NONE, exponents + before)
@@ -191,12 +235,14 @@ def _scaled(W: Any, b: Any, before: np.ndarray, size: np.ndarray) -> Scaled:
     reach = np.where(size > 0.0, np.maximum(np.frexp(size)[1], _LEAST), _NONE)
     most = np.maximum((exponents + reach).max(axis=1, initial=_NONE), heights)
     shift = np.where(most < _NONE // 2, 0, most)
-    weights = np.ldexp(digits, np.maximum(exponents - shift[:, None], -2200))
-    return (
-        np.ascontiguousarray(weights),
-        np.ldexp(levels, np.maximum(heights - shift, -2200)),
-        shift,
-    )
+    weights = _kept_alive(digits, exponents - shift[:, None])
+    return np.ascontiguousarray(weights), _kept_alive(levels, heights - shift), shift
+
+
+def _kept_alive(digits: np.ndarray, exponents: np.ndarray) -> np.ndarray:
+    """digits times 2^exponents; the smallest number, with their sign, for what would vanish."""
+    found = np.ldexp(digits, np.maximum(exponents, -2200))
+    return np.where((found == 0.0) & (digits != 0.0), np.copysign(TINY, digits), found)
 
 
 def _rounded(
@@ -215,7 +261,7 @@ def _rounded(
         wrong.append(max(abs(Fraction(float(x)) - x) for x in own))
     W = np.array([[float(x) for x in row] for row in exact_rows]).reshape(len(rows), len(reach))
     b = np.array([float(x) for x in exact_levels])
-    slack = np.array([float(x) * (1 + 2.0**-50) + (5e-324 if x else 0.0) for x in wrong])
+    slack = np.array([above_float(x) for x in wrong])
     return (W, b, np.array(shift)), slack, (exact_rows, exact_levels)
 
 

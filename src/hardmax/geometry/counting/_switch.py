@@ -10,6 +10,7 @@ attended tokens' values. Payloads that are no scores make the map jump at walls.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -261,8 +262,16 @@ def fraction(value: Any) -> Fraction:
 
 
 def rounded(row: Iterable[Any]) -> list[float]:
-    """The nearest floats."""
-    return [int(x.p) / int(x.q) for x in row]  # division of whole numbers rounds once
+    """The nearest floats; what lies beyond all of them is infinite, and decides nothing."""
+    return [nearest(int(x.p), int(x.q)) for x in row]
+
+
+def nearest(over: int, under: int) -> float:
+    """over / under as a float: division of whole numbers rounds once, and may overflow."""
+    try:
+        return over / under
+    except OverflowError:
+        return math.inf if (over > 0) == (under > 0) else -math.inf
 
 
 def unit(width: int, place: int) -> Row:

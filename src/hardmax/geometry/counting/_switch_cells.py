@@ -13,7 +13,7 @@ import numpy as np
 from hardmax._errors import DomainError
 from hardmax.core import Box
 from hardmax.geometry.counting._domains import Segment, Slice
-from hardmax.geometry.counting._switch import SwitchProgram
+from hardmax.geometry.counting._switch import SwitchProgram, nearest
 from hardmax.geometry.counting._switch_exact import (
     ExactCell,
     Form,
@@ -23,6 +23,7 @@ from hardmax.geometry.counting._switch_exact import (
 )
 from hardmax.geometry.counting._switch_path import DOMAIN
 from hardmax.geometry.counting._tally import OverLimit, Tally
+from hardmax.numerics import TINY, UNIT, above_float, inflate
 
 Progress = Callable[[int], None]
 
@@ -102,8 +103,7 @@ def start_piece(program: SwitchProgram, domain: Box | Segment | Slice) -> Switch
     corners = [coordinates(vertex) for vertex in cell.vertices]
     reach = [max(abs(corner[i]) for corner in corners) for i in range(cell.dimension)]
     packed = packed_cells([cell], [()])
-    inflated = np.array([float(x) for x in reach]) * (1.0 + 2.0**-20) + 1e-300
-    return SwitchPiece(sides, inflated, 0, *packed)
+    return SwitchPiece(sides, np.array([above_float(x) for x in reach]), 0, *packed)
 
 
 def _whole_domain(domain: Box | Segment | Slice) -> tuple[ExactCell, tuple[Form, ...]]:
@@ -152,17 +152,17 @@ def _polygon(corners: Any) -> tuple[ExactCell, tuple[Form, ...]]:
 
 
 def packed_cells(cells: list[ExactCell], patterns: list[tuple[int, ...]]) -> tuple[Any, ...]:
-    """Exact cells as arrays: vertices to the nearest floats, at most u |x| off."""
+    """Exact cells as arrays: vertices to the nearest floats, half a unit in the last place off."""
     compact = [cell.compact() for cell in cells]
     vertices = [vertex for cell in compact for vertex in cell.vertices]
-    points = np.array([[x / vertex[-1] for x in vertex[:-1]] for vertex in vertices])
+    points = np.array([[nearest(x, vertex[-1]) for x in vertex[:-1]] for vertex in vertices])
     words = max(1, *(-(-len(cell.labels) // 64) for cell in compact))
     low = (1 << 64) - 1
     bits = [[b >> 64 * w & low for w in range(words)] for cell in compact for b in cell.bits]
     return (
         np.cumsum([0, *(len(cell.vertices) for cell in compact)], dtype=np.int64),
         points,
-        np.abs(points).max(axis=1) * 2.0**-52 + 1e-300,
+        inflate(UNIT * np.abs(points).max(axis=1) + TINY),
         np.array(bits, dtype=np.uint64),
         np.cumsum([0, *(len(cell.labels) for cell in compact)], dtype=np.int64),
         np.array([label for cell in compact for label in cell.labels], dtype=np.int32),

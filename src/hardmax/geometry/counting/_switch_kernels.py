@@ -13,13 +13,14 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-U = 2.0**-53
+from hardmax.numerics import GROWN, TINY, UNIT
+
 DONE, FULL = 0, 1  # what became of a cell: split, or it did not fit
 UNCHANGED, EMPTY = -1, -2  # what a clip leaves, where it is not a number of vertices
 CLOSE, ROOM = -3, -4
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _ones(x):
     """How many bits are set."""
     x = x - ((x >> np.uint64(1)) & np.uint64(0x5555555555555555))
@@ -28,22 +29,30 @@ def _ones(x):
     return np.int64((x * np.uint64(0x0101010101010101)) >> np.uint64(56))
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def compose(rows, forms, reach, made, bulk, slope):
     """Rows of the layer as forms of the input: `made` is coefficients, constant, error.
 
     An error bounds how far the form is off anywhere in the domain. A sum of n products of rounded
-    coefficients, in any order, strays by at most (n + 6) u of the sum of magnitudes. `bulk` adds
-    what evaluating the form at a point rounds; `slope` bounds how much its value moves when the
-    point does.
+    coefficients and a rounded constant, in any order, takes at most n + 2 roundings of each term;
+    one more pays for products of errors. A coefficient may be off by the smallest number, times
+    the form that it is multiplied with, and so may each product, times the reach: that is `lost`.
+    `bulk` adds what evaluating the form at a point rounds, d + 1 times, and what the difference to
+    another form does; `slope` bounds how much its value moves when the point does. Infinities and
+    nan are handed on, and leave every comparison open.
     """
     n, d = forms.shape[0], forms.shape[1] - 2
     unsure = np.empty(n)
+    wide, lost = 1.0, 0.0
+    for c in range(d):
+        wide += reach[c]
     for j in range(n):
         total = abs(forms[j, d])
         for c in range(d):
             total += abs(forms[j, c]) * reach[c]
-        unsure[j] = forms[j, d + 1] + (n + 6) * U * total
+        unsure[j] = forms[j, d + 1] + (n + 3) * UNIT * total
+        lost += total + forms[j, d + 1]
+    lost = TINY * (lost + (n + 4) * wide)
     weights, heavy, level = rows
     if n:
         np.dot(weights, forms, made)
@@ -52,16 +61,16 @@ def compose(rows, forms, reach, made, bulk, slope):
         made[:], errors = 0.0, np.zeros(len(level))
     for r in range(len(level)):
         made[r, d] += level[r]
-        made[r, d + 1] = (errors[r] + (n + 6) * U * abs(level[r])) * (1.0 + 1e-9) + 1e-300
+        made[r, d + 1] = (errors[r] + (n + 3) * UNIT * abs(level[r])) * GROWN + lost
         value, steep = abs(made[r, d]), 0.0
         for c in range(d):
             value += abs(made[r, c]) * reach[c]
             steep += abs(made[r, c])
-        bulk[r] = (made[r, d + 1] + (d + 4) * U * value) * (1.0 + 1e-9)
-        slope[r] = steep * (1.0 + 1e-9)
+        bulk[r] = (made[r, d + 1] + (d + 3) * UNIT * value) * GROWN + (d + 4) * TINY
+        slope[r] = steep * GROWN
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _value(form, point):
     d = len(point)
     total = form[d]
@@ -70,27 +79,26 @@ def _value(form, point):
     return total
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _beats(values, bulk, slope, j, q, i, p, stray, count, fast):
     """Whether q is above p on the whole cell: 1 surely, 2 if both may be one form, else 0.
 
-    In exact mode beyond the rounding at every vertex. In fast mode what is too close counts as
-    equal, so that touching suffices.
+    In exact mode beyond the rounding at every vertex, which nan never is. In fast mode what is too
+    close counts as equal, so that touching suffices.
     """
     above = False
     level, steep = bulk[p] + bulk[q], slope[p] + slope[q]
     for v in range(count):
         gap = values[j, v] - values[i, v]
         room = level + stray[v] * steep
-        if gap <= room:
-            if not fast or gap < -room:
-                return 0
-        else:
+        if gap > room:
             above = True
+        elif not fast or gap < -room:
+            return 0
     return 1 if above else 2
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def sift(made, bulk, slope, score, points, stray, found, count, values, fast, harmless):
     """Keep the pieces that may win somewhere in the cell; -1 if some tie and it matters."""
     nv, d, kept = len(stray), points.shape[1], 0
@@ -121,7 +129,7 @@ def sift(made, bulk, slope, score, points, stray, found, count, values, fast, ha
     return max(kept, 1)  # in fast mode closeness is not transitive: then the first stands for all
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _adjacent(bits, a, b, count, d):
     """Whether two vertices span an edge."""
     words = bits.shape[1]
@@ -148,7 +156,7 @@ def _adjacent(bits, a, b, count, d):
     return True
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _sides(form, room, steep, points, stray, count, fast, value, slack, side):
     """The signs of a form at the vertices; UNCHANGED, EMPTY, CLOSE, or 0 for a proper cut."""
     plus = minus = 0
@@ -169,13 +177,15 @@ def _sides(form, room, steep, points, stray, count, fast, value, slack, side):
     return UNCHANGED if minus == 0 else 0
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _cross(points, stray, a, b, value, slack, out, fast):
     """The vertex on the edge from a to b, and how far it may be off.
 
     With t = f(a)/(f(a) - f(b)) and D = f(a) - f(b), errors s_a, s_b of the two values move t by at
-    most (|f(b)| s_a + |f(a)| s_b)/(D (D - s_a - s_b)). In fast mode the vertex is believed but for
-    its own rounding: what counts as equal would grow with every flat crossing.
+    most (|f(b)|/D s_a + |f(a)|/D s_b)/(D - s_a - s_b). Rounding moves t by 2 u, and the vertex by
+    4 u of the ends; the last difference loses at most 4 u D. What overflows says nothing: then the
+    vertex may be anywhere on the edge. In fast mode it is believed but for its own rounding: what
+    counts as equal would grow with every flat crossing.
     """
     span = value[a] - value[b]
     t = value[a] / span
@@ -185,19 +195,19 @@ def _cross(points, stray, a, b, value, slack, out, fast):
         out[c] = points[a, c] + t * step
         reach = max(reach, abs(step))
         big = max(big, abs(points[a, c]) + abs(points[b, c]))
-    left = span - slack[a] - slack[b]
+    left = span - slack[a] - slack[b] - 4 * UNIT * span
     ends = max(stray[a], stray[b])
     if fast:
-        return ends + 8 * U * big
+        return ends + 8 * UNIT * big
     reach += stray[a] + stray[b]
     share = 1.0
-    if left > 0.0:
-        moved = (-value[b] * slack[a] + value[a] * slack[b]) / (span * left) + 8 * U
-        share = min(share, moved)
-    return (ends + reach * share + 8 * U * big) * (1.0 + 1e-9)
+    if 0.0 < left < np.inf:
+        moved = (-value[b] / span * slack[a] + t * slack[b] + 2 * TINY) / left + 3 * UNIT
+        share = moved if moved < share else share
+    return (ends + reach * share + 4 * UNIT * big) * GROWN + 2 * TINY
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def clip(form, room, steep, source, count, label, target, work, fast):
     """The part of a cell where form >= 0, into `target`; its number of vertices, or why not."""
     points, stray, bits, labels = source
@@ -249,7 +259,7 @@ def clip(form, room, steep, source, count, label, target, work, fast):
     return made if made > d else EMPTY  # fewer can only be in fast mode, where signs are believed
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def candidates(
     tables, reach, forms, points, stray, fast, made, bulk, slope, found, sizes, values, known
 ):

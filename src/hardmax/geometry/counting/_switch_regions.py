@@ -26,8 +26,8 @@ from hardmax.geometry.counting._switch_cells import (
 )
 from hardmax.geometry.counting._switch_exact import ExactCell, Form
 from hardmax.geometry.counting._tally import OverLimit, Tally
+from hardmax.numerics import TINY, down, inflate, matmul_up, stray, sum_up, up
 
-_U = 2.0**-53
 Map = tuple[tuple[Fraction, ...], ...]
 
 
@@ -97,25 +97,51 @@ def leaf_keys(
 
 
 def _keys(program: SwitchProgram, batch: Any) -> np.ndarray:
+    """Numbers of cells, and how far these may be off; neither need be finite.
+
+    A term of the number is a coefficient times a coordinate, times a weight, times a factor of the
+    mix; it is rounded with every one of these products and in three sums.
+    """
     rows = np.array([rounded(row) for row in program.readout(batch.context)])
     forms, reach = batch.forms, batch.piece.reach
     n, d = forms.shape[1], len(reach)
     rng = np.random.default_rng(0)  # any point and mix will do, if whole numbers do not relate them
     point = reach * rng.random(d)
-    values = forms[:, :, :d] @ point + forms[:, :, d]
-    size = np.abs(forms[:, :, :d]) @ reach + np.abs(forms[:, :, d])
     mix = 0.5 + 0.5 * rng.random(len(rows))
-    weights, constant = mix @ rows[:, :n], mix @ rows[:, n]
-    heavy = mix @ np.abs(rows)
-    error = forms[:, :, d + 1] @ heavy[:n]
-    magnitude = size @ heavy[:n] + heavy[n]
-    rounding = (n + d + len(rows) + 12) * _U * magnitude
-    return np.stack([values @ weights + constant, (error + rounding) * (1 + 1e-9)], axis=1)
+    with np.errstate(over="ignore", invalid="ignore"):  # then it is a number like all others
+        values = forms[:, :, :d] @ point + forms[:, :, d]
+        numbers = values @ (mix @ rows[:, :n]) + mix @ rows[:, n]
+        size = inflate(matmul_up(np.abs(forms[:, :, :d]), reach) + np.abs(forms[:, :, d]))
+    return np.stack([numbers, _off(rows, mix, size, forms[:, :, d + 1], d)], axis=1)
+
+
+def _off(
+    rows: np.ndarray, mix: np.ndarray, size: np.ndarray, error: np.ndarray, d: int
+) -> np.ndarray:
+    """What mix @ rows @ (forms, 1) may be off by, for forms of these sizes with these errors.
+
+    A weight may have lost the smallest number, times the form, once when it was rounded and once
+    for every output; a product of a form lost it times a weight.
+    """
+    outputs, n = len(rows), size.shape[1]
+    heavy = matmul_up(np.abs(rows).T, mix)
+    terms = inflate(size + error)
+    magnitude = inflate(matmul_up(terms, heavy[:n]) + heavy[n])
+    rounded_off = stray(outputs + n + d + 4, magnitude)
+    with np.errstate(over="ignore", invalid="ignore"):
+        small = 2.0 * outputs * sum_up(terms, axis=1) + (d + 1.0) * sum_up(heavy) + n + 2.0
+        lost = inflate(TINY * small)
+        return np.asarray(inflate(matmul_up(error, heavy[:n]) + rounded_off + lost))
 
 
 def twins(keys: np.ndarray) -> np.ndarray:
-    """Which cells have a number that another one may have too: intervals that overlap."""
-    low, high = keys[:, 0] - keys[:, 1], keys[:, 0] + keys[:, 1]
+    """Which cells have a number that another one may have too: intervals that overlap.
+
+    A number that is not finite, or off by nobody knows how much, may be that of any cell.
+    """
+    known = np.isfinite(keys).all(axis=1)
+    middle, off = np.where(known, keys[:, 0], 0.0), np.where(known, keys[:, 1], np.inf)
+    low, high = down(middle - off), up(middle + off)
     order = np.argsort(low, kind="stable")
     reach = np.maximum.accumulate(high[order])
     linked = low[order][1:] <= reach[:-1]

@@ -20,6 +20,7 @@ from hardmax.geometry.counting._switch_kernels import DONE, candidates
 from hardmax.geometry.counting._switch_path import Node, Paths, exact_cell
 from hardmax.geometry.counting._switch_room import Room
 from hardmax.geometry.counting._switch_split import split
+from hardmax.numerics import TINY, UNIT, inflate, matmul_up, sum_up
 
 CHUNK = 512  # cells given to the compiled loop at once
 FEW = 8  # ways in which open groups can choose that are not worth the way back to floats
@@ -289,8 +290,9 @@ def float_forms(forms: tuple[Row, ...], reach: np.ndarray) -> np.ndarray:
     """The nearest floats, and how far the form may be off anywhere in the domain."""
     d = len(reach)
     near = np.array([rounded(row) for row in forms]).reshape(len(forms), d + 1)
-    size = np.abs(near) @ np.append(reach, 1.0)
-    return np.hstack([near, size[:, None] * 2.0**-51 + 1e-300])
+    room = np.append(reach, 1.0)
+    off = inflate(UNIT * matmul_up(np.abs(near), room) + inflate(TINY * sum_up(room)))
+    return np.hstack([near, off[:, None]])
 
 
 def _cut(batch: Batch) -> tuple[Batch, Batch | None]:

@@ -13,16 +13,16 @@ from hardmax.geometry.counting._switch_kernels import (
     FULL,
     ROOM,
     UNCHANGED,
-    U,
     candidates,
     clip,
     sift,
 )
+from hardmax.numerics import TINY, UNIT
 
 OUT = 3  # the buffers for children are full: go on from this cell with empty ones
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def split(tables, reach, batch, number, fast, keep, stack, outs, counts, fill):
     """Split the cells of a batch; the first that was not split, and why.
 
@@ -71,7 +71,7 @@ def split(tables, reach, batch, number, fast, keep, stack, outs, counts, fill):
     return len(vstart) - 1, DONE
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _descend(
     composed, choice, here, harmless, number, fast, keep, stack, wiring, outs, fill, counts, job
 ):
@@ -117,7 +117,7 @@ def _descend(
     return DONE
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _divide(composed, score, pool, size, number, fast, top, level, group, starts, stack):
     """Push the part of the cell at `top` that each piece wins; the new top of the stack."""
     made, bulk, slope = composed
@@ -170,7 +170,7 @@ def _divide(composed, score, pool, size, number, fast, top, level, group, starts
     return free
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _emit(made, winners, wiring, job, outs, fill, cell):
     """Write a child, or a part that is open: its parent, who won, its polytope, its state."""
     points, stray, bits, labels = cell
@@ -203,9 +203,12 @@ def _emit(made, winners, wiring, job, outs, fill, cell):
     return True
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _state(made, winners, wiring, forms):
-    """The next state: base rows and what the winners add. Every sum rounds once more."""
+    """The next state: base rows and what the winners add. Every sum rounds once more.
+
+    Two units pay for that and for the rounding of the size; products in it may underflow.
+    """
     _, payload, target, base, reach = wiring
     d = forms.shape[1] - 2
     for i in range(len(base)):
@@ -222,4 +225,4 @@ def _state(made, winners, wiring, forms):
             for c in range(d + 1):
                 forms[at, c] += made[row, c]
                 size += abs(forms[at, c]) * (reach[c] if c < d else 1.0)
-            forms[at, d + 1] += made[row, d + 1] + 2 * U * size
+            forms[at, d + 1] += made[row, d + 1] + 2 * UNIT * size + TINY

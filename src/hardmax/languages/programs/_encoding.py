@@ -11,6 +11,7 @@ import itertools
 import json
 import math
 import operator
+import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 from hardmax._errors import FileError, HardmaxError, SemanticsError
 from hardmax.core import EncodedTarget, Words
 from hardmax.languages.programs._interpreter import applied, related
-from hardmax.languages.programs._items import Item
+from hardmax.languages.programs._items import Item, Kept
 from hardmax.languages.programs._machines import Machine
 from hardmax.languages.programs._nodes import (
     Aggregated,
@@ -38,12 +39,12 @@ from hardmax.languages.programs._nodes import (
 from hardmax.languages.programs._program import Program
 
 KIND = "program"
+_FRACTION = re.compile(r"-?[0-9]{1,4000}(/[0-9]{1,4000})?")
 _MOST_ROWS = 2**18  # of all tables of one program
 _NAMED = {
     name: getattr(operator, name)
     for name in ("eq", "ne", "lt", "le", "gt", "ge", "mul", "floordiv", "mod", "not_", "abs")
 }
-_NAMES = {function: name for name, function in _NAMED.items()}
 
 Sets = Mapping[Value, tuple[Item, ...]]
 
@@ -134,15 +135,17 @@ class _Writer:
 
                 function = self._function(relation, (*keys, *queries), holds)
                 sides = {"keys": self._places(keys), "queries": self._places(queries)}
-                return {"how": "related", **sides, "text": text, "function": function}
+                told = {"nothing": True} if selection.takes_nothing else {}
+                return {"how": "related", **sides, "text": text, "function": function, **told}
         raise AssertionError(f"unknown selection {type(selection).__name__}")
 
     def _function(
         self, function: Callable[..., Any], sources: tuple[Value, ...], call: Callable[..., Any]
     ) -> Any:
         """Its name, or what it says to all arguments; those on which it fails are left out."""
-        if function in _NAMES:
-            return _NAMES[function]
+        named = [name for name, known in _NAMED.items() if known is function]
+        if named:  # by identity: a callable object need not have a hash
+            return named[0]
         lists = [self.sets[source] for source in sources]
         self._count(math.prod(map(len, lists)))
         rows = []
@@ -176,16 +179,33 @@ def _all(items: Any) -> list[Any]:
 
 
 def _packed(one: Any) -> Any:
-    """JSON has no fractions: they are written in a list of their own."""
+    """JSON has no fractions: they are written in a list of their own; so are floats and bools."""
+    if isinstance(one, Kept):
+        return [str(Fraction(one)), *one.look]
     return [str(one)] if isinstance(one, Fraction) else one
 
 
 def _unpacked(one: Any) -> Item:
     if isinstance(one, list):
-        return Fraction(one[0])
+        return _fraction(*one) if len(one) == 1 else _kept(*one)
     if one is not None and not isinstance(one, str | int | float):
         raise FileError("holds a program with an item that is no symbol and no number.")
     return one
+
+
+def _kept(number: str, kind: str, look: str) -> Kept:
+    """A float or a bool that functions saw as such."""
+    seen = {"bool": look == "True", "float": float(_fraction(number))}.get(kind)
+    if seen is None:
+        raise FileError(f"holds a program with a number of the unknown kind {kind!r}.")
+    return Kept(-0.0 if look == "-0.0" else seen)
+
+
+def _fraction(text: str) -> Fraction:
+    """A number as `str` writes it: 1e999999999 would be read, too, digit by digit."""
+    if not _FRACTION.fullmatch(text):
+        raise FileError(f"holds a program with {text[:20]!r} in place of a fraction.")
+    return Fraction(text)
 
 
 # ---- reading -----------------------------------------------------------------------------------
@@ -203,8 +223,10 @@ def decode_program(text: str) -> tuple[Program, Words]:
         return program, Words.parse(content["words"])
     except HardmaxError:
         raise
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as reason:
-        raise FileError(f"holds a program that cannot be read: {reason!r}.") from reason
+    except RecursionError as reason:
+        raise FileError("holds a program that is nested too deeply to be read.") from reason
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, ArithmeticError) as reason:
+        raise FileError(f"holds a program that cannot be read: {reason!r:.200}.") from reason
 
 
 class _Reader:
@@ -221,7 +243,7 @@ class _Reader:
             function = _function(node["function"])
             return Applied(function, self._all(node["sources"]), node["text"], node["nothing"])
         if kind == "combined":
-            *weights, constant = map(Fraction, node["numbers"])
+            *weights, constant = map(_fraction, node["numbers"])
             return Combined(self._all(node["sources"]), tuple(weights), constant)
         if kind == "aggregated":
             read = None if node["value"] is None else self.values[node["value"]]
@@ -249,7 +271,8 @@ class _Reader:
         if part["how"] in ("and", "or", "not"):
             return Joined(part["how"], tuple(map(self._selection, part["parts"])))
         keys, queries = self._all(part["keys"]), self._all(part["queries"])
-        return Related(keys, queries, _function(part["function"]), part["text"])
+        nothing = part.get("nothing") is True
+        return Related(keys, queries, _function(part["function"]), part["text"], nothing)
 
 
 def _function(written: Any) -> Callable[..., Any]:

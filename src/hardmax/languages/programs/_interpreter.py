@@ -121,6 +121,8 @@ class _Run:
 
     def _aggregate(self, value: Aggregated, here: int) -> Item:
         chosen = self._chosen(value, here)
+        if value.check is not None:
+            _called(value, value.check, chosen)
         return len(chosen) if value.value is None else aggregated(value, chosen)
 
     def _chosen(self, value: Aggregated | Ranked, here: int) -> Row:
@@ -162,9 +164,9 @@ def combined(value: Combined, given: list[Item]) -> Item:
 
 
 def related(selection: Related, keys: list[Item], queries: list[Item]) -> bool:
-    """Whether the relation holds; nothing stands in no relation."""
+    """Whether the relation holds; nothing stands in no relation, unless it says so itself."""
     given = [*keys, *queries]
-    if any(one is None for one in given):
+    if not selection.takes_nothing and any(one is None for one in given):
         return False
     return bool(_called(selection, selection.relation, given))
 

@@ -11,9 +11,36 @@ from hardmax.core import plain
 Item = Any  # a symbol (a text), a number, or None
 
 
+class Kept(Fraction):
+    """A number that functions are to see as they got it: 1.0 and True are not 1 to everybody.
+
+    It counts as the number that it is; it is equal to nothing but what looks the same.
+    """
+
+    seen: Any
+
+    def __new__(cls, seen: Any) -> Kept:
+        made = super().__new__(cls, number(seen))
+        made.seen = seen
+        return made
+
+    @property
+    def look(self) -> tuple[str, str]:
+        return type(self.seen).__name__, repr(self.seen)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Kept) and self.look == other.look
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(self.look)
+
+    def __repr__(self) -> str:
+        return repr(self.seen)
+
+
 def item(given: Any) -> Item:
     """A symbol or None as it is, anything else as an exact number."""
-    if given is None or isinstance(given, str):
+    if given is None or isinstance(given, str | Kept):
         return given
     return plain(number(given))
 
@@ -29,6 +56,8 @@ def number(given: Any) -> Fraction:
         ) from None
 
 
-def in_order(one: Item) -> tuple[int, Any]:
+def in_order(one: Item) -> tuple[Any, ...]:
     """A key to sort by: nothing first, then numbers, then symbols."""
-    return (0, 0) if one is None else (2, one) if isinstance(one, str) else (1, one)
+    if one is None or isinstance(one, str):
+        return (0, 0) if one is None else (2, one)
+    return (1, Fraction(one), *(one.look if isinstance(one, Kept) else ()))

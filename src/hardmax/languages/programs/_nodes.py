@@ -161,13 +161,15 @@ class Aggregated(Value):
 
     Nothing there counts as not selected. A sum or a count of nothing is 0, anything else of nothing
     is the default. Where only one is meant, several must agree; a mean of equal symbols is that
-    symbol, and of different ones there is none.
+    symbol, and of different ones there is none. A check is called with all that is selected, from
+    left to right, and fails where there is to be no answer.
     """
 
     selection: Selection
     kind: str
     value: Value | None  # a count needs none
     default: Item = None
+    check: Callable[..., object] | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -280,13 +282,14 @@ class Selection:
 class Related(Selection):
     """The positions whose keys stand in a relation to the queries here: relation(*keys, *queries).
 
-    Nothing stands in no relation.
+    Nothing stands in no relation, unless the relation says so.
     """
 
     keys: tuple[Value, ...]
     queries: tuple[Value, ...]
     relation: Callable[..., bool]
     text: str  # with one {} for each key and each query
+    takes_nothing: bool = False  # whether it is called with None, too
 
 
 @dataclass(frozen=True, eq=False)
@@ -358,16 +361,24 @@ def there(value: Any) -> There:
 
 
 def select(
-    keys: Any, queries: Any, relation: Callable[..., bool], *, text: str | None = None
+    keys: Any,
+    queries: Any,
+    relation: Callable[..., bool],
+    *,
+    text: str | None = None,
+    nothing: bool = False,
 ) -> Selection:
     """Positions by any relation of finitely many values there and here: relation(*keys, *queries).
+
+    `nothing=True` if it is to see None, too.
 
     select(s.tokens, s.tokens, lambda key, query: key == query)
     """
     own, asked = _values(keys), _values(queries)
     name = getattr(relation, "__name__", "relation").replace("<lambda>", "relation")
     holes = ", ".join(["there {}"] * len(own) + ["{}"] * len(asked))
-    return Related(own, asked, relation, f"{name}({holes})" if text is None else text)
+    shown = f"{name}({holes})" if text is None else text
+    return Related(own, asked, relation, shown, nothing)
 
 
 def apply(
@@ -387,8 +398,9 @@ def where(condition: Any, then: Any, otherwise: Any) -> Value:
 
 def or_else(value: Any, default: Item) -> Value:
     """The value, and the default where there is nothing."""
+    shown = repr(default).replace("{", "{{").replace("}", "}}")
     return apply(
-        lambda v: default if v is None else v, value, text=f"{{}} or {default!r}", nothing=True
+        lambda v: default if v is None else v, value, text=f"{{}} or {shown}", nothing=True
     )
 
 

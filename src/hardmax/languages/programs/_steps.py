@@ -1,13 +1,15 @@
 """A program as straight-line steps over numbers, for words over an alphabet.
 
-Every value is held as a number: itself, where its value set consists of numbers, else its place in
-the value set (nothing first, then numbers, then symbols, each in order). Functions are called
-with items and answer with numbers; what may be nothing is never selected.
+Every value is held as a number: itself, where its value set consists of numbers that floats tell
+apart, else its place in the value set (nothing first, then numbers, then symbols, each in order).
+Functions are called with items and answer with numbers; what may be nothing is never selected.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 from hardmax.core import (
@@ -21,6 +23,7 @@ from hardmax.core import (
     Recalled,
     SequenceSteps,
     Words,
+    plain,
 )
 from hardmax.core import Selection as Chosen
 from hardmax.languages.programs._interpreter import applied, combined, joined, related
@@ -45,6 +48,7 @@ from hardmax.languages.programs._value_sets import Items
 
 Round = tuple[tuple[int, ...], tuple[int, ...]]  # the maps held earlier, and all composed
 _GIVEN = {"index": INDEX, "length": LENGTH}
+_CLOSEST = Fraction(1, 2**40)  # of the largest number: closer ones stand for too little in floats
 
 
 class Code:
@@ -52,13 +56,14 @@ class Code:
 
     def __init__(self, items: Items) -> None:
         self.items = items
-        self.is_numeric = not any(isinstance(one, str) for one in items)
-        self.is_plain = self.is_numeric and None not in items
         found = [one for one in items if one is not None]
-        nothing = min(found, default=1) - 1 if self.is_numeric else 0
+        numbers = not any(isinstance(one, str) for one in items)
+        nothing = min(found, default=1) - 1 if numbers else 0
+        held = [nothing if one is None else one for one in items]
+        self.is_numeric = numbers and _are_apart(held)
+        self.is_plain = self.is_numeric and None not in items
         self._number: dict[Item, Any] = {
-            one: (nothing if one is None else one) if self.is_numeric else k
-            for k, one in enumerate(items)
+            one: plain(Fraction(held[k])) if self.is_numeric else k for k, one in enumerate(items)
         }
         self._item = {number: one for one, number in self._number.items()}
 
@@ -75,6 +80,14 @@ class Code:
     def nearest(self, value: float) -> Item:
         """The item whose number is nearest to what a Transformer says."""
         return min(self._number, key=lambda one: abs(float(self._number[one]) - value))
+
+
+def _are_apart(numbers: list[Any]) -> bool:
+    """Whether float64 tells numbers apart, with digits to spare, and none is beyond it."""
+    exact = sorted(map(Fraction, numbers))
+    largest = max(map(abs, exact), default=Fraction(0))
+    near = largest * _CLOSEST
+    return largest < 2**1000 and all(b - a >= near for a, b in itertools.pairwise(exact))
 
 
 def steps_of(program: Program, words: Words, codes: Mapping[Value, Code]) -> Written:
@@ -119,7 +132,7 @@ class _Writer:
             case Applied(sources=sources):
                 return self._pointwise(sources, lambda given: applied(value, given), code)
             case Combined(sources=sources, weights=weights, constant=constant):
-                if all(self.codes[source].is_plain for source in sources):
+                if code.is_plain and all(self.codes[source].is_plain for source in sources):
                     places = tuple(self.place[source] for source in sources)
                     return self._add(Combination(places, weights, constant))
                 return self._pointwise(sources, lambda given: combined(value, given), code)
@@ -152,7 +165,7 @@ class _Writer:
             return self._count(value.selection)
         read, chosen = value.value, self._chosen(value.selection, value.value)
         if value.kind == "sum":
-            return self._add(Aggregate(chosen, "sum", self._plain(read)))
+            return self._by(code, self._add(Aggregate(chosen, "sum", self._plain(read))))
         if value.kind == "mean" and not self._has_symbols(read):
             return self._mean(value, chosen, code)
         recoded = self._recoded(read, code)
@@ -200,7 +213,18 @@ class _Writer:
     def _mean(self, value: Aggregated, chosen: Chosen, code: Code) -> int:
         assert value.value is not None
         read = self._plain(value.value)
-        return self._add(Aggregate(chosen, "mean", read, code.number_or(value.default, 0)))
+        if code.is_numeric:
+            return self._add(Aggregate(chosen, "mean", read, code.number_or(value.default, 0)))
+        apart = min(Fraction(one) for one in code.items if one is not None) - 1
+        found = self._add(Aggregate(chosen, "mean", read, apart))
+        return self._by(code, found, {apart: value.default})
+
+    def _by(self, code: Code, place: int, named: Mapping[Any, Item] | None = None) -> int:
+        """Numbers by a code that may have others; `named` ones stand for items of their own."""
+        if code.is_numeric:
+            return place
+        others = {} if named is None else named
+        return self._add(Pointwise((place,), lambda n: code.number(others.get(n, n))))
 
     def _has_symbols(self, value: Value) -> bool:
         return any(isinstance(one, str) for one in self.codes[value].items)

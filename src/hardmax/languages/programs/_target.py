@@ -24,8 +24,8 @@ from hardmax.languages.programs._value_sets import value_sets
 class ProgramTarget:
     """A program on the words of a domain.
 
-    An output whose items are all numbers answers with them; otherwise with the item's place in its
-    value set. `decode` reads numbers that are near enough back.
+    An output whose items are all numbers that floats tell apart answers with them; otherwise with
+    the item's place in its value set. `decode` reads numbers that are near enough back.
     """
 
     program: Program

@@ -29,6 +29,8 @@ from hardmax.languages.programs._nodes import (
 )
 from hardmax.languages.programs._program import Program
 
+LONGEST_TEXT = 100_000
+
 _S = Sequence()
 _GIVEN: dict[str, Any] = {
     "tokens": _S.tokens,
@@ -72,6 +74,10 @@ def parse_program(text: str, name: str | None = None) -> Program:
     """The program that a text defines; errors say what is wrong, and in which line."""
     if not isinstance(text, str):
         raise RequestError(f"A program is read from a text, not from {type(text).__name__}.")
+    if len(text) > LONGEST_TEXT:
+        raise RequestError(
+            f"The program has {len(text):,} characters; at most {LONGEST_TEXT:,} are read."
+        )
     reader = _Reader(text)
     answer = reader.answer
     try:
@@ -220,7 +226,15 @@ def _parsed(text: str) -> list[ast.stmt]:
         raise RequestError("The program could not be read: it is nested too deeply.") from None
 
 
+def _unparsed(node: ast.AST) -> str:
+    """The text of a part of a program; Python writes none that is nested a thousand times."""
+    try:
+        return ast.unparse(node)
+    except RecursionError:
+        return "a deeply nested part"
+
+
 def _refused(node: ast.AST, why: str) -> RequestError:
-    text = ast.unparse(node)
+    text = _unparsed(node)
     shown = text if len(text) <= 60 else text[:57] + "..."
     return RequestError(f"Line {getattr(node, 'lineno', 1)} of the program, {shown!r}, {why}.")

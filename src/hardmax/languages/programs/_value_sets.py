@@ -197,15 +197,16 @@ class _Sets:
         selection = value.selection
         if self._selects_itself(selection):
             return True
-        if not (isinstance(selection, Related) and selection.relation is operator.eq):
+        if not isinstance(selection, Related) or len(selection.queries) != 1:
             return False
-        is_index = isinstance(selection.keys[0], Given) and selection.keys[0].what == "index"
+        is_index = [isinstance(key, Given) and key.what == "index" for key in selection.keys]
         query = selection.queries[0]
-        if not is_index or query not in self.local:
+        if is_index != [True] or query not in self.local:
             return False
         reads = self.reads[query]
         both = self._cases((reads[0], True, True))
-        return all(self.local[query][_seen(case, reads)] in range(case[2]) for case in both)
+        asked = {(self.local[query][_seen(case, reads)], case[2]) for case in both}
+        return all(_selects_some(selection, one, length) for one, length in asked)
 
     def _has_rank(self, value: Ranked, items: Items) -> bool:
         """Whether there is always an item of that rank, as there is for the index everywhere."""
@@ -238,6 +239,16 @@ class _Sets:
             shares = range(spread * count + 1)
             found |= {plain(numbers[0] + unit * Fraction(k, count)) for k in shares}
         return found
+
+
+def _selects_some(selection: Related, query: Item, length: int) -> bool:
+    """Whether a query selects an index of a word of this length."""
+    if selection.relation is operator.eq:
+        return query in range(length)
+    try:
+        return any(related(selection, [index], [query]) for index in range(length))
+    except SemanticsError:
+        return False
 
 
 def _seen(case: Case, reads: Reads) -> Case:

@@ -22,7 +22,7 @@ from hardmax.languages.programs import (
     written,
 )
 from hardmax.lowering.programs._heads import Heads, Rows
-from hardmax.lowering.programs._placing import Made, Placed, Placing
+from hardmax.lowering.programs._placing import Made, Placed, Placing, lost
 from hardmax.lowering.programs._questions import Question, ask
 from hardmax.lowering.programs._relations import Relations
 from hardmax.lowering.programs._sketch import Form
@@ -32,9 +32,11 @@ from hardmax.lowering.programs._totals import Totals, is_index
 class Aggregates:
     """Turns aggregates into heads."""
 
-    def __init__(self, placing: Placing, heads: Heads, by_values: frozenset[Value]) -> None:
+    def __init__(
+        self, placing: Placing, heads: Heads, by_values: frozenset[Value], joint: bool
+    ) -> None:
         self.placing, self.heads = placing, heads
-        self.relations = Relations(placing, heads)
+        self.relations = Relations(placing, heads, joint)
         self.totals = Totals(placing, self.relations, by_values)
         self.words: Words = placing.words
         self.longest = placing.words.longest
@@ -42,7 +44,8 @@ class Aggregates:
     def make(self, value: Aggregated) -> Made:
         if value.kind in ("count", "sum"):
             return self.totals.make(value)
-        levels = self.placing.natural(value)
+        add = value.kind == "mean"
+        levels = self.placing.numbers(value) if add else self.placing.natural(value)
         question = ask(value, self.words, self.placing.codes)
         if value.kind in ("min", "max"):
             return self._extreme(value, question, levels)
@@ -56,6 +59,8 @@ class Aggregates:
         own = dict(zip(self.placing.items(value), levels.tolist(), strict=True))
         numbers = self._recoded(value, read, own)
         held = self.placing.place(read, numbers, clean=True)
+        if self.placing.code(value).is_numeric:
+            held = held.looser(lost(self.placing.items(read)))
         default = own.get(value.default, 0.0)
         return Made(self._mean_of(value, question, held, default), levels)
 
@@ -75,12 +80,12 @@ class Aggregates:
             mask = question.mask
         is_sure = self._never_empty(question)
         if question.wants_all and mask is None:
-            return attend(step, self.heads.uniform(), held, causal=causal)
+            agree = value.kind == "only"
+            return attend(step, self.heads.uniform(), held, causal=causal, agree=agree)
         start = "loses" if is_sure else "default"
         rows = self.relations.rows(question, start)
-        return attend(
-            step, rows, held, causal=causal, mask=mask, default=0.0 if is_sure else default
-        )
+        default, agree = 0.0 if is_sure else default, value.kind == "only"
+        return attend(step, rows, held, causal=causal, mask=mask, default=default, agree=agree)
 
     def _gather(self, step: str, question: Question, held: Placed, default: float) -> Placed:
         """At most one place for each index: parabola routing on the index."""
@@ -88,7 +93,9 @@ class Aggregates:
             self.heads.sketch.needs_start = True
             token = self.heads.sketch.token
             rows = Rows([token], [token * 0.5], 0, 0.5)
-            return self.heads.attend(step, rows, held, mask=question.mask, default=default)
+            return self.heads.attend(
+                step, rows, held, mask=question.mask, default=default, agree=True
+            )
         index = Sequence().index
         wanted = np.where(question.mask.any(axis=1), question.mask.argmax(axis=1) + 1.0, 0.0)
         beyond = any(wanted[i] > n for n in self.words.lengths for i in range(n))
@@ -98,7 +105,8 @@ class Aggregates:
         start = "default" if beyond else "loses"
         slope = self._straight(wanted)
         rows = self.heads.equal((index,), key, (index,), slope, start)
-        return self.heads.attend(step, rows, held, default=default if empty else 0.0)
+        default = default if empty else 0.0
+        return self.heads.attend(step, rows, held, default=default, agree=True)
 
     def _straight(self, wanted: np.ndarray) -> np.ndarray:
         """Queries at or below 0 all ask for the start token: continue a line if that is one."""
@@ -161,8 +169,9 @@ class Aggregates:
                 max(rows.ready, rank.ready),
                 1.0 / (4.0 * len(ranks)),
             )
+        causal = order == "causal"
         found = self.heads.attend(
-            written(value), rows, held, causal=order == "causal", mask=mask, default=default
+            written(value), rows, held, causal=causal, mask=mask, default=default, agree=True
         )
         return Made(found, levels)
 

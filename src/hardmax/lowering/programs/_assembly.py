@@ -18,6 +18,8 @@ from hardmax.core import (
 )
 from hardmax.lowering.programs._sketch import Form, HeadSketch, Register, Sketch, Unit
 
+_SMALLEST_HEIR = 2.0**-10
+
 
 class Assembly:
     """The Transformer of a sketch that reads out some forms."""
@@ -26,7 +28,7 @@ class Assembly:
         self.sketch = sketch
         self.first = int(sketch.needs_start)
         used = _used(sketch, answers)
-        heir = _heir(sketch, answers) if sketch.token_register in used else None
+        heir = heir_of(sketch, answers) if sketch.token_register in used else None
         self.place = {register: i for i, register in enumerate(r for r in used if r is not heir)}
         self.width = max(1, len(self.place))
         self.above: dict[Register, float] = {}
@@ -125,11 +127,12 @@ class Assembly:
         return FeedForward(inner, bias, outer, np.zeros(self.width))
 
 
-def _heir(sketch: Sketch, answers: Iterable[Form]) -> Register | None:
+def heir_of(sketch: Sketch, answers: Iterable[Form]) -> Register | None:
     """A register that can take the token register's coordinate: 1 at every symbol until then.
 
     Nothing may read the token register after the heir is written, and no head the heir: it is 1 too
-    much, which only biases can take off. It is 0 at the start token, as the heir is.
+    much, which only biases can take off. It is 0 at the start token, as the heir is. Beside that 1
+    numbers that are much smaller would lose their digits: they are no heirs.
     """
     token = sketch.token_register
     if token is None:
@@ -145,7 +148,8 @@ def _heir(sketch: Sketch, answers: Iterable[Form]) -> Register | None:
     }
     for register in sketch.registers:
         empty = not (register.symbols.any() or register.places.any() or register.start)
-        if empty and register not in by_heads and _first_written(sketch, register) >= last:
+        fits = empty and register.bound >= _SMALLEST_HEIR and register not in by_heads
+        if fits and _first_written(sketch, register) >= last:
             return register
     return None
 

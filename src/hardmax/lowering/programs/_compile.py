@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -24,18 +24,21 @@ from hardmax.languages.programs import (
 )
 from hardmax.lowering.programs._aggregates import Aggregates
 from hardmax.lowering.programs._assembly import Assembly
-from hardmax.lowering.programs._heads import Heads, Rows
+from hardmax.lowering.programs._heads import Care, Heads, Rows
 from hardmax.lowering.programs._merging import Rename, merge_registers
 from hardmax.lowering.programs._order import check_positions
-from hardmax.lowering.programs._placing import Made, NeedsSaneStart, Placed, Placing
+from hardmax.lowering.programs._placing import Made, NeedsSaneStart, Placed, Placing, lost
+from hardmax.lowering.programs._questions import compares_jointly
 from hardmax.lowering.programs._scans import Scans
 from hardmax.lowering.programs._sketch import Form, Sketch
+from hardmax.lowering.programs._straying import Strays, strays_of
 from hardmax.lowering.programs._tables import Tables
 from hardmax.lowering.programs._totals import counted_by_values
 
 _SHARES_HOLD = 16  # tokens: the shares of longer ranks, w/(1 + w), are too close for float32
 _TRIED, _TRIED_LENGTH = 40, 6  # words that are tried by the interpreter, and how long they are
 ROUTES = ("shallow", "parallel")  # machines in one layer where they allow it, or never
+_KEPT = 0.9  # of the room for decoding may be used up by what strays
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,16 @@ class Way:
     fuse: bool = True  # functions of functions are looked up at once, from their roots
     by_values: bool = False  # ranks are sums of values, not shares of heads
     parallel: bool = False  # machines are composed, even where one layer would do
+    joint: bool = False  # several equalities are several parabolas, not one of joint classes
+    care: Care = field(default_factory=Care)
+    flat: bool = False  # look-ups end errors, at the price of more units
+
+
+class Unkept(RequestError):
+    """What a way would build strays further than its answers are apart."""
+
+
+_CARES = ((Care(), False), (Care(40, 30.0), False), (Care(40, 40.0), False), (Care(40, 36.0), True))
 
 
 def lower_program(
@@ -60,19 +73,39 @@ def lower_program(
     _try(program, words)
     target = ProgramTarget(program, words)
     ways = [replace(way, parallel=route == "parallel") for way in _ways(program)]
-    made, refusals = [], []
-    for way in ways:
-        try:
-            made.append((way, _compiled(target, way, positions)))
-        except RequestError as reason:
-            refusals.append(reason)
-        except OverflowError:
-            refusals.append(RequestError(f"{program.name} has numbers too large for floats."))
-    if not made:
-        raise refusals[0]
+    made = _made(target, ways, positions)
     if words.longest > _SHARES_HOLD and any(way.by_values for way, _ in made):
         made = [one for one in made if one[0].by_values]
     return min((one for _, one in made), key=lambda one: padded_parameters(one.transformer))
+
+
+def _made(target: ProgramTarget, ways: list[Way], positions: str) -> list[tuple[Way, Construction]]:
+    """What the ways build, with as little care as can be kept; the first refusal if none can.
+
+    What has failed for want of care is tried with more: sums with more bits cost nothing, and what
+    costs more is tried if all else has failed.
+    """
+    refusals: list[RequestError] = []
+    made: list[tuple[Way, Construction]] = []
+    for care, flat in _CARES:
+        hopeful = []
+        for way in (replace(way, care=care, flat=flat) for way in ways):
+            try:
+                made.append((way, _compiled(target, way, positions)))
+            except Unkept as reason:
+                refusals.append(reason)
+                hopeful.append(way)
+            except RequestError as reason:
+                refusals.append(reason)
+            except OverflowError:
+                name = target.program.name
+                refusals.append(RequestError(f"{name} has numbers too large for floats."))
+        if made and care != _CARES[0][0]:
+            break
+        ways = hopeful
+    if not made:
+        raise refusals[0]
+    return made
 
 
 def _try(program: Program, words: Words) -> None:
@@ -93,9 +126,10 @@ def _ways(program: Program) -> list[Way]:
     depth = sum(isinstance(value, Applied | Combined) for value in values)
     fusing = [True, False] if depth > 1 else [True]
     counting = [False, True] if counted_by_values(values) else [False]
+    joining = [False, True] if any(map(compares_jointly, values)) else [False]
     return [
-        Way(length=length, fuse=fuse, by_values=by_values)
-        for length, fuse, by_values in itertools.product(lengths, fusing, counting)
+        Way(length=length, fuse=fuse, by_values=by_values, joint=joint)
+        for length, fuse, by_values, joint in itertools.product(lengths, fusing, counting, joining)
     ]
 
 
@@ -111,13 +145,14 @@ class _Compiler:
         self.target, self.way = target, way
         self.sketch = Sketch(target.words, positions)
         self.sketch.sane_start = sane_start
-        self.placing = Placing(target, self.sketch, self._make, way.fuse)
-        self.heads = Heads(self.sketch, self.placing)
+        self.placing = Placing(target, self.sketch, self._make, way.fuse, way.flat)
+        self.heads = Heads(self.sketch, self.placing, way.care)
         by_values = counted_by_values(target.program.values) if way.by_values else frozenset()
-        self.aggregates = Aggregates(self.placing, self.heads, by_values)
+        self.aggregates = Aggregates(self.placing, self.heads, by_values, way.joint)
         self.scans = Scans(self.placing, self.heads, way.parallel)
         self.tables = Tables(self.placing, self.heads)
         self.rooms: dict[Value, float] = {}  # of the answers' spacing, where it is not a quarter
+        self.aside: dict[Value, float] = {}  # how far answers are from their codes on purpose
 
     def construction(self) -> Construction:
         target, outputs = self.target, self.target.program.outputs
@@ -125,12 +160,36 @@ class _Compiler:
         if self.sketch.needs_start:
             self.heads.spare_start()
         answers, rename = merge_registers(self.sketch, answers)
+        claim = Claim(target, target.words, self._ledger(strays_of(self.sketch, answers)))
         assembly = Assembly(self.sketch, answers)
         witness = Witness(self._holdings(assembly, rename))
         transformer = assembly.transformer(answers, target.program.at)
-        room = min(target.spacing(one) * self.rooms.get(one, 0.25) for one in outputs)
-        claim = Claim(target, target.words, [Share("margin", "room for decoding", room)])
         return Construction(transformer, claim, witness, "program", assembly.legend())
+
+    def _ledger(self, strays: list[Strays]) -> list[Share]:
+        """All of the room is claimed: what the answers stray by, and what is left for decoding."""
+        outputs, target = self.target.program.outputs, self.target
+        room = min(target.spacing(one) * self.rooms.get(one, 0.25) for one in outputs)
+        aside = max(self.aside.get(one, 0.0) for one in outputs)
+        softening, rounding = (max(column) for column in zip(*strays, strict=True))
+        rounding += max(
+            lost(map(target.codes[one].number, target.codes[one].items)) for one in outputs
+        )
+        used = aside + softening + rounding
+        if not used <= aside + _KEPT * (room - aside):
+            apart = min(map(target.spacing, outputs))
+            raise Unkept(
+                f"The answers of {target.program.name} are {apart:.3g} apart, but what is built "
+                f"to give them may stray by {used:.3g} in float64. Shorten the words, or map what "
+                f"it compares to fewer values first."
+            )
+        shares = [
+            Share("approximation", "answers by the size of a state", aside),
+            Share("softening", "heads and sums", softening),
+            Share("rounding", "float64", rounding),
+            Share("margin", "room for decoding", room - used),
+        ]
+        return [share for share in shares if share.amount > 0.0]
 
     def _holdings(self, assembly: Assembly, rename: Rename) -> Iterator[Holding]:
         """Where the program's own values are held, sublayer by sublayer."""
@@ -173,6 +232,7 @@ class _Compiler:
         away = states - (last + 0.5)
         reach = float(np.abs(away).max())
         self.rooms[output] = 0.5 - 1.0 / (8.0 * reach)
+        self.aside[output] = self.target.spacing(output) * (0.5 - 1.0 / (4.0 * reach))
         return self.placing.place(source, (low + high) / 2 + (high - low) * away / (2 * reach)).form
 
     def _make(self, value: Value) -> Made:
@@ -198,5 +258,5 @@ class _Compiler:
         places = np.arange(float(words.longest))
         index = self.sketch.column("index", np.zeros(len(words.alphabet)), places)
         rows = Rows([self.sketch.token], [index], 0, 1.0)
-        found = self.heads.attend("length", rows, Placed(index, 0, True))
+        found = self.heads.attend("length", rows, Placed(index, 0, True), agree=True)
         return Made(found.scaled(1.0, 1.0), levels)

@@ -27,8 +27,6 @@ from hardmax.lowering.programs._placing import Placed, Placing
 from hardmax.lowering.programs._questions import Question
 from hardmax.lowering.programs._sketch import Form, HeadSketch, Sketch
 
-_SUM_ERROR = 16  # bits: a sum of n numbers of at most 1 is right to 2^-16
-_LEAK = 30.0  # e^-30 of the weight goes astray, divided by the number of tokens
 EXCLUDED = 64.0  # score by which a masked place trails
 
 
@@ -50,17 +48,27 @@ def even(sublayer: int) -> int:
     return sublayer + sublayer % 2
 
 
-def coldness(gap: float, tokens: int) -> Softmax:
-    """Cold enough that all losers together get less than e^-30; a power of 2 rounds nothing."""
-    wanted = (_LEAK + math.log(tokens)) / gap
-    return Softmax(2.0 ** math.ceil(math.log2(wanted)))
+@dataclass(frozen=True)
+class Care:
+    """How closely heads do what they stand for; what is closer has larger logits and weights."""
+
+    bits: int = 16  # a sum of n numbers of at most 1 is right to 2^-16
+    leak: float = 30.0  # e^-30 of the weight goes astray, divided by the number of tokens
+
+    def coldness(self, gap: float, tokens: int) -> Softmax:
+        """Cold enough that all losers together get less than e^-leak.
+
+        A power of 2 rounds nothing.
+        """
+        wanted = (self.leak + math.log(tokens)) / gap
+        return Softmax(2.0 ** math.ceil(math.log2(wanted)))
 
 
 class Heads:
     """Puts heads into a sketch."""
 
-    def __init__(self, sketch: Sketch, placing: Placing) -> None:
-        self.sketch, self.placing = sketch, placing
+    def __init__(self, sketch: Sketch, placing: Placing, care: Care) -> None:
+        self.sketch, self.placing, self.care = sketch, placing, care
         self.tokens = sketch.words.longest + 1
         self._sums: dict[tuple, HeadSketch] = {}
 
@@ -72,16 +80,16 @@ class Heads:
         value: Placed,
         mask: np.ndarray | None,
         causal: bool,
-        error: int = _SUM_ERROR,
+        least: int = 0,
     ) -> Placed:
         """The sum over all places, or those up to here, of a value that is clean.
 
-        It is right to 2^-error of the largest summand.
+        It is right to 2^-bits of the largest summand, with as many bits as care asks for.
         """
         if causal or mask is not None:
             self.sketch.check_order(step)
         sublayer = even(value.ready)
-        bits = error + 2 * math.ceil(math.log2(self.tokens))
+        bits = max(least, self.care.bits) + 2 * math.ceil(math.log2(self.tokens))
         weight = 2.0**-bits
         row = self.sketch.linear(value.form)
         size = 2.0 ** math.ceil(math.log2(max(row.bound, 2.0**-20)))
@@ -94,7 +102,7 @@ class Heads:
             bias = None if mask is None else np.where(mask, 0.0, -EXCLUDED)
             query = self.sketch.one if self.sketch.sane_start and not causal else token
             keys = [token * -math.log(1 / weight)]
-            head = HeadSketch(step, [query], keys, [], [], Softmax(1.0), causal, bias)
+            head = HeadSketch(step, [query], keys, [], [], Softmax(1.0), causal, bias, "sum")
             self._sums[key] = self.sketch.head(sublayer, head)
         head = self._sums[key]
         head.value.append(row * (1 / size))
@@ -113,31 +121,37 @@ class Heads:
         causal: bool = False,
         mask: np.ndarray | None = None,
         default: float = 0.0,
+        agree: bool = False,
     ) -> Placed:
-        """The mean of a value over the places that win; `default` is the start token's."""
+        """The mean of a value over the places that win; `default` is the start token's.
+
+        Where all that win hold the same, they `agree`.
+        """
         if causal or mask is not None:
             self.sketch.check_order(step)
         sublayer = even(max(rows.ready, value.ready))
         row = self.sketch.linear(value.form + -default)
         register = self.sketch.register(step, row.bound)
+        register.beyond = row.widest
         bias = None
         if mask is not None:
             bias = np.where(mask, 0.0, -2.0 * self._reach(rows) - EXCLUDED)
-        weighting = coldness(rows.gap, self.tokens) if rows.query or bias is not None else None
+        is_scored = bool(rows.query) or bias is not None
         head = HeadSketch(
             step,
             rows.query,
             rows.key,
             [row],
             [(register, 1.0)],
-            Softmax(1.0) if weighting is None else weighting,
+            self.care.coldness(rows.gap, self.tokens) if is_scored else Softmax(1.0),
             causal,
             bias,
+            "choice" if agree else "mean",
+            rows.gap,
         )
         same = self._twin(sublayer, head)
         if same is not None:
-            same.value.append(row)
-            same.output.append((register, 1.0))
+            same.join(head)
             register.written = sublayer
         else:
             self.sketch.head(sublayer, head)
@@ -174,8 +188,8 @@ class Heads:
         token = self.sketch.token
         for head in (head for heads in self.sketch.heads.values() for head in heads):
             if not head.query:
-                head.query, head.key = [token], [token]
-                head.weighting = coldness(1.0, self.tokens)
+                head.query, head.key, head.gap = [token], [token], 1.0
+                head.weighting = self.care.coldness(1.0, self.tokens)
 
     def by_key(self, keys: Sequence, scores: np.ndarray, start: float | None, gap: float) -> Rows:
         """The same scores for everybody who asks; the start token's, if it matters, becomes 0."""

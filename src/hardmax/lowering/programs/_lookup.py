@@ -6,6 +6,13 @@ with a knot at each inner point where the slope changes: for a feed-forward laye
 knot, the affine part being free. Several variables: a *code*, one number sum_a c_a[v_a] that tells
 apart what the function tells apart; of several codes the one with the fewest knots is taken.
 Addition is free in a stream, so an additive function is looked up variable by variable.
+
+A polygon hands errors of x on, magnified by its slopes. A *flat* one has a plateau of a quarter of
+the way to its neighbours on both sides of each point, so that errors of x end there; it costs up to
+two knots a point instead of one.
+
+What is found in floats is held against what was wanted (`misfit`): it must be closer than the
+smallest difference that matters, and by how much it misses is charged to the claim.
 """
 
 from __future__ import annotations
@@ -16,43 +23,90 @@ from dataclasses import dataclass
 
 import numpy as np
 
-_SAME = 1e-9  # relative: numbers that differ by less are one
+from hardmax._errors import RequestError
+
+_NOISE = 2.0**-44  # relative: what floats may add to numbers that are the same
+_TELLING = 2.0**-10  # of the smallest difference: what misses by more is another function
 _SMALL = 256  # combinations up to which more codes are tried
 _FEWEST = 2  # knots: a step has two, and it is seldom worth looking further
 
 
 @dataclass(frozen=True, eq=False)
 class Polygon:
-    """base + slope x + sum of weights * relu(x - knots)."""
+    """base + slope x + sum of weights * relu(x - knots), on some numbers x (the levels)."""
 
     base: float
     slope: float
     knots: np.ndarray
     weights: np.ndarray
+    levels: np.ndarray
+    off: float = 0.0  # how far from what was wanted, at the levels
 
 
-def polygon(x: np.ndarray, y: np.ndarray) -> Polygon:
-    """Through all points; x ascends strictly."""
+def misfit(found: np.ndarray, wanted: np.ndarray, slack: float = _NOISE) -> float | None:
+    """How far numbers are from those wanted; None if that is more than floats explain.
+
+    Numbers that lie close together are wanted apart: the misfit is small beside their distances,
+    too.
+    """
+    worst = float(np.abs(found - wanted).max(initial=0.0))
+    if worst == 0.0:
+        return 0.0
+    if not worst <= slack * float(np.abs(wanted).max()):
+        return None
+    apart = np.diff(np.unique(wanted))
+    return worst if not apart.size or worst <= _TELLING * float(apart.min()) else None
+
+
+def polygon(x: np.ndarray, y: np.ndarray, flat: bool = False) -> Polygon:
+    """Through all points; x ascends strictly.
+
+    Bends that floats alone explain are left out, unless the points are missed without them.
+    """
     if len(x) == 1:
-        return Polygon(float(y[0]), 0.0, np.zeros(0), np.zeros(0))
-    slopes = np.diff(y) / np.diff(x)
+        return Polygon(float(y[0]), 0.0, np.zeros(0), np.zeros(0), x)
+    at, height = _plateaus(x, y) if flat else (x, y)
+    widths = np.diff(at)
+    if not (widths > 0.0).all():
+        raise RequestError(
+            f"A step looks up numbers near {float(x[0]):.6g} that are too close to each other for "
+            f"float64 to tell apart. Map them to other values first."
+        )
+    slopes = np.diff(height) / widths
     turns = np.diff(slopes)
-    scale = max(1.0, float(np.abs(slopes).max()))
-    bends = np.abs(turns) > _SAME * scale
-    slope = float(slopes[0])
-    return Polygon(float(y[0] - slope * x[0]), slope, x[1:-1][bends], turns[bends])
+    steepest = float(np.abs(slopes).max())
+    for slack in (_NOISE, 0.0):
+        kept = np.where(np.abs(turns) > slack * steepest, turns, 0.0)
+        course = slopes[0] + np.concatenate([[0.0], np.cumsum(kept)])
+        reached = np.concatenate([[0.0], np.cumsum(course * widths)]) + height[0]
+        if misfit(reached, height) is not None:
+            break
+    off = float(np.abs(reached - height).max())
+    slope, bends = float(slopes[0]), kept != 0.0
+    return Polygon(float(height[0] - slope * at[0]), slope, at[1:-1][bends], kept[bends], x, off)
 
 
-def points_of(codes: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """The points of a function of a code, ascending; None if the code does not decide it."""
+def _plateaus(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Each point twice, a quarter of the way to its neighbours."""
+    gaps = np.diff(x)
+    below = x - np.concatenate([gaps[:1], gaps]) / 4.0
+    above = x + np.concatenate([gaps, gaps[-1:]]) / 4.0
+    return np.stack([below, above], axis=1).reshape(-1), np.repeat(y, 2)
+
+
+def points_of(codes: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, float] | None:
+    """The points of a function of a code, ascending, and how far codes are from them.
+
+    None if the code does not decide the function.
+    """
     order = np.argsort(codes, kind="stable")
     x, y = codes[order], values[order]
-    span = max(1.0, float(x[-1] - x[0]))
-    new = np.concatenate([[True], np.diff(x) > _SAME * span])
+    span = float(np.abs(x).max())
+    new = np.concatenate([[True], np.diff(x) > _NOISE * span])
     first = np.flatnonzero(new)[np.cumsum(new) - 1]
-    if (np.abs(y - y[first]) > _SAME * max(1.0, float(np.abs(y).max()))).any():
+    if (y != y[first]).any():
         return None
-    return x[new], y[new]
+    return x[new], y[new], float((x - x[first]).max())
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +115,7 @@ class Code:
 
     numbers: tuple[np.ndarray, ...]
     polygon: Polygon
+    off: float = 0.0  # how far the sums of numbers are from the polygon's levels
 
     @property
     def cost(self) -> tuple[int, float]:
@@ -69,8 +124,8 @@ class Code:
         return len(self.polygon.knots), float(steep)
 
 
-def additive_parts(values: np.ndarray) -> list[np.ndarray] | None:
-    """f_0, f_1, ... with values = f_0[v_0] + f_1[v_1] + ..., if there are any."""
+def additive_parts(values: np.ndarray) -> tuple[list[np.ndarray], float] | None:
+    """f_0, f_1, ... with values = f_0[v_0] + f_1[v_1] + ..., and the misfit, if there are any."""
     origin = (0,) * values.ndim
     parts = []
     for axis in range(values.ndim):
@@ -80,13 +135,14 @@ def additive_parts(values: np.ndarray) -> list[np.ndarray] | None:
         part.reshape([-1 if a == axis else 1 for a in range(values.ndim)])
         for axis, part in enumerate(parts)
     )
-    if np.abs(total - values).max() > _SAME * max(1.0, float(np.abs(values).max())):
+    off = misfit(total, values)
+    if off is None:
         return None
     parts[0] = parts[0] + values[origin]
-    return parts
+    return parts, off
 
 
-def find_code(values: np.ndarray, levels: Sequence[np.ndarray | None]) -> Code:
+def find_code(values: np.ndarray, levels: Sequence[np.ndarray | None], flat: bool = False) -> Code:
     """A code for a function of several variables; variables without levels can be numbered freely.
 
     Mixed radix codes always work. From each of them the weights are improved one at a time: small
@@ -96,12 +152,16 @@ def find_code(values: np.ndarray, levels: Sequence[np.ndarray | None]) -> Code:
     orders = 6 if values.size <= _SMALL else 2
     for numbers in itertools.islice(_numberings(values, levels), 4):
         for order in itertools.islice(itertools.permutations(range(values.ndim)), orders):
-            found = _improved(values, numbers, _radix(numbers, order))
+            found = _improved(values, numbers, _radix(numbers, order), flat)
             if found is not None and (best is None or found.cost < best.cost):
                 best = found
             if best is not None and best.cost[0] <= _FEWEST:
                 return best
-    assert best is not None
+    if best is None:
+        raise RequestError(
+            f"A function of {values.ndim} values has arguments too close to each other for one "
+            f"float64 to tell them all apart. Map them to fewer values first."
+        )
     return best
 
 
@@ -112,7 +172,7 @@ def _numberings(
     free = []
     for axis, given in enumerate(levels):
         rows = np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1)
-        _, classes = np.unique(np.round(rows, 9), axis=0, return_inverse=True)
+        _, classes = np.unique(rows, axis=0, return_inverse=True)
         if given is None:
             means = np.array([rows[classes == c].mean() for c in range(classes.max() + 1)])
             free.append([np.argsort(np.argsort(means))[classes.reshape(-1)].astype(float)])
@@ -134,8 +194,10 @@ def _radix(numbers: list[np.ndarray], order: Sequence[int]) -> np.ndarray:
     return weights
 
 
-def _improved(values: np.ndarray, numbers: list[np.ndarray], weights: np.ndarray) -> Code | None:
-    best = _coded(values, numbers, weights)
+def _improved(
+    values: np.ndarray, numbers: list[np.ndarray], weights: np.ndarray, flat: bool
+) -> Code | None:
+    best = _coded(values, numbers, weights, flat)
     if best is None:
         return None
     for _ in range(2 if values.size <= _SMALL else 1):
@@ -143,7 +205,7 @@ def _improved(values: np.ndarray, numbers: list[np.ndarray], weights: np.ndarray
             for weight in _alternatives(weights, axis):
                 tried = weights.copy()
                 tried[axis] = weight
-                found = _coded(values, numbers, tried)
+                found = _coded(values, numbers, tried, flat)
                 if found is not None and found.cost < best.cost:
                     best, weights = found, tried
     return best
@@ -156,10 +218,15 @@ def _alternatives(weights: np.ndarray, axis: int) -> list[float]:
     return list(dict.fromkeys(w for w in tried if w != own))
 
 
-def _coded(values: np.ndarray, numbers: list[np.ndarray], weights: np.ndarray) -> Code | None:
+def _coded(
+    values: np.ndarray, numbers: list[np.ndarray], weights: np.ndarray, flat: bool
+) -> Code | None:
     parts = [w * n for w, n in zip(weights, numbers, strict=True)]
     total = np.zeros(values.shape)
     for axis, part in enumerate(parts):
         total = total + part.reshape([-1 if a == axis else 1 for a in range(values.ndim)])
     found = points_of(total.reshape(-1), values.reshape(-1))
-    return None if found is None else Code(tuple(parts), polygon(*found))
+    if found is None:
+        return None
+    x, y, off = found
+    return Code(tuple(parts), polygon(x, y, flat), off)

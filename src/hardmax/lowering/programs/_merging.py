@@ -41,6 +41,7 @@ def merge_registers(sketch: Sketch, answers: Sequence[Form]) -> tuple[list[Form]
         for register, weight in members[1:]:
             becomes[register] = keeper, weight / scale
             keeper.bound += register.bound * abs(weight / scale)
+            keeper.beyond += max(register.beyond, register.bound) * abs(weight / scale)
     return _renamed(sketch, answers, becomes), _renaming(becomes)
 
 
@@ -57,7 +58,7 @@ def _renaming(becomes: dict[Register, tuple[Register, float]]) -> Rename:
                 if abs(form.terms.get(member, 0.0) - own * ratio) > 1e-9 * abs(own):
                     return None
         kept = {r: w for r, w in form.terms.items() if r not in becomes}
-        return Form(kept, form.constant)
+        return Form(kept, form.constant, form.off)
 
     return rename
 
@@ -92,7 +93,13 @@ def _renamed(
     sketch: Sketch, answers: Sequence[Form], becomes: dict[Register, tuple[Register, float]]
 ) -> list[Form]:
     def reads(form: Form) -> Form:
-        return Form({r: w for r, w in form.terms.items() if r not in becomes}, form.constant)
+        """What is left; that the ratio of weights is one only up to rounding is charged."""
+        off = form.off
+        for register, weight in form.terms.items():
+            if register in becomes:
+                keeper, ratio = becomes[register]
+                off += abs(weight - form.terms[keeper] * ratio) * register.bound
+        return Form({r: w for r, w in form.terms.items() if r not in becomes}, form.constant, off)
 
     for unit in _units(sketch):
         unit.inner = reads(unit.inner)

@@ -11,7 +11,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,13 +32,20 @@ from hardmax.languages.programs import (
     value_sets,
     written,
 )
-from hardmax.lowering.programs._lookup import Polygon, additive_parts, find_code, polygon
+from hardmax.lowering.programs._lookup import (
+    Polygon,
+    additive_parts,
+    find_code,
+    misfit,
+    polygon,
+)
 from hardmax.lowering.programs._questions import same_values
-from hardmax.lowering.programs._sketch import Form, Sketch, spanned
+from hardmax.lowering.programs._sketch import Form, Levels, OneOf, Sketch, spanned
+from hardmax.numerics import up
 
 _MOST_CASES = 2**17  # combinations of values in one look-up
 _FEW_CASES = 2**12  # of roots: what lies between is not kept
-_CLOSE = 1e-9
+_SLACK = 1.0 + 2.0**-10  # what switches a unit off is larger than floats may make the unit
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +66,13 @@ class Placed:
             self.is_clean and other.is_clean,
         )
 
-    def scaled(self, factor: float, constant: float = 0.0) -> Placed:
-        return Placed(self.form * factor + constant, self.ready, self.is_clean)
+    def scaled(self, factor: float, constant: float = 0.0, off: float = 0.0) -> Placed:
+        form = (self.form * factor + constant).looser(off)
+        return Placed(form, self.ready, self.is_clean)
+
+    def looser(self, off: float) -> Placed:
+        """The same place for what is so much further away."""
+        return replace(self, form=self.form.looser(off))
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,8 +104,14 @@ class Placing:
     """The values of one program in one sketch; `make` turns a value from elsewhere into a head."""
 
     def __init__(
-        self, target: ProgramTarget, sketch: Sketch, make: Callable[[Value], Made], fuse: bool
+        self,
+        target: ProgramTarget,
+        sketch: Sketch,
+        make: Callable[[Value], Made],
+        fuse: bool,
+        flat: bool = False,
     ) -> None:
+        self._flat = flat  # look-ups end the errors of what they look up
         self._few = _FEW_CASES if fuse else 1
         self.words, self.sketch, self._make = target.words, sketch, make
         self.codes = _Codes(target)
@@ -223,17 +242,19 @@ class Placing:
         affine = _affine(_numbers(self.items(value)), numbers)
         if affine is None or not all(self.code(source).is_plain for source in value.sources):
             return None
-        scale, shift = affine
-        total = Placed(Form({}, float(value.constant)), 0, True)
+        scale, shift, off = affine
+        total = Placed(Form({}, float(value.constant), lost([value.constant])), 0, True)
         for source, weight in zip(value.sources, value.weights, strict=True):
-            own = self.place(source, _numbers(self.items(source)), clean=clean)
-            total = total + own.scaled(float(weight))
-        return total.scaled(scale, shift)
+            items = self.items(source)
+            own = self.place(source, _numbers(items), clean=clean).looser(lost(items))
+            most = max(abs(float(one)) for one in items)
+            total = total + own.scaled(float(weight), 0.0, lost([weight]) * most)
+        return total.looser(lost(self.items(value))).scaled(scale, shift, off)
 
     # ---- look-ups ------------------------------------------------------------------------------
 
     def _look_up(self, roots: list[Value], table: np.ndarray, clean: bool) -> Placed:
-        key = (tuple(roots), table.shape, np.round(table, 9).tobytes(), clean)
+        key = (tuple(roots), table.shape, (table + 0.0).tobytes(), clean)  # -0 is 0
         if key not in self._looked_up:
             self._looked_up[key] = self._found(roots, table, clean)
         return self._looked_up[key]
@@ -246,9 +267,9 @@ class Placing:
             return Placed(Form({}, float(table)), 0, True)
         parts = additive_parts(table)
         if parts is not None:
-            return self._sum(roots, parts, clean)
-        code = find_code(table, [self._levels(root) for root in roots])
-        inner = self._sum(roots, list(code.numbers), False)
+            return self._sum(roots, parts[0], clean).looser(parts[1])
+        code = find_code(table, [self._levels(root) for root in roots], self._flat)
+        inner = self._sum(roots, list(code.numbers), False).looser(code.off)
         return self._polygon(inner, code.polygon, _lowest(code.numbers), _name(roots), clean)
 
     def _levels(self, root: Value) -> np.ndarray | None:
@@ -260,6 +281,16 @@ class Placing:
             numbers = self.natural(root)
             return Made(self.place(root, numbers), numbers)
         return self.made(root)
+
+    def numbers(self, value: Value) -> np.ndarray:
+        """The numbers themselves, which are added up."""
+        code = self.code(value)
+        if not code.is_numeric and not any(isinstance(one, str) for one in code.items):
+            raise RequestError(
+                f"The numbers of {written(value)} are too large, or too close to each other, to be "
+                f"added up in float64. Scale them, or map them to fewer values first."
+            )
+        return self.natural(value)
 
     def natural(self, value: Value) -> np.ndarray:
         """Numbers as they are, nothing below them; otherwise the items' places."""
@@ -293,9 +324,10 @@ class Placing:
         if affine is not None and (made.placed.is_clean or not clean):
             return made.placed.scaled(*affine)
         known = [one for one in self._functions.get(root, []) if one[1].is_clean or not clean]
-        weights = spanned([np.ones(len(numbers)), *(own for own, _ in known)], numbers)
-        if weights is not None:
-            total = Placed(Form({}, weights[0]), 0, True)
+        combined = spanned([np.ones(len(numbers)), *(own for own, _ in known)], numbers)
+        if combined is not None:
+            weights, off = combined
+            total = Placed(Form({}, weights[0], off), 0, True)
             for (_, placed), weight in zip(known, weights[1:], strict=True):
                 total = total + placed.scaled(weight) if weight else total
             return total
@@ -305,7 +337,7 @@ class Placing:
 
     def _looked(self, root: Value, made: Made, numbers: np.ndarray, clean: bool) -> Placed:
         order = np.argsort(made.levels)
-        found = polygon(made.levels[order], numbers[order])
+        found = polygon(made.levels[order], numbers[order], self._flat)
         return self._polygon(made.placed, found, float(made.levels.min()), _name([root]), clean)
 
     def gated(self, name: str, parts: Sequence[tuple[Placed, Placed]], most: float) -> Placed:
@@ -314,10 +346,12 @@ class Placing:
         ready = max(max(number.ready, gate.ready) for number, gate in parts)
         sublayer = ready + 1 - ready % 2
         register = self.sketch.register(name, most)
+        law = OneOf(reach - most)
         for number, gate in parts:
             unit = number.form + gate.form * reach + -reach
             register.is_wild |= any(one.is_wild for one in unit.terms)
-            self.sketch.unit(sublayer, name, unit, {register: 1.0})
+            register.beyond += unit.widest  # at the start token any gate may be open
+            self.sketch.unit(sublayer, name, unit, {register: 1.0}, law)
         return Placed(Form({register: 1.0}), sublayer + 1, False)
 
     def _polygon(
@@ -332,7 +366,7 @@ class Placing:
         slope = line.slope
         if clean and not inner.is_clean and slope:
             knots, weights = np.append(knots, lowest), np.append(weights, slope)
-        passed = Placed(Form({}, line.base), inner.ready, True)
+        passed = Placed(Form({}, line.base, line.off), inner.ready, True)
         if slope and (inner.is_clean or not clean):
             passed = passed + inner.scaled(slope)
         elif slope:
@@ -340,18 +374,21 @@ class Placing:
         if not len(knots):
             return passed
         sublayer = inner.ready + 1 - inner.ready % 2
-        reach = float(np.abs(weights).sum()) * (inner.form.bound + float(np.abs(knots).max()))
+        steepness, furthest = float(np.abs(weights).sum()), float(np.abs(knots).max())
+        reach = steepness * (inner.form.bound + furthest)
         register = self.sketch.register(name, reach)
+        register.beyond = steepness * (inner.form.widest + furthest)
         is_wild = any(one.is_wild for one in inner.form.terms)
         register.is_wild = is_wild and not clean
+        law = Levels(line.levels - inner.form.constant - self.sketch.token_weight(inner.form))
         for knot, weight in zip(knots.tolist(), weights.tolist(), strict=True):
             unit = inner.form + -knot
             if clean and not (inner.is_clean and unit.constant <= 0.0):
                 if is_wild:
                     raise NeedsSaneStart
-                off = 2.0 ** math.ceil(math.log2(max(unit.bound, 1.0)))
+                off = 2.0 ** math.ceil(math.log2(max(unit.widest, 1.0) * _SLACK))
                 unit = unit + self.sketch.token * off + -off
-            self.sketch.unit(sublayer, name, unit, {register: weight})
+            self.sketch.unit(sublayer, name, unit, {register: weight}, law)
         found = Placed(Form({register: 1.0}), sublayer + 1, clean)
         return passed + found
 
@@ -378,8 +415,7 @@ def _lowest(numbers: Sequence[np.ndarray]) -> float:
 
 
 def _varies(table: np.ndarray, axis: int) -> bool:
-    first = np.take(table, [0], axis=axis)
-    return bool((np.abs(table - first) > _CLOSE * max(1.0, float(np.abs(table).max()))).any())
+    return bool((table != np.take(table, [0], axis=axis)).any())
 
 
 def _diagonal(table: np.ndarray, axes: list[int]) -> np.ndarray:
@@ -392,14 +428,25 @@ def _numbers(items: Sequence[Item]) -> np.ndarray:
     return np.array([float(one) for one in items])
 
 
-def _affine(levels: np.ndarray, numbers: np.ndarray) -> tuple[float, float] | None:
-    """a, b with numbers = a levels + b."""
+def _is_long(one: Item) -> bool:
+    """Whether a whole number has more digits than a float."""
+    return isinstance(one, int) and one.bit_length() > 53
+
+
+def lost(items: Iterable[Item]) -> float:
+    """How far floats are from numbers, at most."""
+    exact = [Fraction(one) for one in items if isinstance(one, Fraction) or _is_long(one)]
+    worst = max((abs(one - Fraction(float(one))) for one in exact), default=Fraction(0))
+    return up(float(worst))
+
+
+def _affine(levels: np.ndarray, numbers: np.ndarray) -> tuple[float, float, float] | None:
+    """a, b with numbers = a levels + b, and how far that is from it."""
     low, high = int(levels.argmin()), int(levels.argmax())
-    if low == high:
-        return 0.0, float(numbers[0])
+    if levels[low] == levels[high]:
+        off = misfit(np.full(len(numbers), numbers[0]), numbers)
+        return None if off is None else (0.0, float(numbers[0]), off)
     scale = float((numbers[high] - numbers[low]) / (levels[high] - levels[low]))
     shift = float(numbers[low] - scale * levels[low])
-    size = max(1.0, float(np.abs(numbers).max()))
-    if np.abs(scale * levels + shift - numbers).max() > _CLOSE * size:
-        return None
-    return scale, shift
+    off = misfit(scale * levels + shift, numbers)
+    return None if off is None else (scale, shift, off)

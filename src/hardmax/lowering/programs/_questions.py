@@ -42,6 +42,7 @@ class Question:
     keys: tuple[Value, ...]
     queries: tuple[Value, ...]
     holds: np.ndarray  # key items x query items, flattened
+    parts: tuple[Selection, ...] = ()  # of which all must hold: all that it asks, if there are any
 
     @property
     def is_about_keys(self) -> bool:
@@ -103,10 +104,27 @@ def ask(value: Aggregated, words: Words, codes: Mapping[Value, Code]) -> Questio
         keys |= dict.fromkeys(own)
         queries |= dict.fromkeys(asked)
     read = value.value
-    if read is not None and None in codes[read].items:
+    may_be_nothing = read is not None and None in codes[read].items
+    if read is not None and may_be_nothing:
         keys.setdefault(read, None)
     holds = _table(value, others, list(keys), list(queries), codes)
-    return Question(mask, tuple(keys), tuple(queries), holds)
+    alone = () if may_be_nothing else tuple(others)
+    return Question(mask, tuple(keys), tuple(queries), holds, alone)
+
+
+def part_of(question: Question, part: Selection, codes: Mapping[Value, Code]) -> Question:
+    """The question that one of several conditions asks by itself."""
+    keys, queries = keys_and_queries(part)
+    alone = Aggregated(part, "count", None)
+    holds = _table(alone, [part], keys, queries, codes)
+    return Question(question.mask, tuple(keys), tuple(queries), holds)
+
+
+def compares_jointly(value: Value) -> bool:
+    """Whether a value aggregates over places that meet several conditions on what they hold."""
+    if not isinstance(value, Aggregated):
+        return False
+    return sum(not _is_about_index(part) for part in conjuncts(value.selection)) > 1
 
 
 def _is_about_index(part: Selection) -> bool:

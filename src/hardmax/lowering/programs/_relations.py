@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 
 from hardmax.languages.programs import Value
 from hardmax.lowering.programs._heads import Heads, Rows
-from hardmax.lowering.programs._placing import Placing
-from hardmax.lowering.programs._questions import Question
+from hardmax.lowering.programs._placing import Placed, Placing
+from hardmax.lowering.programs._questions import Question, part_of
+from hardmax.lowering.programs._sketch import Form
 
 
 class Relations:
     """Turns what a question asks for into the rows of a head."""
 
-    def __init__(self, placing: Placing, heads: Heads) -> None:
-        self.placing, self.heads = placing, heads
+    def __init__(self, placing: Placing, heads: Heads, joint: bool) -> None:
+        self.placing, self.heads, self.joint = placing, heads, joint
 
     def rows(self, question: Question, start: str) -> Rows:
         """Equality by a parabola, everything else by classes."""
@@ -25,10 +27,60 @@ class Relations:
             holds = holds.reshape([len(self.placing.items(key)) for key in question.keys])
             level = {"loses": None, "default": 0.5, "ties": 1.0}[start]
             return self.heads.by_key(question.keys, holds, level, 0.5 if level == 0.5 else 1.0)
+        if self.joint and len(question.parts) > 1:
+            return self._jointly(question, start)
         numbers = self._equality(question)
         if numbers is None:
             return self.heads.related(question, start)
         return self.heads.equal(question.keys, numbers[0], question.queries, numbers[1], start)
+
+    def _jointly(self, question: Question, start: str) -> Rows:
+        """Several conditions, each with a score of its own: what meets all of them has them all.
+
+        A condition adds q^2 - (k - q)^2 (equality) or 1 and 0 to the score of a symbol, so whoever
+        misses one is at least 1 behind. The start token's score is 0: it loses against the sum of
+        all that can be added, wins against less if half of 1 less than that is taken off, and ties
+        if all of it is taken off.
+        """
+        token = self.heads.sketch.token
+        joined = Rows([], [], 0, 1.0)
+        level, most = Placed(Form(), 0, True), 0.0
+        alike = Form()  # what a key scores whoever asks
+        for part in question.parts:
+            asked = part_of(question, part, self.placing.codes)
+            numbers = None if asked.is_about_keys else self._equality(asked)
+            rows = self._one_condition(asked, numbers)
+            if numbers is not None:
+                level = level + self.placing.place_function(asked.queries, numbers[1] ** 2)
+            most += numbers is None
+            alike = alike + rows.key[0]
+            joined = Rows(
+                [*joined.query, *rows.query[1:]],
+                [*joined.key, *rows.key[1:]],
+                max(joined.ready, rows.ready, level.ready),
+                1.0,
+            )
+        if start == "loses":
+            return replace(joined, query=[token, *joined.query], key=[alike, *joined.key])
+        self.heads.sketch.needs_start = True
+        shift = 0.5 if start == "default" else 0.0
+        query = [token, level.form + (most - shift), *joined.query]
+        return Rows(query, [alike, token * -1.0, *joined.key], joined.ready, 1.0 - shift)
+
+    def _one_condition(
+        self, asked: Question, numbers: tuple[np.ndarray, np.ndarray] | None
+    ) -> Rows:
+        """Rows whose first query is the token, or 1."""
+        if asked.is_about_keys:
+            holds = asked.holds[:, 0].astype(float)
+            holds = holds.reshape([len(self.placing.items(key)) for key in asked.keys])
+            return self.heads.by_key(asked.keys, holds, None, 1.0)
+        if numbers is not None:
+            found = self.heads.equal(asked.keys, numbers[0], asked.queries, numbers[1], "loses")
+            return replace(found, query=found.query[::-1], key=found.key[::-1])
+        found = self.heads.related(asked, "loses")
+        token = self.heads.sketch.token
+        return replace(found, query=[token, *found.query], key=[Form(), *found.key])
 
     def _equality(self, question: Question) -> tuple[np.ndarray, np.ndarray] | None:
         """Whole numbers from 1 on for keys and queries, equal where they are related."""

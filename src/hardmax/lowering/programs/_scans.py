@@ -31,9 +31,9 @@ from hardmax.languages.programs import (
     there,
     written,
 )
-from hardmax.lowering.programs._heads import Heads, coldness
+from hardmax.lowering.programs._heads import Heads
 from hardmax.lowering.programs._placing import Made, Placed, Placing
-from hardmax.lowering.programs._sketch import Form, HeadSketch, Register, Sketch
+from hardmax.lowering.programs._sketch import Form, HeadSketch, Ladder, Register, Sketch
 
 Held = tuple[int, Form, int]  # after a sublayer, a form holds the value of a step
 
@@ -83,7 +83,7 @@ class Scans:
         rows = self.heads.by_key((value.source, index), scores, longest - 0.5, 0.5)
         held = self.placing.place(value.source, [float(leads[0]) for leads in moves], clean=True)
         self.sketch.needs_start = True
-        return self.heads.attend(written(value), rows, held, causal=True)
+        return self.heads.attend(written(value), rows, held, causal=True, agree=True)
 
     # ---- rounds --------------------------------------------------------------------------------
 
@@ -142,9 +142,10 @@ class Scans:
         key = [track.place, track.square * -1.0]
         values = [Form({register: 1.0}) for register in maps]
         output = [(register, 1.0) for register in before]
-        weighting = coldness(1.0, self.heads.tokens)
+        weighting = self.heads.care.coldness(1.0, self.heads.tokens)
         step = f"{written(value)}: maps {stride} earlier"
-        self.sketch.head(sublayer, HeadSketch(step, query, key, values, output, weighting))
+        head = HeadSketch(step, query, key, values, output, weighting, does="fetch")
+        self.sketch.head(sublayer, head)
 
     def _compose(
         self, maps: list[Register], before: list[Register], sublayer: int, last: bool
@@ -156,10 +157,11 @@ class Scans:
         most = len(maps) - 1.0
         unit, wanted = self.sketch.unit, range(1 if last else len(maps))
         for s in wanted:
+            law = Ladder(most)
             for t, option in enumerate(maps):
                 inner = Form({before[s]: most}) + Form({option: 1.0}) + -most * t
-                unit(sublayer, f"compose {s}", inner, {maps[s]: 1.0})
-                unit(sublayer, f"compose {s}", inner + -most, {maps[s]: -1.0})
+                unit(sublayer, f"compose {s}", inner, {maps[s]: 1.0}, law)
+                unit(sublayer, f"compose {s}", inner + -most, {maps[s]: -1.0}, law)
             unit(
                 sublayer, f"compose {s}", Form({before[s]: 1.0}), {maps[s]: -most, before[s]: -1.0}
             )

@@ -8,12 +8,13 @@ a register begins with what the embedding puts there and grows by what sublayers
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from hardmax._errors import RequestError
 from hardmax.core import Weighting, Words
+from hardmax.lowering.programs._lookup import misfit
 
 _SHARPEST = 5040.0  # weights of combinations are multiples of its inverse
 
@@ -26,7 +27,8 @@ class Register:
     symbols: np.ndarray
     places: np.ndarray
     start: float = 0.0
-    bound: float = 0.0  # on the absolute value, at every token unless it is wild
+    bound: float = 0.0  # on the absolute value, at every symbol
+    beyond: float = 0.0  # at the start token, if that may be more; no bound if it is wild
     is_wild: bool = False  # at the start token, where sums may become multiples of themselves
     written: int = -1  # the last sublayer that writes to it
 
@@ -36,32 +38,44 @@ class Register:
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    """constant + sum of multiples of registers."""
+    """constant + sum of multiples of registers; what it stands for is at most `off` away."""
 
     terms: Mapping[Register, float] = field(default_factory=dict)
     constant: float = 0.0
+    off: float = 0.0
 
     def __add__(self, other: Form | float) -> Form:
         if not isinstance(other, Form):
-            return Form(self.terms, self.constant + other)
+            return Form(self.terms, self.constant + other, self.off)
         terms = dict(self.terms)
         for register, weight in other.terms.items():
             terms[register] = terms.get(register, 0.0) + weight
         kept = {register: weight for register, weight in terms.items() if weight != 0.0}
-        return Form(kept, self.constant + other.constant)
+        return Form(kept, self.constant + other.constant, self.off + other.off)
 
     def __mul__(self, factor: float) -> Form:
         if factor == 0.0:
             return Form()
-        return Form({r: w * factor for r, w in self.terms.items()}, self.constant * factor)
+        terms = {r: w * factor for r, w in self.terms.items()}
+        return Form(terms, self.constant * factor, self.off * abs(factor))
+
+    def looser(self, off: float) -> Form:
+        """The same form for what is so much further away."""
+        return replace(self, off=self.off + off) if off else self
 
     def __sub__(self, other: Form) -> Form:
         return self + other * -1.0
 
     @property
     def bound(self) -> float:
-        """On the absolute value, at every token."""
+        """On the absolute value, at every symbol."""
         return abs(self.constant) + sum(abs(w) * r.bound for r, w in self.terms.items())
+
+    @property
+    def widest(self) -> float:
+        """On the absolute value, at every token, the start token among them."""
+        widest = sum(abs(w) * max(r.bound, r.beyond) for r, w in self.terms.items())
+        return abs(self.constant) + widest
 
     @property
     def key(self) -> tuple:
@@ -71,7 +85,12 @@ class Form:
 
 @dataclass(eq=False)
 class HeadSketch:
-    """A head in forms; row i of the value is added to its register times its weight."""
+    """A head in forms; row i of the value is added to its register times its weight.
+
+    What it does decides how far it strays (`_straying`): "mean" over the places that win by the
+    gap; "choice" where all of them hold the same; "sum" over all symbols by weights of e^-score;
+    "fetch", a choice of places that the start token makes, too.
+    """
 
     step: str  # which step of the program it does
     query: list[Form]
@@ -81,27 +100,67 @@ class HeadSketch:
     weighting: Weighting
     causal: bool = False
     bias: np.ndarray | None = None
+    does: str = "mean"
+    gap: float = 1.0  # of the scores
+
+    def join(self, other: HeadSketch) -> None:
+        """Bring the values of a head that attends alike, too."""
+        self.value += other.value
+        self.output += other.output
+        self.gap = min(self.gap, other.gap)
+        self.does = self.does if self.does == other.does else "mean"
+        for own, others in ((self.query, other.query), (self.key, other.key)):
+            for row, (form, alike) in enumerate(zip(own, others, strict=True)):
+                own[row] = form.looser(max(alike.off - form.off, 0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """What the inner form of a unit, less its constant, may be at a symbol: a look-up."""
+
+    numbers: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class OneOf:
+    """Of the units with this law at most one is on; the others are off by the margin at least."""
+
+    margin: float
+
+
+@dataclass(frozen=True, eq=False)
+class Ladder:
+    """Pairs relu(z_t) - relu(z_t - C) with z_t = g_t + C (a - t), 0 <= g_t <= C: a multiplexer."""
+
+    rung: float  # C
+
+
+Law = Levels | OneOf | Ladder | None
 
 
 @dataclass(eq=False)
 class Unit:
-    """One hidden unit: relu(inner), added to registers times weights."""
+    """One hidden unit: relu(inner), added to registers times weights; and what is known of it."""
 
     step: str
     inner: Form
     outer: dict[Register, float]
+    law: Law = None
 
 
-def spanned(basis: list[np.ndarray], wanted: np.ndarray) -> list[float] | None:
-    """The weights with which independent vectors add up to another one, if they do."""
+def spanned(basis: list[np.ndarray], wanted: np.ndarray) -> tuple[list[float], float] | None:
+    """The weights with which independent vectors add up to another one, and how far they miss it.
+
+    None if they miss it by more than floats explain.
+    """
     if not basis:
         return None
     matrix = np.stack(basis, axis=1)
     found = np.linalg.lstsq(matrix, wanted, rcond=None)[0]
-    scale = max(1.0, float(np.abs(wanted).max()))
     for weights in (np.round(found * _SHARPEST) / _SHARPEST, found):
-        if np.abs(matrix @ weights - wanted).max() <= 1e-12 * scale * len(wanted):
-            return [float(weight) for weight in weights]
+        off = misfit(matrix @ weights, wanted, 1e-12 * len(wanted))
+        if off is not None:
+            return [float(weight) for weight in weights], off
     return None
 
 
@@ -184,14 +243,16 @@ class Sketch:
         if not (symbols.any() or places.any()):
             return Form({}, base)
         together = np.concatenate([symbols, places])
-        weights = spanned([column for _, column in self._columns], together)
-        if weights is None:
+        known = spanned([column for _, column in self._columns], together)
+        if known is None:
             register = self.register(name, float(np.abs(symbols[:, None] + places).max()))
             register.symbols, register.places = symbols, places
             self._columns.append((register, together))
             return Form({register: 1.0}, base)
+        weights, off = known
         registers = [register for register, _ in self._columns]
-        return Form({r: w for r, w in zip(registers, weights, strict=True) if w}, base)
+        terms = {r: w for r, w in zip(registers, weights, strict=True) if w}
+        return Form(terms, base, 2.0 * off)  # a symbol's and a place's
 
     @property
     def token(self) -> Form:
@@ -214,11 +275,15 @@ class Sketch:
         """The register behind `token`, if it was needed."""
         return self._token
 
+    def token_weight(self, form: Form) -> float:
+        """What the token register adds to a form, at every symbol."""
+        return 0.0 if self._token is None else form.terms.get(self._token, 0.0)
+
     def linear(self, form: Form) -> Form:
         """The same at every symbol, without a constant: 0 where the registers are."""
         if form.constant == 0.0:
             return form
-        return Form(form.terms) + self.token * form.constant
+        return Form(form.terms, 0.0, form.off) + self.token * form.constant
 
     # ---- sublayers ---------------------------------------------------------------------------
 
@@ -228,13 +293,23 @@ class Sketch:
             register.written = sublayer
         return head
 
-    def unit(self, sublayer: int, step: str, inner: Form, outer: Mapping[Register, float]) -> None:
+    def unit(
+        self,
+        sublayer: int,
+        step: str,
+        inner: Form,
+        outer: Mapping[Register, float],
+        law: Law = None,
+    ) -> None:
         """relu(inner) into registers; one unit for everybody who needs the same."""
         key = (sublayer, inner.key)
         if key not in self._units:
-            self._units[key] = Unit(step, inner, {})
+            self._units[key] = Unit(step, inner, {}, law)
             self.units.setdefault(sublayer, []).append(self._units[key])
         unit = self._units[key]
+        unit.inner = unit.inner.looser(max(inner.off - unit.inner.off, 0.0))
+        if not (law is unit.law or (isinstance(law, Levels) and isinstance(unit.law, Levels))):
+            unit.law = None  # of two laws neither is about all that the unit writes
         for register, weight in outer.items():
             unit.outer[register] = unit.outer.get(register, 0.0) + weight
             register.written = sublayer

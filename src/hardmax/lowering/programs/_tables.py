@@ -15,7 +15,7 @@ import numpy as np
 from hardmax.languages.programs import Item, Memorised, Sequence, written
 from hardmax.lowering.programs._heads import Heads
 from hardmax.lowering.programs._placing import Made, Placed, Placing
-from hardmax.lowering.programs._sketch import Form, Sketch
+from hardmax.lowering.programs._sketch import Form, Ladder, OneOf, Sketch
 
 _BITS = 30  # of a digit: distances add up many of them
 
@@ -68,6 +68,7 @@ class Tables:
             self.sketch.register(f"answer {p}", float(np.ptp(numbers))) for p in range(self.longest)
         ]
         sublayer = square.ready + 1 - square.ready % 2
+        law = OneOf(1.0)
         for word, answer in value.rows.items():
             if len(word) > self.longest or not all(one in digits for one in word):
                 continue  # no such word will come
@@ -80,7 +81,7 @@ class Tables:
                 for p, one in enumerate(answer)
                 if code.number(one) != code.number(value.otherwise)
             }
-            self.sketch.unit(sublayer, f"row {''.join(map(str, word))}", inner, outer)
+            self.sketch.unit(sublayer, f"row {''.join(map(str, word))}", inner, outer, law)
         return [Placed(Form({register: 1.0}), sublayer + 1, False) for register in found]
 
     def _own(self, value: Memorised, answers: list[Placed]) -> Placed:
@@ -91,8 +92,9 @@ class Tables:
         index = self._index(1)
         sublayer = answers[0].ready + 1 - answers[0].ready % 2
         register = self.sketch.register(written(value), most * self.longest)
+        law = Ladder(most)
         for t, option in enumerate(answers):
             inner = option.form + index.form * most + (usual - low - most * t)
-            self.sketch.unit(sublayer, "answer here", inner, {register: 1.0})
-            self.sketch.unit(sublayer, "answer here", inner + -most, {register: -1.0})
+            self.sketch.unit(sublayer, "answer here", inner, {register: 1.0}, law)
+            self.sketch.unit(sublayer, "answer here", inner + -most, {register: -1.0}, law)
         return Placed(Form({register: 1.0}, low) + index.form * -most, sublayer + 1, False)

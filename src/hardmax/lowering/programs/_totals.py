@@ -23,7 +23,7 @@ from hardmax.languages.programs import (
     written,
 )
 from hardmax.lowering.programs._heads import Heads
-from hardmax.lowering.programs._placing import Made, Placed, Placing
+from hardmax.lowering.programs._placing import Made, Placed, Placing, lost
 from hardmax.lowering.programs._questions import Question, ask, same_values
 from hardmax.lowering.programs._relations import Relations
 from hardmax.lowering.programs._sketch import Form
@@ -42,7 +42,7 @@ class Totals:
         self.longest = placing.words.longest
 
     def make(self, value: Aggregated) -> Made:
-        levels = self.placing.natural(value)
+        levels = self.placing.numbers(value)
         parts = self._rewritten(value)
         if parts is not None:
             together = self._together(value, parts) if value in self.by_values else None
@@ -107,7 +107,7 @@ class Totals:
         table = holds
         if read is not None:
             sources, table = [*sources, read], np.multiply.outer(holds, own)
-        each = self.placing.place_function(sources, table, clean=True)
+        each = self.placing.place_function(sources, table, clean=True).looser(lost(items))
         return Made(self._over_places(written(value), each, question), levels)
 
     def _over_places(self, step: str, each: Placed, question: Question) -> Placed:
@@ -150,7 +150,7 @@ class Totals:
         total = Placed(Form(), 0, True)
         for one, count in zip(numbers, counts, strict=True):
             every = np.arange(self.longest + 1.0) * float(one)
-            total = total + self.placing.place(count, every)
+            total = total + self.placing.place(count, every).looser(self.longest * lost([one]))
         return Made(total, levels)
 
     def _count_by_values(self, step: str, terms: list[tuple[float, Question]]) -> Placed:

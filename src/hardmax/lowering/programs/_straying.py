@@ -1,0 +1,344 @@
+"""How far a Transformer strays from what its sketch stands for, on all words at once.
+
+In a sketch heads are hard, sums are sums and numbers are real. The Transformer has softmaxes, whose
+losers keep some weight, and floats, which round. For every register three numbers are carried from
+sublayer to sublayer: how large it is at any symbol of any word, how far it strays there, and how
+large it is at the start token (0 if it is 0 exactly). The lemmas:
+
+*Forms.* c + sum w_i r_i of registers that stray by e_i strays by sum |w_i| e_i, and its rounding is
+at most gamma_k of the sum of absolute values. Where all terms are multiples of one power of 2, as
+tokens and places that nothing was added to are, and are not too large for it, nothing is rounded.
+
+*Means.* Let logits stray by d at most. Losers, ideally G behind, have at most n e^(2 d - G) of the
+weight. Among the winners the mean of values in an interval of length s moves by at most
+s tanh(d/2): it moves most if two groups are moved apart, from the odds e^-d to e^d, and that is
+attained. If all winners hold the same, it does not move.
+
+*Sums.* Each of n symbols has the weight r/(1 + r n) instead of r, so a sum S becomes S/(1 + r n),
+off by less than r n |S|; the start token, whose weight is near 1, must hold 0 exactly.
+
+*Look-ups.* All units of a look-up read one form x, whose levels are known. A polygon moves by its
+slopes near a level times what x strays: by nothing if that is on a plateau.
+
+*One of many.* Where at most one unit is on, and the others are off by a margin larger than they
+stray, the worst of them counts, not their sum.
+
+*Ladders.* clip(z_t, 0, C) with z_t = g_t + C (a - t), 0 <= g_t <= C: for |t - a| >= 2 it is C away
+from where it changes, so at most three of the terms stray.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from hardmax.core import Softmax
+from hardmax.lowering.programs._assembly import heir_of
+from hardmax.lowering.programs._heads import EXCLUDED
+from hardmax.lowering.programs._sketch import (
+    Form,
+    HeadSketch,
+    Ladder,
+    Levels,
+    OneOf,
+    Register,
+    Sketch,
+    Unit,
+)
+from hardmax.numerics import FLOAT64, REALS, Format, gamma, inflate, lowest_bit
+
+_OPERATIONS = 1000  # that a bound of this file takes, at most
+_NEAR = 2.0**-46  # relative: knots that are so close to a level may lie on either side of it
+
+
+class Held(NamedTuple):
+    """How large something is, ideally, and how far it strays from that."""
+
+    size: float
+    stray: float
+
+
+class Strays(NamedTuple):
+    """How far answers stray: because heads are soft, and because floats round."""
+
+    softening: float
+    rounding: float
+
+
+def strays_of(sketch: Sketch, answers: Sequence[Form]) -> list[Strays]:
+    """How far each answer strays, on every word and at every symbol."""
+    for head in (head for heads in sketch.heads.values() for head in heads):
+        for form in (*head.query, *head.key, *head.value):
+            sketch.linear(form)  # may call for the token register
+    found = []
+    soft, both = (_Straying(sketch, answers, format) for format in (REALS, FLOAT64))
+    for answer in answers:
+        softening, all_in_all = (run.form(answer).stray for run in (soft, both))
+        softening = inflate(softening, _OPERATIONS)
+        found.append(Strays(softening, inflate(max(all_in_all - softening, 0.0), _OPERATIONS)))
+    return found
+
+
+class _Straying:
+    """One passage through the sublayers, in reals or in floats."""
+
+    def __init__(self, sketch: Sketch, answers: Sequence[Form], format: Format) -> None:
+        self.sketch, self.format = sketch, format
+        self.exact = format is REALS
+        self._gammas: dict[float, float] = {}
+        self.tokens = sketch.words.longest + 1
+        self.heir = heir_of(sketch, answers)
+        self.size: dict[Register, float] = {}
+        self.stray: dict[Register, float] = {}
+        self.start: dict[Register, float] = {}  # |what the start token holds|
+        self.grid: dict[Register, float] = {}  # it is a multiple of 2^grid exactly; -inf if unknown
+        for register in sketch.registers:
+            self._embed(register)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for number in sketch.sublayers:
+                if number % 2:
+                    self._feed_forward(sketch.units[number])
+                else:
+                    self._attend(sketch.heads[number])
+
+    def _gamma(self, terms: float) -> float:
+        if terms not in self._gammas:
+            self._gammas[terms] = float(gamma(terms, self.format))
+        return self._gammas[terms]
+
+    def _embed(self, register: Register) -> None:
+        held = register.symbols[:, None] + register.places
+        self.size[register] = size = float(np.abs(held).max(initial=0.0))
+        parts = np.concatenate([register.symbols, register.places, [register.start]])
+        grid = float(lowest_bit(parts).min())
+        is_sum = register.symbols.any() and register.places.any()
+        is_exact = not is_sum or bool(FLOAT64.is_exact(2.0 * np.abs(parts).max(), grid))
+        self.grid[register] = grid if is_exact and register is not self.heir else -math.inf
+        self.stray[register] = 0.0 if is_exact else self._gamma(1) * size
+        self.start[register] = abs(register.start)
+
+    # ---- forms ---------------------------------------------------------------------------------
+
+    def form(self, form: Form) -> Held:
+        """At any symbol, as floats work it out; a number that it stands for was rounded, too."""
+        return self._held(form, self._drift(form) + self._rounding(form))
+
+    def _held(self, form: Form, stray: float) -> Held:
+        size = abs(form.constant) + sum(abs(w) * self.size[r] for r, w in form.terms.items())
+        return Held(size, stray)
+
+    def _drift(self, form: Form) -> float:
+        """What comes from the registers, and from what was charged when the form was found."""
+        moved = sum(abs(w) * self.stray[r] for r, w in form.terms.items())
+        return moved if self.exact else moved + form.off
+
+    def _grid(self, form: Form) -> float:
+        """The power of 2 of which a form is an exact multiple; -inf if it may be rounded."""
+        found = float(lowest_bit(form.constant))
+        for register, weight in form.terms.items():
+            found = min(found, self.grid[register] + float(lowest_bit(weight)))
+        size = self._held(form, 0.0).size
+        return found if not form.off and FLOAT64.is_exact(size, found) else -math.inf
+
+    def _rounding(self, form: Form) -> float:
+        if self.exact or self._grid(form) > -math.inf:
+            return 0.0
+        terms = len(form.terms) + 4.0  # weights and constants are rounded numbers themselves
+        whole = abs(form.constant) + sum(
+            abs(w) * (self.size[r] + self.stray[r] + (r is self.heir))
+            for r, w in form.terms.items()
+        )
+        return self._gamma(terms) * whole + terms * self.format.normal
+
+    def _at_start(self, form: Form) -> float:
+        """How large a form without a constant is at the start token."""
+        return sum(abs(w) * self.start[r] for r, w in form.terms.items())
+
+    def _write(self, register: Register, size: float, stray: float, start: float) -> None:
+        """Something is added to a register."""
+        self.grid[register] = -math.inf
+        self.size[register] = min(self.size[register] + size, register.bound)
+        rounding = self._gamma(2) * (self.size[register] + (register is self.heir))
+        self.stray[register] += stray + rounding
+        self.start[register] = (self.start[register] + start) * (1.0 + self._gamma(4))
+
+    # ---- attention -----------------------------------------------------------------------------
+
+    def _attend(self, heads: Iterable[HeadSketch]) -> None:
+        written = []
+        for head in heads:
+            logits = self._logits(head)
+            for form, (register, weight) in zip(head.value, head.output, strict=True):
+                row = self.sketch.linear(form)
+                written.append((register, *self._received(head, row, abs(weight), logits)))
+        for one in written:
+            self._write(*one)
+
+    def _received(
+        self, head: HeadSketch, row: Form, weight: float, logits: float
+    ) -> tuple[float, float, float]:
+        """What a register gains, how far that strays, and what the start token gains at most."""
+        value, first = self.form(row), self._at_start(row)
+        most = max(value.size + value.stray, first)
+        at_start = 0.0
+        if self.sketch.needs_start:
+            at_start = weight * (first if head.causal else most) * (1.0 + self._gamma(8))
+        noise = self._gamma(self.tokens + FLOAT64.exp_units + 8.0)
+        if head.does == "sum":
+            share, count = math.exp(-self._lag(head)), self.tokens - 1.0
+            apart = share * count + noise * (1.0 + self._lag(head)) + math.exp(-EXCLUDED)
+            stray = share * count * (value.stray + most * apart) + first
+            if self.sketch.sane_start and not head.causal:
+                at_start = weight * (share * count * value.size + stray)  # it asks as symbols do
+            return weight * share * count * value.size, weight * stray, at_start
+        behind = head.gap * _coldness(head) * (1.0 - self._gamma(8)) - 2.0 * logits
+        lost = min(1.0, self.tokens * math.exp(-max(behind, 0.0)))
+        if not head.query and head.bias is None:
+            lost = 0.0  # everybody wins
+        moved = math.tanh(min(logits, 40.0) / 2.0) if head.does == "mean" else 0.0
+        held = value.stray if head.does == "fetch" else max(value.stray, first)
+        stray = held + 2.0 * most * (lost + moved) + noise * most
+        return weight * value.size, weight * stray, at_start
+
+    def _lag(self, head: HeadSketch) -> float:
+        """How far the symbols' logits are behind the start token's, in a sum."""
+        return abs(self.sketch.linear(head.key[0]).terms[self._token])
+
+    @property
+    def _token(self) -> Register:
+        assert self.sketch.token_register is not None
+        return self.sketch.token_register
+
+    def _logits(self, head: HeadSketch) -> float:
+        """How far the logits of a hard head stray."""
+        if head.does == "sum":
+            return 0.0
+        stray = whole = first = 0.0
+        grid = math.inf
+        for asked, own in zip(head.query, head.key, strict=True):
+            query, key = (self.form(self.sketch.linear(one)) for one in (asked, own))
+            grid = min(grid, sum(self._grid(self.sketch.linear(one)) for one in (asked, own)))
+            stray += query.size * key.stray + (key.size + key.stray) * query.stray
+            whole += (query.size + query.stray) * (key.size + key.stray)
+            if self.sketch.needs_start and head.does != "fetch":
+                first += (query.size + query.stray) * self._at_start(self.sketch.linear(own))
+        stray = max(stray, first)
+        if not FLOAT64.is_exact(whole, grid):
+            stray += self._gamma(len(head.query) + 4.0) * whole
+        return stray * _coldness(head)
+
+    # ---- hidden units --------------------------------------------------------------------------
+
+    def _feed_forward(self, units: Sequence[Unit]) -> None:
+        groups: dict[object, list[Unit]] = {}
+        for unit in units:
+            groups.setdefault(self._group(unit), []).append(unit)
+        gains: dict[Register, list[tuple[float, float]]] = {}
+        for members in groups.values():
+            for register in dict.fromkeys(r for unit in members for r in unit.outer):
+                own = [unit for unit in members if register in unit.outer]
+                gains.setdefault(register, []).append(self._gained(own, register))
+        starts = {register: self._started(units, register) for register in gains}
+        writers = {r: sum(r in unit.outer for unit in units) for r in gains}
+        for register, found in gains.items():
+            size, stray = (sum(column) for column in zip(*found, strict=True))
+            stray += self._gamma(writers[register] + 2.0) * self._passing(units, register)
+            self._write(register, size, stray, starts[register])
+
+    def _group(self, unit: Unit) -> object:
+        """Units of a look-up belong together by the form they read, others by their law."""
+        if isinstance(unit.law, Levels):
+            return frozenset((id(r), w) for r, w in self._read(unit).terms.items())
+        return id(unit) if unit.law is None else id(unit.law)
+
+    def _read(self, unit: Unit) -> Form:
+        """The inner form without the token register, which is 1 at symbols, and its constant."""
+        token = self.sketch.token_register
+        kept = {r: w for r, w in unit.inner.terms.items() if r is not token}
+        constant = unit.inner.constant + self.sketch.token_weight(unit.inner)
+        return Form(kept, constant, unit.inner.off)
+
+    def _gained(self, units: list[Unit], register: Register) -> tuple[float, float]:
+        """What units of one group write to a register: how large, and how far it strays.
+
+        How far the form strays moves all of them together; the rounding is each one's own.
+        """
+        weights = np.array([abs(unit.outer[register]) for unit in units])
+        drifts = np.array([self._drift(unit.inner) for unit in units])
+        rounding = np.array([self._rounding(unit.inner) for unit in units])
+        own = float(weights @ rounding)
+        worst = float((drifts + rounding).max())
+        law = units[0].law
+        if isinstance(law, Levels):
+            size, moved = self._looked_up(units, register, float(drifts.max()))
+            return size, moved + own
+        size = float(weights @ [self._held(unit.inner, 0.0).size for unit in units])
+        if isinstance(law, OneOf) and worst <= law.margin:
+            return size, float((weights * (drifts + rounding)).max())
+        if isinstance(law, Ladder) and worst <= law.rung:
+            return size, 3.0 * float((weights * drifts).max()) + own
+        return size, float(weights @ drifts) + own
+
+    def _looked_up(
+        self, units: list[Unit], register: Register, drift: float
+    ) -> tuple[float, float]:
+        """How large a polygon is at its levels, and by how much it moves near them."""
+        knots = np.array([-self._read(unit).constant for unit in units])
+        order = np.argsort(knots)
+        knots, weights = knots[order], np.array([u.outer[register] for u in units])[order]
+        laws = [unit.law.numbers for unit in units if isinstance(unit.law, Levels)]
+        levels = min(laws, key=len)
+        slopes = np.concatenate([[0.0], np.cumsum(weights)])
+        fixed = np.concatenate([[0.0], np.cumsum(weights * knots)])
+        at = np.searchsorted(knots, levels)
+        size = float(np.abs(slopes[at] * levels - fixed[at]).max())
+        reach = drift + _NEAR * float(np.abs(levels).max() + np.abs(knots).max())
+        first = np.searchsorted(knots, levels - reach, side="left")
+        last = np.searchsorted(knots, levels + reach, side="right")
+        return size, drift * _steepest(np.abs(slopes), first, last)
+
+    def _passing(self, units: Sequence[Unit], register: Register) -> float:
+        """The sum of the absolute values that are added up to what a register gains."""
+        total = 0.0
+        for unit in units:
+            if register in unit.outer:
+                total += abs(unit.outer[register]) * self._highest(unit)
+        return total
+
+    def _highest(self, unit: Unit) -> float:
+        """What a unit is at most, at a symbol."""
+        stray = self._drift(unit.inner) + self._rounding(unit.inner)
+        if isinstance(unit.law, Levels):
+            top = float(unit.law.numbers.max()) + self._read(unit).constant
+            return max(top, 0.0) + stray
+        return self._held(unit.inner, 0.0).size + stray
+
+    def _started(self, units: Sequence[Unit], register: Register) -> float:
+        """How much units add to a register at the start token, at most."""
+        if not self.sketch.needs_start:
+            return 0.0
+        total = 0.0
+        for unit in units:
+            if register in unit.outer:
+                moving = self._at_start(unit.inner)
+                slack = self._gamma(len(unit.inner.terms) + 4.0)
+                on = moving + unit.inner.constant
+                on += slack * (moving + abs(unit.inner.constant)) if moving else 0.0
+                total += abs(unit.outer[register]) * max(on, 0.0)
+        return total
+
+
+def _coldness(head: HeadSketch) -> float:
+    assert isinstance(head.weighting, Softmax)
+    return head.weighting.coldness
+
+
+def _steepest(slopes: np.ndarray, first: np.ndarray, last: np.ndarray) -> float:
+    """The largest of slopes[first], ..., slopes[last], over all such ranges."""
+    longest = int((last - first).max())
+    if longest > 64:
+        return float(slopes.max())
+    return max(float(slopes[np.minimum(first + k, last)].max()) for k in range(longest + 1))
