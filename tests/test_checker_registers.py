@@ -11,7 +11,6 @@ import pytest
 import hardmax as hm
 from hardmax.checker.sequences._register_state import near_grid
 from hardmax.checker.sequences._registers import bound_by_registers, picks_from_many
-from hardmax.checker.sequences._stream import Arithmetic
 from hardmax.core import (
     Attention,
     Construction,
@@ -22,6 +21,7 @@ from hardmax.core import (
     Transformer,
     Witness,
 )
+from hardmax.numerics import FLOAT32, FORMATS
 
 DTYPES = {"float64": np.float64, "float32": np.float32}
 
@@ -81,7 +81,7 @@ def attained(made, steps, length, dtype):
 def bound(made, length, name, steps=None, memory=None):
     steps = made.claim.target.steps() if steps is None else steps
     memory = {} if memory is None else memory
-    return bound_by_registers(made, steps, length, Arithmetic.of(name), memory)
+    return bound_by_registers(made, steps, length, FORMATS[name], memory)
 
 
 @pytest.mark.parametrize(("states", "symbols", "length"), [(3, 2, 6), (4, 3, 4), (5, 3, 5)])
@@ -251,7 +251,7 @@ def test_a_holding_of_another_shape_is_no_hint():
 def test_sums_near_a_grid_stray_by_their_noise_alone():
     """Whole numbers with specks: a float32 sum in any order is off by no more than the specks."""
     rng = np.random.default_rng(0)
-    single = Arithmetic.of("float32")
+    single = FLOAT32
     for _ in range(300):
         terms = int(rng.integers(2, 60))
         whole = rng.integers(-3000, 3000, terms).astype(float)

@@ -16,22 +16,14 @@ from hardmax.checker._budget import Clock
 from hardmax.checker.sequences import _choices, _heads, _search, _stream
 from hardmax.checker.sequences._batches import enclose_words, soft_mean, tokens_read
 from hardmax.checker.sequences._certify import certify_sequences, check_sequences
-from hardmax.checker.sequences._exact import error_at, rounded_down
+from hardmax.checker.sequences._exact import error_at
 from hardmax.checker.sequences._heads import attend
 from hardmax.checker.sequences._layers import read_out
 from hardmax.checker.sequences._program import Run, Summed
 from hardmax.checker.sequences._scores import Asks, score_radius
 from hardmax.checker.sequences._slots import Slots
-from hardmax.checker.sequences._stream import (
-    REALS,
-    Arithmetic,
-    Overflow,
-    Stream,
-    TooLarge,
-    added,
-    lowest_bit,
-)
-from hardmax.checker.sequences._stream import Table as Balls
+from hardmax.checker.sequences._stream import Overflow, Stream, TooLarge, check_weights
+from hardmax.checker.sequences._stream import check as check_size
 from hardmax.checker.sequences._values import bound_of_length, follow_words
 from hardmax.core import (
     INDEX,
@@ -47,9 +39,7 @@ from hardmax.core import (
     evaluate,
     trace,
 )
-
-FLOAT64 = Arithmetic.of("float64")
-FORMATS = ("float64", "float32", "float16", "bfloat16")
+from hardmax.numerics import FLOAT16, FLOAT64, FORMATS, REALS, MidRadius, below_float, lowest_bit
 
 # --- programs, built by hand --------------------------------------------------------------------
 
@@ -453,7 +443,7 @@ def test_a_certificate_says_all_that(tmp_path):
     assert certificate.method == "enumeration"
     assert certificate.holds_in == ("float64",)
     assert certificate.domain == "words over [0, 1, 2] of length 1 to 4"
-    assert "4 ulp" in certificate.assumptions[0]
+    assert certificate.assumptions[0] == FLOAT64.assumption
 
 
 # --- bounds that are attained -------------------------------------------------------------------
@@ -517,7 +507,7 @@ def test_the_tilt_of_a_tie_is_attained(off):
         [row(4, c0=1.0)], [row(4, c1=1.0)], [row(4, c2=1.0)], row(4, c3=1)[:, None], hm.Softmax(1)
     )
     middle = np.array([[1.0, 0.0, 1.0, 0.0], [1.0, 0.0, -1.0, 0.0]])
-    stream = Stream.of(Balls(middle, np.array([row(4, c1=off)] * 2)), 1)
+    stream = Stream.of(MidRadius(middle, np.array([row(4, c1=off)] * 2)), 1)
     mixed = attend(stream, hm.Attention([head]), Slots(2, 0, 1), FLOAT64).blocks[()]
     assert (mixed.middle[:, 3] == 0.0).all()
     assert (math.tanh(off) <= mixed.radius[:, 3]).all()
@@ -526,7 +516,7 @@ def test_the_tilt_of_a_tie_is_attained(off):
 
 def test_a_sum_is_exact_up_to_the_last_number_that_fits():
     for name, digits in (("float64", 53), ("float32", 24), ("float16", 11), ("bfloat16", 8)):
-        arithmetic = Arithmetic.of(name)
+        arithmetic = FORMATS[name]
         assert arithmetic.is_exact(np.float64(2.0**digits), np.float64(0.0))
         assert not arithmetic.is_exact(np.float64(2.0**digits + 2), np.float64(0.0))
     assert np.float32(2.0**24) + np.float32(1) == 2.0**24  # one more does not fit
@@ -534,20 +524,22 @@ def test_a_sum_is_exact_up_to_the_last_number_that_fits():
 
 def test_radii_add_up_and_what_float64_loses_is_added_exactly():
     near, far = (
-        Balls(np.array([1.0]), np.array([0.5])),
-        Balls(np.array([2.0**-60]), np.array([0.25])),
+        MidRadius(np.array([1.0]), np.array([0.5])),
+        MidRadius(np.array([2.0**-60]), np.array([0.25])),
     )
-    total = added(near, far)
+    total = near.plus(far)
     assert total.middle == 1.0
     assert 0.75 + 2.0**-60 <= total.radius <= 0.75 * (1 + 1e-14)  # inflated for its own rounding
-    exact = added(Balls.point(np.array([1.0])), Balls.point(np.array([2.0**-60])))
+    exact = MidRadius.point(np.array([1.0])).plus(MidRadius.point(np.array([2.0**-60])))
     assert 2.0**-60 <= exact.radius <= 2.0**-60 * (1 + 1e-14)
-    assert added(Balls.point(np.array([1.0])), Balls.point(np.array([2.0**-30]))).radius == 0.0
+    assert (
+        MidRadius.point(np.array([1.0])).plus(MidRadius.point(np.array([2.0**-30]))).radius == 0.0
+    )
 
 
 def test_a_ball_of_which_nothing_is_known_has_no_size():
-    assert (Balls(np.array([0.0, np.nan]), np.array([np.nan, 1.0])).size == np.inf).all()
-    assert Balls(np.array([-2.0]), np.array([0.5])).size >= 2.5
+    assert (MidRadius(np.array([0.0, np.nan]), np.array([np.nan, 1.0])).size == np.inf).all()
+    assert MidRadius(np.array([-2.0]), np.array([0.5])).size >= 2.5
 
 
 def score_head(cold):
@@ -567,7 +559,7 @@ def test_the_radius_of_a_score_is_attained():
 
 def test_a_coldness_that_is_no_power_of_two_rounds_the_query_weights():
     point = Asks(np.ones((1, 1)), np.zeros((1, 1)), np.zeros(1))
-    half, ones = Arithmetic.of("float16"), np.ones((1, 1))
+    half, ones = FLOAT16, np.ones((1, 1))
     assert score_radius(point, point, ones, score_head(4.0), half) == 0.0
     assert abs(float(np.float16(3.3)) - 3.3) <= score_radius(
         point, point, ones, score_head(3.3), half
@@ -577,8 +569,8 @@ def test_a_coldness_that_is_no_power_of_two_rounds_the_query_weights():
 @pytest.mark.parametrize("off", [1e-6, 0.01, 0.5])
 def test_the_radius_of_a_soft_mean_is_attained(off):
     """Two equal logits, each off by `off`, values 1 and -1: the mean strays by tanh(off)."""
-    logits = Balls(np.zeros((1, 2, 2)), np.full((1, 2, 2), off))
-    values = Balls(np.array([[[1.0], [-1.0]]]), np.zeros((1, 2, 1)))
+    logits = MidRadius(np.zeros((1, 2, 2)), np.full((1, 2, 2), off))
+    values = MidRadius(np.array([[[1.0], [-1.0]]]), np.zeros((1, 2, 1)))
     seen = np.ones((2, 2), dtype=bool)
     mixed = soft_mean(logits, seen, Stream.of(values, 2), FLOAT64)
     assert (mixed.middle == 0.0).all()
@@ -587,9 +579,12 @@ def test_the_radius_of_a_soft_mean_is_attained(off):
 
 
 def test_the_radii_of_values_pass_through_a_soft_mean():
-    values = Balls(np.zeros((1, 2, 1)), np.ones((1, 2, 1)))
+    values = MidRadius(np.zeros((1, 2, 1)), np.ones((1, 2, 1)))
     mixed = soft_mean(
-        Balls.point(np.zeros((1, 2, 2))), np.ones((2, 2), dtype=bool), Stream.of(values, 2), FLOAT64
+        MidRadius.point(np.zeros((1, 2, 2))),
+        np.ones((2, 2), dtype=bool),
+        Stream.of(values, 2),
+        FLOAT64,
     )
     assert (mixed.radius >= 1.0).all()
     assert (mixed.radius <= 1.0 + 1e-13).all()
@@ -608,7 +603,7 @@ def test_the_lowest_bit(mantissa, exponent):
 
 @given(st.fractions())
 def test_rounding_down_never_rounds_up(value):
-    near = rounded_down(value)
+    near = below_float(value)
     assert Fraction(near) <= value < Fraction(math.nextafter(near, math.inf))
 
 
@@ -793,11 +788,11 @@ def rounded_head(a, head, stream):
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(0, 10**6), st.sampled_from(FORMATS))
+@given(st.integers(0, 10**6), st.sampled_from(list(FORMATS)))
 def test_every_evaluation_in_a_format_lies_in_the_enclosure(seed, name):
     model, rng = random_model(seed, coarse=0.5), np.random.default_rng(seed)
     words, length = Words("abc", 4), int(rng.integers(1, 5))
-    arithmetic = Arithmetic.of(name)
+    arithmetic = FORMATS[name]
     for numbers, word in some_words(words, length, rng, 4):
         try:
             table = enclose_words(model, np.array([numbers]), arithmetic)
@@ -808,11 +803,11 @@ def test_every_evaluation_in_a_format_lies_in_the_enclosure(seed, name):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(0, 10**6), st.sampled_from(FORMATS))
+@given(st.integers(0, 10**6), st.sampled_from(list(FORMATS)))
 def test_every_evaluation_in_a_format_lies_in_the_value_sets(seed, name):
     model, rng = random_model(seed, coarse=0.7), np.random.default_rng(seed)
     words, length = Words("abc", 4), int(rng.integers(1, 5))
-    arithmetic = Arithmetic.of(name)
+    arithmetic = FORMATS[name]
     try:
         with small_tables():
             slots, streams = follow_words(model, words, length, arithmetic)
@@ -1267,7 +1262,7 @@ def test_what_overflows_on_the_way_is_not_proved_in_that_format(kind):
     model = hm.Transformer(source, layers, hm.ReadOut(readout, [0.0], None))
     steps = SequenceSteps([Combination((), (), constant)], [3])
     construction = promised(model, Words("a", 19), steps, 500.0)
-    half, word = Arithmetic.of("float16"), np.zeros((1, 19), dtype=np.int64)
+    half, word = FLOAT16, np.zeros((1, 19), dtype=np.int64)
     with pytest.raises(Overflow):
         enclose_words(model, word, half)
     with pytest.raises(Overflow):
@@ -1288,12 +1283,12 @@ def test_scores_too_many_to_compare_must_not_overflow_either(monkeypatch):
     _, streams = follow_words(model, words, 2, FLOAT64)
     assert (np.abs(streams[-1].blocks[()].middle - 2.0) < 1e-9).all()
     with pytest.raises(Overflow):
-        follow_words(model, words, 2, Arithmetic.of("float16"))
+        follow_words(model, words, 2, FLOAT16)
 
 
 def test_a_coldness_below_one_may_underflow_in_the_query_weights():
     """2^-6 x has more digits than float16 keeps down there; times a key of 2^10 that shows."""
-    x, cold, half = np.full((1, 1), (1 + 2.0**-10) * 2.0**-9), 2.0**-6, Arithmetic.of("float16")
+    x, cold, half = np.full((1, 1), (1 + 2.0**-10) * 2.0**-9), 2.0**-6, FLOAT16
     asking = Asks(x, np.zeros((1, 1)), lowest_bit(x[0]))
     asked = Asks(np.full((1, 1), 2.0**10), np.zeros((1, 1)), np.full(1, 10.0))
     head = hm.Head([[1.0]], [[2.0**19 / (2**10 + 1)]], [[1.0]], [[1.0]], weighting(cold))
@@ -1304,7 +1299,7 @@ def test_a_coldness_below_one_may_underflow_in_the_query_weights():
 
 def test_a_weight_too_small_for_a_format_is_nothing_to_build_on():
     with pytest.raises(Overflow, match="too small"):
-        Arithmetic.of("float16").check_weights(np.array([1e-6]))
-    Arithmetic.of("float16").check_weights(np.array([0.0, 2.0**-14]))
+        check_weights(FLOAT16, np.array([1e-6]))
+    check_weights(FLOAT16, np.array([0.0, 2.0**-14]))
     with pytest.raises(Overflow, match="too large"):
-        Arithmetic.of("float16").check(np.array([65505.0]))
+        check_size(FLOAT16, np.array([65505.0]))

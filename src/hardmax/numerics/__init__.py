@@ -6,6 +6,7 @@ Exact rationals and the constants of softmax live here, too. Knows no head.
 from hardmax.numerics._arrays import exact as exact
 from hardmax.numerics._arrays import finite_array as finite_array
 from hardmax.numerics._arrays import frozen_array as frozen_array
+from hardmax.numerics._elementary import ELEMENTARY_ULPS as ELEMENTARY_ULPS
 from hardmax.numerics._elementary import absolute as absolute
 from hardmax.numerics._elementary import cos as cos
 from hardmax.numerics._elementary import exp as exp

@@ -53,11 +53,6 @@ class Format:
         """The smallest number with all digits."""
         return 2.0 ** (self.least + self.digits - 1)
 
-    @property
-    def exp_ulps(self) -> int:
-        """The same in units in the last place, as libraries document it: two unit roundoffs."""
-        return self.exp_units // 2
-
     def power_units(self, tokens: int) -> int:
         """The relative error assumed of a softmax's powers exp(l - max l), in unit roundoffs.
 

@@ -68,7 +68,7 @@ def pair_of_values(low: np.ndarray, high: np.ndarray) -> Pair:
 def elementary_ends(low: Any, high: Any) -> tuple[Any, Any]:
     """Outward from ends that took one elementary function and up to four relative roundings.
 
-    exp and tanh are trusted to `FLOAT64.exp_ulps`, as everywhere in this room.
+    exp and tanh are trusted to `ELEMENTARY_ULPS`, as everywhere in this room.
     """
     return low - (np.abs(low) * _ELEMENTARY + TINY), high + (np.abs(high) * _ELEMENTARY + TINY)
 

@@ -11,28 +11,37 @@ import numpy as np
 
 from hardmax.checker._work import CALL, ENTRY, EXP, FLOPS, charge
 from hardmax.checker.sequences._layers import feed_forward, read_out, updated
-from hardmax.checker.sequences._scores import EXP_UNITS, Asks, is_hard, score_radius, underflow
-from hardmax.checker.sequences._stream import OWN, OWN_UNIT, Arithmetic, Stream, Table, stored
+from hardmax.checker.sequences._scores import Asks, is_hard, power_error, score_radius, underflow
+from hardmax.checker.sequences._stream import Stream, check, stored, strays
 from hardmax.core import Attention, FeedForward, Head, SequenceInput, Transformer
-from hardmax.numerics import inflate, is_power_of_two
-from hardmax.numerics import stray as stray_of
+from hardmax.numerics import (
+    FLOAT64,
+    Format,
+    MidRadius,
+    down,
+    inflate,
+    is_power_of_two,
+    stray,
+    sum_up,
+    up,
+)
 
 
-def enclose_words(transformer: Transformer, ids: np.ndarray, arithmetic: Arithmetic) -> Table:
+def enclose_words(transformer: Transformer, ids: np.ndarray, format: Format) -> MidRadius:
     """The outputs for words of one length: words x rows x outputs.
 
     `ids` holds the symbols' numbers in the Transformer's alphabet, a word per row. The rows are
     those of all symbols, or the one that the read-out asks for.
     """
-    stream = _embed(transformer, ids, arithmetic)
+    stream = _embed(transformer, ids, format)
     for sublayer in transformer.sublayers:
         match sublayer:
             case FeedForward():
-                stream = feed_forward(stream, sublayer, arithmetic)
+                stream = feed_forward(stream, sublayer, format)
             case Attention():
-                stream = _attend(stream, sublayer, arithmetic)
+                stream = _attend(stream, sublayer, format)
     tokens = tokens_read(transformer, ids.shape[1])
-    return read_out(stream.at_tokens(tokens), transformer.readout, arithmetic).blocks[()]
+    return read_out(stream.at_tokens(tokens), transformer.readout, format).blocks[()]
 
 
 def sequence_input(transformer: Transformer) -> SequenceInput:
@@ -48,57 +57,57 @@ def tokens_read(transformer: Transformer, length: int) -> np.ndarray:
     return everyone[first:] if token is None else everyone[[token]]
 
 
-def _embed(transformer: Transformer, ids: np.ndarray, arithmetic: Arithmetic) -> Stream:
+def _embed(transformer: Transformer, ids: np.ndarray, format: Format) -> Stream:
     source = sequence_input(transformer)
-    symbols = stored(source.embedding, arithmetic)
+    symbols = stored(source.embedding, format)
     tables = [symbols.middle[ids], symbols.radius[ids]]
     if source.start is not None:
-        start = stored(source.start, arithmetic)
+        start = stored(source.start, format)
         shape = (len(ids), 1, source.width)
         tables = [
             np.concatenate([np.broadcast_to(own, shape), rest], axis=1)
             for own, rest in zip(start, tables, strict=True)
         ]
-    tokens = Table(*tables)
-    places = stored(source.positions[: tokens.middle.shape[1]], arithmetic)
+    tokens = MidRadius(*tables)
+    places = stored(source.positions[: tokens.middle.shape[1]], format)
     shape = tokens.middle.shape
-    places = Table(*(np.broadcast_to(part, shape).copy() for part in places))
+    places = MidRadius(*(np.broadcast_to(part, shape).copy() for part in places))
     both = np.tile(np.eye(source.width), 2)
-    return Stream.of(tokens, 2).beside(Stream.of(places, 2)).affine(both, None, arithmetic)
+    return Stream.of(tokens, 2).beside(Stream.of(places, 2)).affine(both, None, format)
 
 
-def _attend(stream: Stream, layer: Attention, arithmetic: Arithmetic) -> Stream:
-    changes = [(_head(stream, head, arithmetic), head.output) for head in layer.heads]
-    return updated(stream, changes, None, arithmetic)
+def _attend(stream: Stream, layer: Attention, format: Format) -> Stream:
+    changes = [(_head(stream, head, format), head.output) for head in layer.heads]
+    return updated(stream, changes, None, format)
 
 
-def _head(stream: Stream, head: Head, arithmetic: Arithmetic) -> Stream:
+def _head(stream: Stream, head: Head, format: Format) -> Stream:
     words, tokens = stream.leading
     pairs = words * tokens * tokens
     widths = len(head.query) + head.value_width
     charge(100 * CALL + pairs * (24 * ENTRY + 2 * EXP + 4 * widths // FLOPS))
-    scores = _scores(stream, head, arithmetic)
-    values = stream.affine(head.value, None, arithmetic)
+    scores = _scores(stream, head, format)
+    values = stream.affine(head.value, None, format)
     visible = np.tri(tokens, dtype=bool) if head.causal else np.ones((tokens, tokens), dtype=bool)
     mix = hard_mean if is_hard(head) else soft_mean
-    mixed = mix(scores, visible, values, arithmetic)
+    mixed = mix(scores, visible, values, format)
     return Stream({(): mixed}, values.grid - np.ceil(np.log2(tokens)), stream.lead)
 
 
-def _scores(stream: Stream, head: Head, arithmetic: Arithmetic) -> Table:
+def _scores(stream: Stream, head: Head, format: Format) -> MidRadius:
     """Words x asking token x token asked: scores, or logits if the head is soft."""
-    query, key = (stream.affine(m, None, arithmetic) for m in (head.query, head.key))
+    query, key = (stream.affine(m, None, format) for m in (head.query, head.key))
     (q, rq), (k, rk) = query.blocks[()], key.blocks[()]
     middle = q @ k.swapaxes(-1, -2)
     if head.position_bias is not None:
         tokens = stream.leading[-1]
         middle = middle + head.position_bias[:tokens, :tokens]
     asking, asked = Asks(np.abs(q), rq, query.grid), Asks(np.abs(k), rk, key.grid)
-    radius = score_radius(asking, asked, stream.magnitude, head, arithmetic)
-    return Table(middle * (1.0 if is_hard(head) else head.coldness), radius)
+    radius = score_radius(asking, asked, stream.magnitude, head, format)
+    return MidRadius(middle * (1.0 if is_hard(head) else head.coldness), radius)
 
 
-def hard_mean(scores: Table, visible: np.ndarray, values: Stream, arithmetic: Arithmetic) -> Table:
+def hard_mean(scores: MidRadius, visible: np.ndarray, values: Stream, format: Format) -> MidRadius:
     """The mean of the values of all tokens with the largest score."""
     floor = np.where(visible, scores.low, -np.inf).max(axis=-1, keepdims=True)
     winners = visible & (scores.high >= floor)
@@ -113,31 +122,30 @@ def hard_mean(scores: Table, visible: np.ndarray, values: Stream, arithmetic: Ar
     loose = (winners.astype(float) @ (rv > 0.0)) > 0.0
     fine = values.grid - np.ceil(np.log2(tokens))
     even = ~loose & is_power_of_two(count.astype(float))
-    here, there = (stray_of(tokens + 3, size, unit) for unit in (OWN_UNIT, arithmetic.unit))
-    lost = np.where(even & OWN.is_exact(size, fine), 0.0, here)
-    lost = lost + np.where(even & arithmetic.is_exact(size, fine), 0.0, there)
-    arithmetic.check(size + np.where(count == 1, 0.0, lost))
-    mixed = Table(middle, inflate(radius + np.where(count == 1, 0.0, lost)))
+    here, there = (stray(tokens + 3, size, one) for one in (FLOAT64, format))
+    lost = np.where(even & FLOAT64.is_exact(size, fine), 0.0, here)
+    lost = lost + np.where(even & format.is_exact(size, fine), 0.0, there)
+    check(format, size + np.where(count == 1, 0.0, lost))
+    mixed = MidRadius(middle, inflate(radius + np.where(count == 1, 0.0, lost)))
     if not told.all():
         _put_hulls(mixed, ~told[..., 0], winners, values.blocks[()], here + there)
     return mixed
 
 
 def _put_hulls(
-    mixed: Table, unclear: np.ndarray, winners: np.ndarray, values: Table, lost: np.ndarray
+    mixed: MidRadius, unclear: np.ndarray, winners: np.ndarray, values: MidRadius, lost: np.ndarray
 ) -> None:
     """Where the winners are unclear: everything between the candidates' values."""
     words, asking = np.nonzero(unclear)
     chosen = winners[words, asking][..., None]
     low = np.where(chosen, values.low[words], np.inf).min(axis=1)
     high = np.where(chosen, values.high[words], -np.inf).max(axis=1)
-    mixed.middle[words, asking] = 0.5 * low + 0.5 * high
-    size = np.maximum(np.abs(low), np.abs(high))
-    half = 0.5 * high - 0.5 * low + size * 2.0**-50
-    mixed.radius[words, asking] = inflate(half + lost[words, asking])
+    hull = MidRadius.between(low, high)
+    mixed.middle[words, asking] = hull.middle
+    mixed.radius[words, asking] = up(hull.radius + lost[words, asking])
 
 
-def soft_mean(logits: Table, visible: np.ndarray, values: Stream, arithmetic: Arithmetic) -> Table:
+def soft_mean(logits: MidRadius, visible: np.ndarray, values: Stream, format: Format) -> MidRadius:
     """sum_j w_j v_j for softmax weights w.
 
     A float evaluation subtracts its own largest logit, which is within the largest radius of ours,
@@ -147,44 +155,45 @@ def soft_mean(logits: Table, visible: np.ndarray, values: Stream, arithmetic: Ar
     """
     v, rv = values.blocks[()]
     tokens = visible.shape[0]
-    weights, change = _softmax(logits, visible, arithmetic)
+    weights, change = _softmax(logits, visible, format)
     middle = weights @ v
     radius = (weights + change) @ rv
     for row in range(v.shape[-1]):
         away = np.abs(v[..., None, :, row] - middle[..., :, None, row])
         radius[..., row] += (change * away).sum(axis=-1)
     size = inflate((weights + change) @ (np.abs(v) + rv), tokens + 8)
-    lost = stray_of(2 * tokens + 8, size, OWN_UNIT)
-    lost = lost + stray_of(2 * tokens + 8, size, arithmetic.unit)
+    lost = strays(2 * tokens + 8, size, format)
     alone = (visible.sum(axis=-1) == 1)[:, None]
-    arithmetic.check(size + np.where(alone, 0.0, lost))
-    return Table(middle, inflate(radius + np.where(alone, 0.0, lost), tokens + 8))
+    check(format, size + np.where(alone, 0.0, lost))
+    return MidRadius(middle, inflate(radius + np.where(alone, 0.0, lost), tokens + 8))
 
 
 def _softmax(
-    logits: Table, visible: np.ndarray, arithmetic: Arithmetic
+    logits: MidRadius, visible: np.ndarray, format: Format
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Weights, and how far each can be off."""
+    """Weights, and how far each can be off.
+
+    A weight is largest where its own power is high and all others are low.
+    """
     spread = np.where(visible, logits.radius, 0.0)
     off = spread.max(axis=-1, keepdims=True)
     below = logits.middle - np.where(visible, logits.middle, -np.inf).max(axis=-1, keepdims=True)
-    unit = arithmetic.unit + OWN_UNIT
-    spread = inflate(spread + 2 * unit * (np.abs(below) + 2 * off))
-    factor, (tiny, normal) = 2 * EXP_UNITS * unit, underflow(arithmetic)
-    sharp = visible & (off <= 0.5)  # what underflows by 4 ulp grows by e^off: to less than 8
+    spread = inflate(spread + strays(2, np.abs(below) + 2 * off, format))
+    factor, faint = power_error(len(visible), format), underflow(format)
+    sharp = visible & (off <= 0.5)  # the largest is 1 up to e^off, and what is faint grows to less
+    faint = 2 * faint
     with np.errstate(under="ignore", over="ignore"):
-        high = np.exp(np.minimum(below + spread, 2.0)) * (1 + factor) + tiny
-        low = np.maximum(np.exp(below - spread) * (1 - factor) - normal, 0.0)
+        high = np.exp(np.minimum(below + spread, 2.0)) * (1 + factor) + faint
+        low = np.maximum(np.exp(below - spread) * (1 - factor) - faint, 0.0)
         powers = np.where(visible, np.exp(np.minimum(below, 0.0)), 0.0)
     top = (below == 0.0) & (spread == 0.0)  # exp(0) is 1, in every format
     high, low = np.where(top, 1.0, high), np.where(top, 1.0, low)
     high, low = np.where(visible, high, 0.0), np.where(sharp, low, 0.0)
     weights = powers / powers.sum(axis=-1, keepdims=True)
-    slack = len(visible) * 2.0**-50
-    total_low, total_high = low.sum(axis=-1, keepdims=True), high.sum(axis=-1, keepdims=True)
-    rest_low = np.maximum(total_low * (1 - slack) - low, 0.0)
-    rest_high = total_high * (1 + slack) - high
-    most = np.where(sharp, high / np.maximum(high + rest_low, np.finfo(float).tiny), 1.0)
-    least = np.where(sharp, low / (low + rest_high), 0.0)
-    change = np.maximum(most - weights, weights - least) + 4 * 2.0**-52 * (most + weights)
+    slack = stray(2 * len(visible), low.sum(axis=-1, keepdims=True))
+    rest_low = np.maximum(low.sum(axis=-1, keepdims=True) - low - slack, 0.0)
+    rest_high = up(sum_up(high, -1)[..., None] - high)
+    most = np.where(sharp, up(high / np.maximum(down(high + rest_low), FLOAT64.normal)), 1.0)
+    least = np.where(sharp, down(low / up(low + rest_high)), 0.0)
+    change = np.maximum(up(most - weights), up(weights - least))
     return weights, np.where(visible, np.maximum(change, 0.0), 0.0)

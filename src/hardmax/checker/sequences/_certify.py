@@ -8,11 +8,10 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from hardmax.checker._budget import Clock, Progress
-from hardmax.checker._certificate import INTERRUPTED, Certificate
+from hardmax.checker._certificate import INTERRUPTED, Certificate, about_exp
 from hardmax.checker._verdict import Verdict
 from hardmax.checker._work import PER_SECOND
 from hardmax.checker.sequences._enumeration import enumerate_words
-from hardmax.checker.sequences._scores import EXP_ULPS
 from hardmax.checker.sequences._search import Search, cost_of_enumeration, try_words
 from hardmax.checker.sequences._values import bound_words
 from hardmax.core import Construction
@@ -98,8 +97,6 @@ def _result(search: Search) -> SequenceResult:
         verdict = Verdict.PROVED
     else:
         verdict = Verdict.UNDECIDED
-    soft = not search.construction.transformer.is_hard
-    exponential = f"exp is good to {EXP_ULPS} ulp in every format, and exp(0) is 1."
     return SequenceResult(
         verdict=verdict,
         certified=certified,
@@ -108,7 +105,7 @@ def _result(search: Search) -> SequenceResult:
         method=search.method,
         boxes=search.clock.boxes,
         formats=dict(search.formats),
-        assumptions=(exponential,) if soft else (),
+        assumptions=about_exp(search.construction.transformer, search.formats),
         advice=search.advice if verdict is Verdict.UNDECIDED else "",
     )
 

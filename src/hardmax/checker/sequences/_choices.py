@@ -17,11 +17,11 @@ import numpy as np
 from hardmax.checker._work import CALL, ENTRY, charge
 from hardmax.checker.sequences._axes import Axes, aligned
 from hardmax.checker.sequences._layers import tidied
-from hardmax.checker.sequences._scores import EXP_UNITS, Asks, is_hard, score_radius, underflow
+from hardmax.checker.sequences._scores import Asks, is_hard, power_error, score_radius, underflow
 from hardmax.checker.sequences._slots import Slots, Top
-from hardmax.checker.sequences._stream import OWN_UNIT, Arithmetic, Stream, TooLarge
+from hardmax.checker.sequences._stream import Stream, TooLarge, strays
 from hardmax.core import Head
-from hardmax.numerics import inflate
+from hardmax.numerics import Format, down, inflate, stray, up
 
 _SAME_LOGIT = 2.0**-16  # logits that agree to so much are one level
 LARGEST_CHOICE = 2**23  # pairs of an asking token with its slots and a token asked with its slots
@@ -76,7 +76,7 @@ class _Scores:
         """The radius, and the rounding of adding it."""
         slots = (*range(1, 1 + len(self.asking)), *self.inner)
         size = np.abs(self.middle).max(axis=slots, keepdims=True)
-        return np.where(self.radius > 0.0, inflate(self.radius) + size * 2.0**-51, 0.0)
+        return np.where(self.radius > 0.0, up(self.radius + stray(2, size)), 0.0)
 
     @cached_property
     def low(self) -> np.ndarray:
@@ -87,7 +87,7 @@ class _Scores:
         return self.middle + self.reach if self.reach.any() else self.middle
 
 
-def choose(stream: Stream, head: Head, slots: Slots, arithmetic: Arithmetic) -> Choice:
+def choose(stream: Stream, head: Head, slots: Slots, format: Format) -> Choice:
     """Who wins; nothing about the values yet.
 
     Scores less than four radii apart are one level. So a token of a lower level has a lower score
@@ -95,7 +95,7 @@ def choose(stream: Stream, head: Head, slots: Slots, arithmetic: Arithmetic) -> 
     tokens of that level, and all of them if the scores are known exactly. In a soft head any
     grouping is sound, for what it leaves out is counted as leak or tilt.
     """
-    scores = _scores(stream, head, slots, arithmetic)
+    scores = _scores(stream, head, slots, format)
     lowest = np.where(scores.visible, scores.low, np.inf).min(axis=scores.inner)
     lowest = np.where(np.isposinf(lowest), -np.inf, lowest)
     floor = lowest.max(axis=-1).reshape(*lowest.shape[:-1], *[1] * len(scores.others))
@@ -110,13 +110,13 @@ def choose(stream: Stream, head: Head, slots: Slots, arithmetic: Arithmetic) -> 
     entered = np.where(contest.reshape(floor.shape), entered, 0.0)
     ranking = _ranked(scores, able, entered, same, slots)
     if not is_hard(head):
-        return _softened(ranking, scores, alone, arithmetic)
+        return _softened(ranking, scores, alone, format)
     clear = aligned(alone | (loose == 0.0), scores.asking, ranking.choice.asking)
     return replace(ranking.choice, clear=np.broadcast_to(clear, ranking.choice.clear.shape))
 
 
-def _scores(stream: Stream, head: Head, slots: Slots, arithmetic: Arithmetic) -> _Scores:
-    query, key = (tidied(stream.affine(m, None, arithmetic)) for m in (head.query, head.key))
+def _scores(stream: Stream, head: Head, slots: Slots, format: Format) -> _Scores:
+    query, key = (tidied(stream.affine(m, None, format)) for m in (head.query, head.key))
     (q, rq), (k, rk) = query.joined(), key.joined()
     n, width = slots.tokens, head.key_width
     shape = (*q.shape[:-1], *k.shape[:-1])
@@ -132,7 +132,7 @@ def _scores(stream: Stream, head: Head, slots: Slots, arithmetic: Arithmetic) ->
         for a, r, part in ((q, rq, query), (k, rk, key))
         for inner in [tuple(range(1, a.ndim - 1))]
     ]
-    radius = score_radius(sides[0], sides[1], stream.magnitude, head, arithmetic)
+    radius = score_radius(sides[0], sides[1], stream.magnitude, head, format)
     middle = middle * (1.0 if is_hard(head) else head.coldness)
     middle = slots.settled(middle, query.axes, key.axes)
     seen = np.tri(n, dtype=bool) if head.causal else np.ones((n, n), dtype=bool)
@@ -140,21 +140,21 @@ def _scores(stream: Stream, head: Head, slots: Slots, arithmetic: Arithmetic) ->
 
 
 def fixed_scores(
-    stream: Stream, head: Head, slots: Slots, arithmetic: Arithmetic
+    stream: Stream, head: Head, slots: Slots, format: Format
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """Logits, radii and visibility, asking token x token asked, if no slot matters for them."""
-    sides = (tidied(stream.affine(m, None, arithmetic)) for m in (head.query, head.key))
+    sides = (tidied(stream.affine(m, None, format)) for m in (head.query, head.key))
     if any(side.axes for side in sides):
         return None
-    scores = _scores(stream, head, slots, arithmetic)
+    scores = _scores(stream, head, slots, format)
     return scores.middle, np.broadcast_to(scores.radius, scores.middle.shape), scores.visible
 
 
-def check_scores(stream: Stream, head: Head, arithmetic: Arithmetic) -> None:
+def check_scores(stream: Stream, head: Head, format: Format) -> None:
     """Refuse scores that may overflow: whoever wins, there are no weights then."""
-    query, key = (stream.affine(m, None, arithmetic) for m in (head.query, head.key))
+    query, key = (stream.affine(m, None, format) for m in (head.query, head.key))
     sides = [Asks(part.magnitude, 0.0 * part.magnitude, part.grid) for part in (query, key)]
-    score_radius(sides[0], sides[1], stream.magnitude, head, arithmetic)
+    score_radius(sides[0], sides[1], stream.magnitude, head, format)
 
 
 class _Ranking(NamedTuple):
@@ -204,14 +204,11 @@ def _gaps(ranking: _Ranking, scores: _Scores) -> tuple[np.ndarray, np.ndarray, n
     behind = rivals & ~choice.winners & ~ranking.above
     trailing = np.where(behind, high, -np.inf).max(axis=inner)
     with np.errstate(invalid="ignore"):
-        gap = least[..., None] - trailing
-        gap = gap - (np.abs(gap) + np.abs(trailing)) * 2.0**-51
+        gap = down(least[..., None] - trailing)
     return np.where(np.isneginf(trailing), np.inf, gap), least, most
 
 
-def _softened(
-    ranking: _Ranking, scores: _Scores, alone: np.ndarray, arithmetic: Arithmetic
-) -> Choice:
+def _softened(ranking: _Ranking, scores: _Scores, alone: np.ndarray, format: Format) -> Choice:
     """How much weight a softmax gives to others than the winners, and how it tilts a tie.
 
     Some winner has at least the lowest logit that a winner can have; token j, if it is none, trails
@@ -220,18 +217,19 @@ def _softened(
     If the logits of a tie lie within a of each other, the share p of the winners that has too much
     weight has at most p e^a/(p e^a + 1 - p), which exceeds p by at most tanh(a/4), namely for
     p = 1/(1 + e^(a/2)); so much weight is tilted. In floats a difference of logits is rounded once
-    more, and an exponential by a few units.
+    more, and a power is off by a factor 1 + r: of two of them (1 + r)/(1 - r) <= e^(3 r) is left.
     """
     gap, least, most = _gaps(ranking, scores)
     some = np.isfinite(least)
     alone = aligned(alone, scores.asking, ranking.choice.asking)
-    unit, tiny = arithmetic.unit + OWN_UNIT, underflow(arithmetic)[0]
+    factor, faint = power_error(gap.shape[-1], format), underflow(format)
     with np.errstate(invalid="ignore", under="ignore", over="ignore"):
-        ratio = np.exp(-gap * (1 - 4 * unit)) * (1 + 4 * EXP_UNITS * unit) + tiny
+        ratio = np.exp(strays(4, gap, format) - gap) * (1 + factor) + faint
         ratio = np.where(gap > 0.0, np.where(np.isinf(gap), 0.0, ratio), np.inf)
         odds = ratio.sum(axis=-1)
         leak = np.where(np.isinf(odds), 1.0, odds / (1 + odds))
-        apart = (most - least) * (1 + 8 * unit) + 4 * EXP_UNITS * unit
+        apart = most - least
+        apart = apart + strays(4, apart, format) + 3 * (factor + faint)
         even = alone | (most == least)  # exp(0) is 1, in every format
         tilt = np.where(even, 0.0, np.tanh(0.25 * apart))
     leak, tilt = (np.where(some, inflate(x, gap.shape[-1] + 16), 0.0) for x in (leak, tilt))

@@ -20,15 +20,9 @@ import numpy as np
 
 from hardmax.checker.sequences._program import Coded, Run, Value
 from hardmax.checker.sequences._slots import LARGEST_SLOT, Slots
-from hardmax.checker.sequences._stream import (
-    Arithmetic,
-    Stream,
-    Table,
-    TooLarge,
-    added,
-    lowest_bit,
-)
+from hardmax.checker.sequences._stream import Stream, TooLarge
 from hardmax.core import GIVEN, Holding, plain
+from hardmax.numerics import FLOAT64, Format, MidRadius, above_float, inflate, lowest_bit, stray
 
 Compare = Callable[[Stream, Value], float]  # the largest difference at a symbol's token
 
@@ -38,7 +32,7 @@ class Place(NamedTuple):
 
     run: Run
     slots: Slots
-    arithmetic: Arithmetic
+    format: Format
     compare: Compare
 
 
@@ -54,7 +48,7 @@ def cut(stream: Stream, holding: Holding, place: Place) -> Stream:
         return stream
     if not holding.weights.any():
         return stream
-    run, slots, arithmetic, compare = place
+    run, slots, format, compare = place
     try:
         value = run.value(holding.value)
         if isinstance(value, Coded) and len(value.axes) < 2:
@@ -62,7 +56,7 @@ def cut(stream: Stream, holding: Holding, place: Place) -> Stream:
         numbers, possible = _numbers(value, slots)
         row = np.zeros((1, stream.width))
         row[0, holding.coordinates] = holding.weights[0]
-        error = compare(stream.affine(row, holding.constants, arithmetic), value)
+        error = compare(stream.affine(row, holding.constants, format), value)
     except TooLarge:
         return stream
     gaps = np.diff([float(number) for number in numbers])
@@ -126,36 +120,35 @@ def _replaced(
     scale = float(row[place])
     others = np.where(np.arange(stream.width) == place, 0.0, -row / scale)
     own = np.array([float(number) for number in numbers])
-    away = np.array([abs(float(Fraction(float(n)) - Fraction(n))) for n in numbers])
+    away = np.array([above_float(abs(Fraction(float(n)) - Fraction(n))) for n in numbers])
     middle = (own - constant) / scale
-    spare = (np.abs(own) + abs(constant)) * (2.0**-51 / abs(scale))
-    radius = (error * (1 + 2.0**-40) + away) / abs(scale) * (1 + 2.0**-40)
-    exact = (radius == 0.0) & (scale == 1.0) & (constant == 0.0)
-    radius = np.where(exact, 0.0, radius + spare)
+    known = (error + away == 0.0) & (scale == 1.0) & (constant == 0.0)
+    spare = stray(2, np.abs(own) + abs(constant))
+    radius = np.where(known, 0.0, inflate((error + away + spare) / abs(scale)))
     symbols = np.arange(slots.tokens) >= slots.first
-    blocks: dict[tuple[int, ...], Table] = {}
+    blocks: dict[tuple[int, ...], MidRadius] = {}
     for axes, table in stream.blocks.items():
         shown = symbols.reshape(-1, *[1] * len(axes))
         mixed = table.middle @ others
-        loose = table.radius @ np.abs(others) + np.abs(table.middle) @ np.abs(others) * 2.0**-49
-        loose = np.where(others.any(), loose, 0.0)
-        new = Table(table.middle.copy(), table.radius.copy())
+        lost = stray(stream.width + 4, np.abs(table.middle) @ np.abs(others))
+        loose = inflate(table.radius @ np.abs(others) + lost, stream.width + 4)
+        new = MidRadius(table.middle.copy(), table.radius.copy())
         new.middle[..., place] = np.where(shown, mixed, 0.0)
-        new.radius[..., place] = np.where(shown, loose * (1 + 2.0**-40), 0.0)
+        new.radius[..., place] = np.where(shown, loose, 0.0)
         blocks[axes] = new
     ends = (end[: slots.first, place] for end in stream.range)
-    ball = Table.between(*ends)  # of the start token only the range is kept
+    ball = MidRadius.between(*ends)  # of the start token only the range is kept
     for part, start in zip(blocks[()], ball, strict=True):
         part[: slots.first, place] = start
     shape = (slots.tokens, len(numbers), stream.width)
-    fresh = Table(np.zeros(shape), np.zeros(shape))
+    fresh = MidRadius(np.zeros(shape), np.zeros(shape))
     fresh.middle[..., place] = symbols[:, None] * middle
     fresh.radius[..., place] = symbols[:, None] * radius
-    blocks[(slot,)] = added(blocks[(slot,)], fresh) if (slot,) in blocks else fresh
+    blocks[(slot,)] = blocks[(slot,)].plus(fresh) if (slot,) in blocks else fresh
     grid = stream.grid.copy()
     grid[place] = min(
         [grid[place], lowest_bit(middle).min(), *(grid[other] for other in np.flatnonzero(others))]
     )
     if others.any():
-        grid[place] = min(grid[place], -1074.0)
+        grid[place] = min(grid[place], float(FLOAT64.least))
     return Stream(blocks, grid, stream.lead).trimmed()

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from hardmax.checker.sequences._batches import enclose_words
-from hardmax.checker.sequences._search import FORMATS, Search, Word
-from hardmax.checker.sequences._stream import Arithmetic, Overflow, Table, added
+from hardmax.checker.sequences._search import Search, Word
+from hardmax.checker.sequences._stream import Overflow, ball_of
+from hardmax.numerics import FORMATS, MidRadius
 
 _CHUNK = 2**19  # attention weights of one head held at once
 _LARGEST_BATCH = 4096  # words
@@ -60,14 +61,14 @@ class _Trial:
         search.clock.boxes += len(words)
         search.tell("words", math.inf)
 
-    def _enclose(self, name: str, ids: np.ndarray, words: list[Word], wanted: Table) -> None:
+    def _enclose(self, name: str, ids: np.ndarray, words: list[Word], wanted: MidRadius) -> None:
         search, transformer = self.search, self.search.construction.transformer
         try:
-            given = enclose_words(transformer, ids, Arithmetic.of(name))
+            given = enclose_words(transformer, ids, FORMATS[name])
         except Overflow:
             self.bounds[name] = math.inf
             return
-        away = added(given, Table(-wanted.middle, wanted.radius))
+        away = given.plus(MidRadius(-wanted.middle, wanted.radius))
         size = np.abs(away.middle).max(axis=(1, 2))
         bound = away.size.max(axis=(1, 2))
         worst = max(self.bounds[name], float(bound.max()))
@@ -106,17 +107,15 @@ class _Trial:
             else "The enclosures in float64 are wider than the claim. Claim a larger error."
         )
 
-    def _wanted(self, words: list[Word]) -> Table:
+    def _wanted(self, words: list[Word]) -> MidRadius:
         """The target's rows: words x rows x outputs, as balls."""
         outputs = self.search.construction.claim.target.outputs
         rows = [self.search.wanted(word) for word in words]
         flat = [self._ball(value) for word in rows for row in word for value in row]
         shape = (2, len(words), -1, outputs) if flat else (2, len(words), 0, outputs)
-        return Table(*np.array(flat, dtype=float).reshape(-1, 2).T.reshape(shape))
+        return MidRadius(*np.array(flat, dtype=float).reshape(-1, 2).T.reshape(shape))
 
     def _ball(self, value: Any) -> tuple[float, float]:
         if value not in self.known:
-            middle = float(value)
-            exactly = Fraction(middle) == Fraction(value)
-            self.known[value] = (middle, 0.0 if exactly else abs(middle) * 2.0**-52 + 2.0**-1074)
+            self.known[value] = ball_of(Fraction(value))
         return self.known[value]

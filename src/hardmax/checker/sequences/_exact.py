@@ -19,6 +19,7 @@ from hardmax.core import (
     reference,
     weight_arrays,
 )
+from hardmax.numerics import precision
 
 _PRECISIONS = (96, 256, 1024)  # bits
 _HUGE = Fraction(10) ** 400
@@ -63,26 +64,18 @@ def cost_of_word(transformer: Transformer, length: int) -> int:
     return 8 + tokens * 2 * weights + tokens * tokens * pairs
 
 
-def rounded_down(value: Fraction) -> float:
-    """The largest float64 below."""
-    try:
-        near = float(value)
-    except OverflowError:
-        return float(np.finfo(np.float64).max)
-    return near if Fraction(near) <= value else float(np.nextafter(near, -np.inf))
-
-
 def _in_balls(
     transformer: Transformer, word: Sequence[Any], wanted: list[list[Fraction]], bits: int
 ) -> tuple[Fraction, Fraction]:
-    import flint
+    from flint import arb, fmpq
 
-    before = flint.ctx.prec
-    flint.ctx.prec = bits
-    try:
-        rows = _Balls(transformer).outputs(word)
+    with precision(bits):
+        try:
+            rows = _Balls(transformer).outputs(word)
+        except _Undecided:
+            return Fraction(0), _HUGE
         errors = [
-            a - flint.arb(flint.fmpq(b.numerator, b.denominator))
+            a - arb(fmpq(b.numerator, b.denominator))
             for row, want in zip(rows, wanted, strict=True)
             for a, b in zip(row, want, strict=True)
         ]
@@ -91,10 +84,6 @@ def _in_balls(
         lows = [_fraction(e.abs_lower()) for e in errors]
         highs = [_fraction(e.abs_upper()) for e in errors]
         return max(lows, default=Fraction(0)), max(highs, default=Fraction(0))
-    except _Undecided:
-        return Fraction(0), _HUGE
-    finally:
-        flint.ctx.prec = before
 
 
 class _Undecided(Exception):

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax.checker.sequences._choices import fixed_scores
-from hardmax.checker.sequences._scores import EXP_UNITS, is_hard, underflow
+from hardmax.checker.sequences._scores import is_hard, power_error, underflow
 from hardmax.checker.sequences._slots import Slots
-from hardmax.checker.sequences._stream import OWN_UNIT, Arithmetic, Stream
+from hardmax.checker.sequences._stream import Stream, strays
 from hardmax.core import Head
-from hardmax.numerics import inflate
+from hardmax.numerics import Format, inflate
 
 _NEGLIGIBLE = 45.0  # logits below the largest: such tokens are leak
 _TIED = 1e-6  # weights that agree to so much are a tie, which has a proof of its own
@@ -35,15 +35,16 @@ class Graded:
     leak: np.ndarray
 
 
-def graded(stream: Stream, head: Head, slots: Slots, arithmetic: Arithmetic) -> Graded | None:
+def graded(stream: Stream, head: Head, slots: Slots, format: Format) -> Graded | None:
     """The weights, if they are the same for all words and neither all or nothing nor a tie.
 
     A logit within a of its middle makes a weight within a factor e^a, its sum as well: together at
-    most e^(2 a), and an exponential is good to a few units in the last place.
+    most e^(2 a). The logits' differences are rounded, which counts as a; and powers are off by a
+    factor 1 + r, together (1 + r)/(1 - r) <= 1 + 4 r.
     """
     if is_hard(head):
         return None
-    scores = fixed_scores(stream, head, slots, arithmetic)
+    scores = fixed_scores(stream, head, slots, format)
     if scores is None:
         return None
     middle, radius, seen = scores
@@ -57,13 +58,15 @@ def graded(stream: Stream, head: Head, slots: Slots, arithmetic: Arithmetic) -> 
         return None
     kept = np.where(matters, powers, 0.0)
     total = kept.sum(axis=1, keepdims=True)
-    unit, tiny = arithmetic.unit + OWN_UNIT, underflow(arithmetic)[0]
-    loose = np.where(seen, radius, 0.0).max(axis=1)
+    faint = 8 * underflow(format)  # it grows by a factor e^(2 a) < 8
+    depth = np.where(matters, -below, 0.0).max(axis=1)
+    loose = np.where(seen, radius, 0.0).max(axis=1) + strays(2, depth, format)
     if not (loose < 1.0).all():
         return None  # logits so uncertain say nothing about weights
-    depth = np.where(matters, -below, 0.0).max(axis=1)
-    error = np.expm1(2 * loose) + (8 * EXP_UNITS + 4 * depth) * unit
-    error = error * (1 + np.expm1(2 * loose)) + tiny / kept[kept > 0.0].min()
-    leak = (np.where(matters, 0.0, powers) * (1 + error[:, None])).sum(axis=1) + slots.tokens * tiny
-    steps = slots.tokens + 16
+    grown = np.expm1(2 * loose)
+    error = grown + 4 * power_error(slots.tokens, format) * (1 + grown)
+    error = error + 2 * faint / kept[kept > 0.0].min()
+    leak = (np.where(matters, 0.0, powers) * (1 + error[:, None])).sum(axis=1)
+    leak = leak + slots.tokens * faint
+    steps = slots.tokens + 24
     return Graded(kept / total, inflate(error, steps), inflate(leak, steps))

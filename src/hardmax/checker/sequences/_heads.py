@@ -19,65 +19,65 @@ from hardmax.checker.sequences._graded import Graded, graded
 from hardmax.checker.sequences._layers import tidied, updated
 from hardmax.checker.sequences._scores import is_hard
 from hardmax.checker.sequences._slots import LARGEST_SLOT, Slots, Total, Whole
-from hardmax.checker.sequences._stream import (
-    LARGEST_TABLE,
-    OWN_UNIT,
-    Arithmetic,
-    Blocks,
-    Stream,
-    Table,
-    TooLarge,
-    lowest_bit,
-)
+from hardmax.checker.sequences._stream import LARGEST_TABLE, Blocks, Stream, TooLarge, check, strays
 from hardmax.core import Attention, Head
-from hardmax.numerics import inflate
-from hardmax.numerics import stray as stray_of
+from hardmax.numerics import (
+    FLOAT64,
+    Format,
+    MidRadius,
+    inflate,
+    lowest_bit,
+    matmul_up,
+    product_up,
+    stray,
+    up,
+)
 
 _NOISE = 2.0**-20  # relative: differences below are noise, and become radius
 _COARSE = 2.0**-8  # the same for values that are only nearly multiples of one unit
+_ALIKE = 2.0**-40  # relative: weights that differ by less are one, and the difference is charged
 
 
-def attend(stream: Stream, layer: Attention, slots: Slots, arithmetic: Arithmetic) -> Stream:
+def attend(stream: Stream, layer: Attention, slots: Slots, format: Format) -> Stream:
     """All heads of a layer, added to the stream."""
-    changes = [(_head(stream, head, slots, arithmetic), head.output) for head in layer.heads]
-    return tidied(updated(stream, changes, None, arithmetic))
+    changes = [(_head(stream, head, slots, format), head.output) for head in layer.heads]
+    return tidied(updated(stream, changes, None, format))
 
 
-def _head(stream: Stream, head: Head, slots: Slots, arithmetic: Arithmetic) -> Stream:
+def _head(stream: Stream, head: Head, slots: Slots, format: Format) -> Stream:
     charge(500 * CALL)
-    values = tidied(stream.affine(head.value, None, arithmetic))
+    values = tidied(stream.affine(head.value, None, format))
     seen = np.tri(slots.tokens, dtype=bool)
     seen = seen if head.causal else np.ones(seen.shape, dtype=bool)
     low, high = _seen_range(values, seen)
-    hull, most = Table.between(low, high), np.maximum(np.abs(low), np.abs(high))
+    hull, most = MidRadius.between(low, high), np.maximum(np.abs(low), np.abs(high))
     try:
-        weights = graded(stream, head, slots, arithmetic)
+        weights = graded(stream, head, slots, format)
         if weights is not None:
-            return _weighted(weights, values, slots, arithmetic)
+            return _weighted(weights, values, slots, format)
     except TooLarge:
         pass  # the largest weight may still decide
     try:
-        choice = choose(stream, head, slots, arithmetic)
+        choice = choose(stream, head, slots, format)
         mixer = _Mixer(choice, values, slots)
         mixed = mixer.mixed()
     except TooLarge:
-        lost = _lost(slots.tokens, most, arithmetic)
-        arithmetic.check(most + lost)
-        check_scores(stream, head, arithmetic)
-        radius = hull.radius + lost
-        return Stream({(): Table(hull.middle, inflate(radius))}, values.grid, 1)
+        lost = _lost(slots.tokens, most, format)
+        check(format, most + lost)
+        check_scores(stream, head, format)
+        return Stream({(): MidRadius(hull.middle, up(hull.radius + lost))}, values.grid, 1)
     astray = _most(choice.leak + choice.tilt)[:, None]
     size = mixer.size + np.minimum(astray, 1.0) * most
     crowded = _most(choice.by_token.sum(axis=-1))[:, None] > 1
     crowded |= (not is_hard(head)) & (seen.sum(axis=1, keepdims=True) > 1)
-    lost = np.where(crowded, _lost(slots.tokens, inflate(size), arithmetic), 0.0)
-    arithmetic.check(size + lost)
-    blur = inflate(astray * inflate(high - low) + lost)
-    mixed.add((), Table(np.zeros(blur.shape), blur))
+    lost = np.where(crowded, _lost(slots.tokens, inflate(size), format), 0.0)
+    check(format, size + lost)
+    blur = inflate(astray * (high - low) + lost)
+    mixed.add((), MidRadius(np.zeros(blur.shape), blur))
     return tidied(Stream(mixed.tables, values.grid, 1))
 
 
-def _weighted(given: Graded, values: Stream, slots: Slots, arithmetic: Arithmetic) -> Stream:
+def _weighted(given: Graded, values: Stream, slots: Slots, format: Format) -> Stream:
     """A weighted sum of values; its errors are relative to the weights of what is not 0."""
     size = inflate(given.weights @ values.magnitude, slots.tokens + 8)
     result = Blocks(slots.tokens, values.width)
@@ -86,39 +86,39 @@ def _weighted(given: Graded, values: Stream, slots: Slots, arithmetic: Arithmeti
             result.add((), _mean_of(given.weights, table))
             continue
         for row in range(values.width):
-            column = Table(table.middle[..., row], table.radius[..., row])
+            column = MidRadius(table.middle[..., row], table.radius[..., row])
             if not column.is_zero:
                 _add_graded(result, given, axes, column, row, slots)
     leak = given.leak[:, None] * values.magnitude.max(axis=0)
-    lost = _lost(slots.tokens, size, arithmetic)
+    lost = _lost(slots.tokens, size, format)
     blur = inflate(given.error[:, None] * size + 2 * leak + lost)
-    arithmetic.check(size + blur)
-    result.add((), Table(np.zeros(blur.shape), blur))
+    check(format, size + blur)
+    result.add((), MidRadius(np.zeros(blur.shape), blur))
     return tidied(Stream(result.tables, values.grid, 1))
 
 
-def _mean_of(share: np.ndarray, table: Table) -> Table:
+def _mean_of(share: np.ndarray, table: MidRadius) -> MidRadius:
     """Weighted sums of values that depend on the token alone."""
     tokens = share.shape[-1]
-    size = share @ np.abs(table.middle)
-    radius = share @ table.radius + stray_of(tokens + 3, size, OWN_UNIT)
-    return Table(share @ table.middle, inflate(radius, tokens + 8))
+    lost = stray(tokens + 3, matmul_up(share, np.abs(table.middle)))
+    return MidRadius(share @ table.middle, up(matmul_up(share, table.radius) + lost))
 
 
 def _add_apart(
-    result: Blocks, given: Graded, axes: Axes, column: Table, row: int, slots: Slots
+    result: Blocks, given: Graded, axes: Axes, column: MidRadius, row: int, slots: Slots
 ) -> None:
     """One table for each token asked, over its slots: a sum that is not added up."""
     for j in range(slots.tokens):
         learnt = tuple(slots.at(axis, (), np.full(slots.tokens, j)) for axis in axes)
         share = given.weights[:, j].reshape(-1, *[1] * len(axes))
         middle = share * column.middle[j]
-        radius = inflate(share * column.radius[j]) + np.abs(middle) * 2.0**-51
-        result.add(learnt, _in_row(Table(middle, radius), row, result.width))
+        lost = stray(1, product_up(share, np.abs(column.middle[j])))
+        radius = up(product_up(share, column.radius[j]) + lost)
+        result.add(learnt, _in_row(MidRadius(middle, radius), row, result.width))
 
 
 def _add_graded(
-    result: Blocks, given: Graded, axes: Axes, column: Table, row: int, slots: Slots
+    result: Blocks, given: Graded, axes: Axes, column: MidRadius, row: int, slots: Slots
 ) -> None:
     """base_j + unit * (a whole number), of which those that vary must have one weight in a row."""
     if slots.split:
@@ -130,27 +130,26 @@ def _add_graded(
     numbers = lattice.numbers.reshape(tokens, -1)
     varies = numbers.any(axis=1)
     residue = np.abs((flat - base[:, None]) - lattice.unit * numbers).max(axis=1)
-    rounding = np.abs(flat).max(axis=1) * 2.0**-49 * (flat != base[:, None]).any(axis=1)
-    radius = column.radius.reshape(tokens, -1).max(axis=1) + inflate(residue) + rounding
-    result.add((), _in_row(_mean_of(given.weights, Table(base, radius)), row, result.width))
+    moves = (flat != base[:, None]).any(axis=1)
+    rounding = np.where(moves, stray(8, np.abs(flat).max(axis=1)), 0.0)
+    radius = inflate(column.radius.reshape(tokens, -1).max(axis=1) + residue + rounding)
+    result.add((), _in_row(_mean_of(given.weights, MidRadius(base, radius)), row, result.width))
     counts = varies & (given.weights > 0.0)
     most = np.where(counts, given.weights, 0.0).max(axis=1)
     least = np.where(counts, given.weights, np.inf).min(axis=1)
-    if (most > np.where(np.isinf(least), 0.0, least) * (1 + 2.0**-40)).any():
+    if (most > np.where(np.isinf(least), 0.0, least) * (1 + _ALIKE)).any():
         raise TooLarge("The tokens of a weighted sum have different weights.")
     chosen = counts.reshape(*counts.shape, *[1] * len(axes))
     total = slots.sum((), axes, chosen * lattice.numbers)
     middle = total.numbers * aligned(lattice.unit * most, (), total.axes)
     size = (counts * np.abs(numbers).max(axis=1)).sum(axis=1) * (lattice.unit * most)
-    slack = np.broadcast_to(aligned(size * 2.0**-38, (), total.axes), middle.shape)
-    result.add(total.axes, _in_row(Table(middle, slack), row, result.width))
+    slack = np.broadcast_to(aligned(4 * _ALIKE * size, (), total.axes), middle.shape)
+    result.add(total.axes, _in_row(MidRadius(middle, slack), row, result.width))
 
 
-def _lost(tokens: int, size: np.ndarray, arithmetic: Arithmetic) -> np.ndarray:
+def _lost(tokens: int, size: np.ndarray, format: Format) -> np.ndarray:
     """The rounding of a weighted mean whose weights and values make up `size`."""
-    steps = 2 * tokens + 8
-    here, there = stray_of(steps, size, OWN_UNIT), stray_of(steps, size, arithmetic.unit)
-    return np.asarray(here + there)
+    return strays(2 * tokens + 8, size, format)
 
 
 def _most(rows: np.ndarray) -> np.ndarray:
@@ -199,7 +198,7 @@ class _Mixer:
         for axes, table in self.values.blocks.items():
             learnt = tuple(self.slots.at(axis, own, places) for axis in axes)
             empty = nobody.reshape(*nobody.shape, *[1] * (len(axes) + 1))
-            taken = Table(*(np.where(empty, 0.0, part[places]) for part in table))
+            taken = MidRadius(*(np.where(empty, 0.0, part[places]) for part in table))
             self.result.add((*own, *learnt), taken)
 
     def _fixed_winners(self) -> None:
@@ -212,21 +211,21 @@ class _Mixer:
                 self._add_mean(share, table)
                 continue
             for row in range(self.values.width):
-                column = Table(table.middle[..., row], table.radius[..., row])
+                column = MidRadius(table.middle[..., row], table.radius[..., row])
                 if not column.is_zero:
                     self._add_sum(share, axes, column, row)
 
-    def _add_mean(self, share: np.ndarray, table: Table) -> None:
+    def _add_mean(self, share: np.ndarray, table: MidRadius) -> None:
         """The part of the values that depends on the token alone."""
         self.result.add(self.asking, _mean_of(share, table))
 
-    def _add_sum(self, share: np.ndarray, axes: Axes, column: Table, row: int) -> None:
+    def _add_sum(self, share: np.ndarray, axes: Axes, column: MidRadius, row: int) -> None:
         """The part that depends on slots of the winners: base_j + unit * (a whole number)."""
         base = column.middle.reshape(self.tokens, -1)[:, 0]
         lattice = _lattice(column.middle - base.reshape(-1, *[1] * len(axes)))
-        spare = np.abs(column.middle).max() * 2.0**-52 + lattice.residue
-        radius = column.radius.max(axis=tuple(range(1, column.radius.ndim))) + spare
-        self._add_mean(share, _in_row(Table(base, radius), row, self.values.width))
+        spare = stray(2, float(np.abs(column.middle).max())) + lattice.residue
+        radius = inflate(column.radius.max(axis=tuple(range(1, column.radius.ndim))) + spare)
+        self._add_mean(share, _in_row(MidRadius(base, radius), row, self.values.width))
         total = self._total(axes, lattice.numbers)
         scale = lattice.unit / np.maximum(self.count, 1)
         self._add_total(total, scale, row)
@@ -241,7 +240,7 @@ class _Mixer:
     def _add_total(self, total: Total, scale: np.ndarray, row: int) -> None:
         """scale * total, for the scale of each asking token and slots."""
         middle = total.numbers * aligned(scale, self.asking, total.axes)
-        table = Table(middle, np.abs(middle) * 2.0**-51)
+        table = MidRadius(middle, stray(2, np.abs(middle)))
         self.result.add(total.axes, _in_row(table, row, self.values.width))
 
     def _winners_by_word(self, row: int) -> None:
@@ -266,9 +265,9 @@ class _Mixer:
         if self.clear and not alike[self.slots.first :].all():  # of the start token, the range
             self._add_quotient(row, every, winners, values, loose)
             return
-        middle, spread = Table.between(low, high)
+        middle, spread = MidRadius.between(low, high)
         self.size[:, row] = _most(np.maximum(np.abs(low), np.abs(high)) + loose)
-        table = Table(middle, inflate(spread + loose))
+        table = MidRadius(middle, up(spread + loose))
         self.result.add(self.asking, _in_row(table, row, self.values.width))
 
     def _winners_over(self, every: Axes) -> np.ndarray:
@@ -298,8 +297,8 @@ class _Mixer:
         found = aligned(total.numbers, total.axes, axes)
         middle = base + lattice.unit * (found / np.maximum(many, 1))
         size = abs(base) + lattice.unit * np.abs(found) + np.abs(values[ever]).max()
-        radius = aligned(loose, self.asking, axes) + lattice.residue + size * 2.0**-50
-        table = Table(*np.broadcast_arrays(middle, inflate(radius)))
+        radius = aligned(loose, self.asking, axes) + lattice.residue + stray(8, size)
+        table = MidRadius(*np.broadcast_arrays(middle, inflate(radius)))
         sizes = np.abs(table.middle) + table.radius
         if (values[ever] < 0.0).any() and (values[ever] > 0.0).any():
             sizes = np.maximum(sizes, np.abs(values[ever]).max() + table.radius)
@@ -307,12 +306,12 @@ class _Mixer:
         self.result.add(axes, _in_row(table, row, self.values.width))
 
 
-def _in_row(table: Table, row: int, width: int) -> Table:
+def _in_row(table: MidRadius, row: int, width: int) -> MidRadius:
     """A table of one coordinate, among zeros."""
     wide = [np.zeros((*table.middle.shape, width)) for _ in table]
     for part, values in zip(wide, table, strict=True):
         part[..., row] = values
-    return Table(*wide)
+    return MidRadius(*wide)
 
 
 class Lattice(NamedTuple):
@@ -335,8 +334,8 @@ def _lattice(values: np.ndarray) -> Lattice:
     lowest = float(lowest_bit(found).min())
     with np.errstate(over="ignore"):
         whole = np.ldexp(found, -int(lowest))
-    if whole.max() < 2.0**53:
-        unit = float(np.gcd.reduce(whole.astype(np.int64))) * 2.0**lowest
+    if whole.max() < 1.0 / FLOAT64.unit:  # whole numbers up to here are float64
+        unit = float(np.ldexp(float(np.gcd.reduce(whole.astype(np.int64))), int(lowest)))
         if found.max() / unit <= LARGEST_SLOT:
             return Lattice(unit, np.rint(values / unit).astype(np.int64), 0.0)
     for noise in (_NOISE, _COARSE):
@@ -346,6 +345,6 @@ def _lattice(values: np.ndarray) -> Lattice:
             numbers = np.rint(values / unit)
             residue = float(np.abs(values - unit * numbers).max())
             if residue <= unit * noise and np.abs(numbers).max() <= LARGEST_SLOT:
-                residue = inflate(residue) + float(found.max()) * 2.0**-51
+                residue = inflate(residue + stray(4, float(found.max())))
                 return Lattice(unit, numbers.astype(np.int64), residue)
     raise TooLarge("The values of a mean have no common unit.")

@@ -14,19 +14,19 @@ import numpy as np
 
 from hardmax.checker.sequences._axes import Axes
 from hardmax.checker.sequences._slots import OWN_SYMBOL, Slots
-from hardmax.checker.sequences._stream import Stream, Table
-from hardmax.numerics import inflate
+from hardmax.checker.sequences._stream import Stream
+from hardmax.numerics import MidRadius, inflate, stray
 
 
 class _Best(NamedTuple):
     """For each coordinate, at the symbols' tokens: the best word, and bounds on what it gets."""
 
     word: np.ndarray  # place x coordinate: symbol numbers
-    value: Table  # token x coordinate: the pre-activation for that word
+    value: MidRadius  # token x coordinate: the pre-activation for that word
     runner_up: np.ndarray  # token x coordinate: at most this for any other word
 
 
-def indicators(part: Stream, slots: Slots) -> tuple[Axes, Table] | None:
+def indicators(part: Stream, slots: Slots) -> tuple[Axes, MidRadius] | None:
     """relu of a stream whose coordinates are on for at most one word each, or None.
 
     Of the start token only the range is kept.
@@ -39,7 +39,7 @@ def indicators(part: Stream, slots: Slots) -> tuple[Axes, Table] | None:
         return None
     on = (best.value.high > 0.0).any(axis=0)
     if not on.any():
-        return (), _with_start(part, slots, Table.point(np.zeros((slots.tokens, part.width))))
+        return (), _with_start(part, slots, MidRadius.point(np.zeros((slots.tokens, part.width))))
     words, number = np.unique(best.word[:, on].T, axis=0, return_inverse=True)
     slot = slots.word(words)
     order = np.lexsort(words.T[::-1])
@@ -50,13 +50,13 @@ def indicators(part: Stream, slots: Slots) -> tuple[Axes, Table] | None:
     for found, values in ((middle, best.value.middle), (radius, best.value.radius)):
         found[slots.first :, place, columns] = values[:, columns]
     below = middle <= -radius
-    table = Table(np.where(below, 0.0, np.maximum(middle, 0.0)), np.where(below, 0.0, radius))
+    table = MidRadius(np.where(below, 0.0, np.maximum(middle, 0.0)), np.where(below, 0.0, radius))
     return (slot,), _with_start(part, slots, table)
 
 
-def _by_place(part: Stream, slots: Slots) -> list[Table] | None:
+def _by_place(part: Stream, slots: Slots) -> list[MidRadius] | None:
     """The table of each place, symbols in order; None unless there is exactly one for each."""
-    found: dict[int, Table] = {}
+    found: dict[int, MidRadius] = {}
     for axes, table in part.blocks.items():
         if not axes:
             continue
@@ -66,14 +66,14 @@ def _by_place(part: Stream, slots: Slots) -> list[Table] | None:
         places = np.unique(slot.table[slots.first :])
         if len(places) != 1 or int(places[0]) in found:
             return None
-        found[int(places[0])] = Table(*(side[slots.first :] for side in table))
+        found[int(places[0])] = MidRadius(*(side[slots.first :] for side in table))
     wanted = range(slots.first, slots.tokens)
     return [found[place] for place in wanted] if sorted(found) == list(wanted) else None
 
 
-def _best(part: Stream, tables: list[Table], slots: Slots) -> _Best | None:
+def _best(part: Stream, tables: list[MidRadius], slots: Slots) -> _Best | None:
     middle, radius = (side[slots.first :].copy() for side in part.blocks[()])
-    top = Table(middle, radius).high
+    top = MidRadius(middle, radius).high
     least_gap = np.full(middle.shape, np.inf)
     word = []
     size = np.abs(middle)
@@ -92,15 +92,15 @@ def _best(part: Stream, tables: list[Table], slots: Slots) -> _Best | None:
         size += np.abs(table.middle).max(axis=1)
         top = top + picked
         word.append(choice)
-    spare = size * ((len(tables) + 4) * 2.0**-50)
-    radius = inflate(radius) + spare
+    spare = stray(4 * (len(tables) + 4), size)
+    radius = inflate(radius + spare, len(tables) + 2)
     runner_up = np.where(np.isinf(least_gap), -np.inf, top - least_gap + 2 * spare)
-    return _Best(np.stack(word), Table(middle, radius), runner_up)
+    return _Best(np.stack(word), MidRadius(middle, radius), runner_up)
 
 
-def _with_start(part: Stream, slots: Slots, table: Table) -> Table:
+def _with_start(part: Stream, slots: Slots, table: MidRadius) -> MidRadius:
     """The same with the range of relu at the start token."""
-    ball = Table.between(*(np.maximum(end[: slots.first], 0.0) for end in part.range))
+    ball = MidRadius.between(*(np.maximum(end[: slots.first], 0.0) for end in part.range))
     shape = (slots.first, *[1] * (table.middle.ndim - 2), part.width)
     for side, start in zip(table, ball, strict=True):
         side[: slots.first] = start.reshape(shape)

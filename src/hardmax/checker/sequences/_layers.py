@@ -8,29 +8,23 @@ from hardmax.checker._work import CALL, ENTRY, charge
 from hardmax.checker.sequences._axes import Axes
 from hardmax.checker.sequences._indicators import indicators
 from hardmax.checker.sequences._slots import Slots
-from hardmax.checker.sequences._stream import (
-    LARGEST_TABLE,
-    Arithmetic,
-    Stream,
-    Table,
-    TooLarge,
-    added,
-)
+from hardmax.checker.sequences._stream import LARGEST_TABLE, Stream, TooLarge
 from hardmax.core import FeedForward, ReadOut
+from hardmax.numerics import Format, MidRadius
 
 _SMALL = 2.0**-10  # of the largest spread of a coordinate's blocks
 
 
 def feed_forward(
-    stream: Stream, layer: FeedForward, arithmetic: Arithmetic, slots: Slots | None = None
+    stream: Stream, layer: FeedForward, format: Format, slots: Slots | None = None
 ) -> Stream:
     """x + outer @ relu(inner @ x + inner_bias) + outer_bias, token by token; equal tokens once."""
     chosen, places = _different_tokens(stream)
     if slots is not None and slots.split:
         chosen = places = np.arange(stream.leading[-1])  # words are told by all of their tokens
     part = stream.at_tokens(chosen) if len(chosen) < len(places) else stream
-    hidden = rectified(part.affine(layer.inner, layer.inner_bias, arithmetic), slots)
-    part = tidied(updated(part, [(hidden, layer.outer)], layer.outer_bias, arithmetic))
+    hidden = rectified(part.affine(layer.inner, layer.inner_bias, format), slots)
+    part = tidied(updated(part, [(hidden, layer.outer)], layer.outer_bias, format))
     if slots is not None and slots.split:
         return _start_ranged(part, slots.first)
     return part.at_tokens(places) if len(chosen) < len(places) else part
@@ -38,8 +32,8 @@ def feed_forward(
 
 def _start_ranged(stream: Stream, first: int) -> Stream:
     """Of the start token only the ranges, so that it does not keep blocks alive."""
-    ball = Table.between(*(end[:first] for end in stream.range))
-    blocks = {axes: Table(*(side.copy() for side in t)) for axes, t in stream.blocks.items()}
+    ball = MidRadius.between(*(end[:first] for end in stream.range))
+    blocks = {axes: MidRadius(*(side.copy() for side in t)) for axes, t in stream.blocks.items()}
     for table in blocks.values():
         table.middle[:first], table.radius[:first] = 0.0, 0.0
     blocks[()].middle[:first], blocks[()].radius[:first] = ball
@@ -66,15 +60,15 @@ def updated(
     stream: Stream,
     changes: list[tuple[Stream, np.ndarray]],
     bias: np.ndarray | None,
-    arithmetic: Arithmetic,
+    format: Format,
 ) -> Stream:
     """x + sum_i matrix_i @ change_i + bias, as one sum whose order is free."""
     matrix = np.concatenate([np.eye(stream.width), *(m for _, m in changes)], axis=1)
-    return stream.beside(*(change for change, _ in changes)).affine(matrix, bias, arithmetic)
+    return stream.beside(*(change for change, _ in changes)).affine(matrix, bias, format)
 
 
-def read_out(stream: Stream, readout: ReadOut, arithmetic: Arithmetic) -> Stream:
-    return tidied(stream.affine(readout.weights, readout.bias, arithmetic))
+def read_out(stream: Stream, readout: ReadOut, format: Format) -> Stream:
+    return tidied(stream.affine(readout.weights, readout.bias, format))
 
 
 def rectified(stream: Stream, slots: Slots | None = None) -> Stream:
@@ -89,12 +83,14 @@ def rectified(stream: Stream, slots: Slots | None = None) -> Stream:
     on, off = low >= 0.0, high <= 0.0
     lead = tuple(range(stream.lead))
     known = np.asarray((on | off).all(axis=lead))
-    parts: dict[Axes, Table] = {(): Table.point(np.zeros((*stream.leading, stream.width)))}
+    parts: dict[Axes, MidRadius] = {(): MidRadius.point(np.zeros((*stream.leading, stream.width)))}
     passed = stream.rows(np.flatnonzero(known))
     for axes, table in passed.blocks.items():
         kept = np.where(on, 1.0, 0.0)[..., known]
         kept = kept.reshape(*passed.leading, *[1] * len(axes), passed.width)
-        _place(parts, axes, Table(table.middle * kept, table.radius * kept), known, stream.width)
+        _place(
+            parts, axes, MidRadius(table.middle * kept, table.radius * kept), known, stream.width
+        )
     for axes_used, rows in _by_blocks(stream, ~known).items():
         chosen = np.zeros(stream.width, dtype=bool)
         chosen[rows] = True
@@ -105,7 +101,7 @@ def rectified(stream: Stream, slots: Slots | None = None) -> Stream:
     return Stream(parts, stream.grid, stream.lead).trimmed()
 
 
-def _rectify(part: Stream, slots: Slots | None) -> tuple[Axes, Table]:
+def _rectify(part: Stream, slots: Slots | None) -> tuple[Axes, MidRadius]:
     """All coordinates of a part in one table, or one by one if that would be too large."""
     size = np.prod((*part.leading, *part.size_of(part.axes)), dtype=float)
     if slots is not None and slots.split and part.axes:
@@ -116,14 +112,16 @@ def _rectify(part: Stream, slots: Slots | None) -> tuple[Axes, Table]:
         return _rectify_together(part)
     rows = (part.rows(np.array([row])) for row in range(part.width))
     each = [_rectify_together(row)[1] for row in rows]
-    return part.axes, Table(*(np.concatenate(side, axis=-1) for side in zip(*each, strict=True)))
+    return part.axes, MidRadius(
+        *(np.concatenate(side, axis=-1) for side in zip(*each, strict=True))
+    )
 
 
 def without_small(part: Stream) -> Stream:
     """Blocks that hardly vary at most tokens become balls: fewer axes, a larger radius."""
     spreads = {axes: _spread(table, part.lead) for axes, table in part.blocks.items()}
     most = np.maximum.reduce([spread.max(axis=-1) for spread in spreads.values()])
-    kept: dict[Axes, Table] = {(): part.blocks[()]}
+    kept: dict[Axes, MidRadius] = {(): part.blocks[()]}
     for axes, table in part.blocks.items():
         if not axes:
             continue
@@ -131,28 +129,28 @@ def without_small(part: Stream) -> Stream:
         if small.mean() > 0.5:
             inner = tuple(range(part.lead, part.lead + len(axes)))
             low, high = table.low.min(axis=inner), table.high.max(axis=inner)
-            kept[()] = added(kept[()], Table.between(low, high))
+            kept[()] = kept[()].plus(MidRadius.between(low, high))
         else:
             kept[axes] = table
     return Stream(kept, part.grid, part.lead)
 
 
-def _spread(table: Table, lead: int) -> np.ndarray:
+def _spread(table: MidRadius, lead: int) -> np.ndarray:
     inner = tuple(range(lead, table.middle.ndim - 1))
     return np.asarray(table.middle.max(axis=inner) - table.middle.min(axis=inner))
 
 
-def _rectify_together(part: Stream) -> tuple[Axes, Table]:
+def _rectify_together(part: Stream) -> tuple[Axes, MidRadius]:
     try:
         middle, radius = part.joined()
     except TooLarge:
         fewer = without_small(part)
         if fewer.axes != part.axes:
             return _rectify_together(fewer)
-        return (), Table.between(*(np.maximum(end, 0.0) for end in part.range))
+        return (), MidRadius.between(*(np.maximum(end, 0.0) for end in part.range))
     charge(8 * CALL + 8 * ENTRY * middle.size)
     below = middle <= -radius
-    return part.axes, Table(
+    return part.axes, MidRadius(
         np.where(below, 0.0, np.maximum(middle, 0.0)), np.where(below, 0.0, radius)
     )
 
@@ -175,13 +173,13 @@ def _all_but_last(array: np.ndarray) -> tuple[int, ...]:
 
 
 def _place(
-    parts: dict[Axes, Table], axes: Axes, table: Table, rows: np.ndarray, width: int
+    parts: dict[Axes, MidRadius], axes: Axes, table: MidRadius, rows: np.ndarray, width: int
 ) -> None:
     """Put a table into those coordinates of a block, which is made if it is not there."""
     shape = (*table.middle.shape[:-1], width)
-    here = Table(np.zeros(shape), np.zeros(shape))
+    here = MidRadius(np.zeros(shape), np.zeros(shape))
     here.middle[..., rows], here.radius[..., rows] = table
-    parts[axes] = added(parts[axes], here) if axes in parts else here
+    parts[axes] = parts[axes].plus(here) if axes in parts else here
 
 
 def tidied(stream: Stream) -> Stream:
@@ -189,7 +187,7 @@ def tidied(stream: Stream) -> Stream:
 
     Along other axes the largest radius is kept: a ball may grow, never shrink.
     """
-    parts: dict[Axes, Table] = {(): stream.blocks[()]}
+    parts: dict[Axes, MidRadius] = {(): stream.blocks[()]}
     for axes, table in stream.blocks.items():
         if not axes:
             continue
@@ -198,7 +196,7 @@ def tidied(stream: Stream) -> Stream:
             index = tuple(slice(None) if axis in kept else 0 for axis in axes)
             index = (*[slice(None)] * stream.lead, *index)
             middle = table.middle[index][..., rows]
-            part = Table(middle, table.radius[..., rows].max(axis=gone))
+            part = MidRadius(middle, table.radius[..., rows].max(axis=gone))
             if not part.is_zero:
                 chosen = np.zeros(stream.width, dtype=bool)
                 chosen[rows] = True
@@ -206,7 +204,7 @@ def tidied(stream: Stream) -> Stream:
     return Stream(parts, stream.grid, stream.lead)
 
 
-def _by_variation(table: Table, axes: Axes, lead: int) -> dict[Axes, list[int]]:
+def _by_variation(table: MidRadius, axes: Axes, lead: int) -> dict[Axes, list[int]]:
     """The coordinates by the axes along which their middles are not all the same."""
     varies = []
     charge((8 * CALL + 2 * ENTRY * table.middle.size) * len(axes) + CALL * table.middle.shape[-1])

@@ -11,8 +11,7 @@ import numpy as np
 from hardmax.checker._work import CALL, ENTRY, FLOPS, charge
 from hardmax.checker.sequences._register_state import Register
 from hardmax.checker.sequences._register_target import Form
-from hardmax.checker.sequences._stream import OWN_UNIT, Arithmetic
-from hardmax.numerics import stray as stray_of
+from hardmax.numerics import Format, stray
 
 LARGEST_CASES = 2**23  # numbers in one table
 
@@ -44,9 +43,9 @@ class Wires:
         parts = (self.inner, self.inner_bias, self.outer, np.array(self.outer_bias))
         return (*(part.tobytes() for part in parts), str((self.inner.shape, self.own)).encode())
 
-    def held_by(self, arithmetic: Arithmetic) -> bool:
+    def held_by(self, format: Format) -> bool:
         parts = (self.inner, self.inner_bias, self.outer, np.array(self.outer_bias))
-        return all(bool(arithmetic.holds(part).all()) for part in parts)
+        return all(bool(format.holds(part).all()) for part in parts)
 
 
 class Slopes(NamedTuple):
@@ -90,7 +89,7 @@ def look_up(wires: Wires, table: np.ndarray) -> Slopes:
 def _lost_slopes(wires: Wires) -> np.ndarray:
     """The rounding of sums of slopes."""
     full = np.abs(wires.outer) @ wires.sizes + 1.0
-    return np.asarray(stray_of(4 * len(wires.outer) + 16, full, OWN_UNIT))
+    return np.asarray(stray(4 * len(wires.outer) + 16, full))
 
 
 def pick(wires: Wires, case: Case) -> Slopes | None:

@@ -10,14 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardmax.checker.sequences._register_state import Register, State, near_grid, upwards
+from hardmax.checker.sequences._register_state import Register, State, near_grid
 from hardmax.checker.sequences._register_target import NOWHERE, Form, Target
 from hardmax.checker.sequences._register_units import Hints
-from hardmax.checker.sequences._scores import EXP_UNITS, Asks, is_hard, score_radius, underflow
-from hardmax.checker.sequences._stream import OWN_UNIT, Arithmetic
+from hardmax.checker.sequences._scores import Asks, is_hard, power_error, score_radius, underflow
+from hardmax.checker.sequences._stream import check, check_weights, strays
 from hardmax.core import Aggregate, Attention, Head
-from hardmax.numerics import inflate
-from hardmax.numerics import stray as stray_of
+from hardmax.numerics import Format, down, inflate, stray, up
 
 
 class Look(NamedTuple):
@@ -28,18 +27,16 @@ class Look(NamedTuple):
     sharp: bool  # so small that the format rounds all sums of weights to 1
 
 
-def attend(
-    state: State, layer: Attention, arithmetic: Arithmetic, hints: Hints, target: Target
-) -> State:
+def attend(state: State, layer: Attention, format: Format, hints: Hints, target: Target) -> State:
     """x + sum_h output_h @ (what the head receives), coordinate by coordinate."""
-    looks = [look(state, head, arithmetic) for head in layer.heads]
-    sizes = _received(state, layer, arithmetic)
+    looks = [look(state, head, format) for head in layer.heads]
+    sizes = _received(state, layer, format)
     symbols, start = list(state.symbols), list(state.start or ())
     for c in np.flatnonzero(np.any([(h.output != 0.0).any(axis=1) for h in layer.heads], axis=0)):
         known = _copied(layer, int(c))
         copy = None
         if known is not None and not state.symbols[c].middle.any():
-            copy = _Copy(state, known[1], int(c), looks[known[0]], arithmetic)
+            copy = _Copy(state, known[1], int(c), looks[known[0]], format)
         fetched = None if copy is None else copy.fetched(hints.get(int(c), []), target)
         symbols[c] = Register.ball(sizes[c]) if fetched is None else fetched
         if state.start is not None:
@@ -48,22 +45,22 @@ def attend(
     return State(state.length, tuple(symbols), tuple(start) if state.start is not None else None)
 
 
-def _received(state: State, layer: Attention, arithmetic: Arithmetic) -> np.ndarray:
+def _received(state: State, layer: Attention, format: Format) -> np.ndarray:
     """A bound on every coordinate after the layer, rounding included."""
     tokens, width = state.length + state.first, len(state.symbols)
     total, terms = state.sizes, 2
     for head in layer.heads:
-        arithmetic.check_weights(head.value)
-        arithmetic.check_weights(head.output)
+        check_weights(format, head.value)
+        check_weights(format, head.output)
         values = inflate(np.abs(head.value) @ state.sizes, width + 8)
-        values = values + stray_of(width + 3, values, arithmetic.unit)
-        values = inflate(values + stray_of(2 * tokens + 8, values, arithmetic.unit))
-        arithmetic.check(values)
+        values = values + stray(width + 3, values, format)
+        values = inflate(values + stray(2 * tokens + 8, values, format))
+        check(format, values)
         total = total + np.abs(head.output) @ values
         terms += head.value_width
     total = inflate(total, terms + 8)
-    total = inflate(total + stray_of(terms + 3, total, arithmetic.unit))
-    arithmetic.check(total)
+    total = inflate(total + stray(terms + 3, total, format))
+    check(format, total)
     return np.asarray(total)
 
 
@@ -80,50 +77,46 @@ def _copied(layer: Attention, c: int) -> tuple[int, int] | None:
     return number, int(read[0])
 
 
-def look(state: State, head: Head, arithmetic: Arithmetic) -> Look:
+def look(state: State, head: Head, format: Format) -> Look:
     """The largest score of each token, and by how much all others trail it.
 
     Others have together at most X times the winner's weight, X = sum_j exp(-gap_j); in floats a
-    difference of logits is rounded once more, and an exponential by a few units.
+    difference of logits is rounded once more, and powers are as good as `power_error` says.
     """
     stream = state.stream
-    query, key = (stream.affine(m, None, arithmetic) for m in (head.query, head.key))
+    query, key = (stream.affine(m, None, format) for m in (head.query, head.key))
     (q, rq), (k, rk) = query.blocks[()], key.blocks[()]
     tokens = stream.leading[0]
     middle = q @ k.T
     if head.position_bias is not None:
         middle = middle + head.position_bias[:tokens, :tokens]
     sides = Asks(np.abs(q), rq, query.grid), Asks(np.abs(k), rk, key.grid)
-    radius = score_radius(*sides, stream.magnitude, head, arithmetic)
+    radius = score_radius(*sides, stream.magnitude, head, format)
     middle = middle * (1.0 if is_hard(head) else head.coldness)
-    reach = np.where(radius > 0.0, inflate(radius) + np.abs(middle) * 2.0**-51, 0.0)
+    reach = np.where(radius > 0.0, up(radius + stray(2, np.abs(middle))), 0.0)
     seen = np.tri(tokens, dtype=bool) if head.causal else np.ones((tokens, tokens), dtype=bool)
     everyone = np.arange(tokens)
     winners = np.where(seen, middle, -np.inf).argmax(axis=1)
     least = (middle - reach)[everyone, winners][:, None]
-    trailing = middle + reach
-    gap = least - trailing
-    gap = gap - (np.abs(gap) + np.abs(trailing)) * 2.0**-51
+    gap = down(least - (middle + reach))
     others = seen & (everyone != winners[:, None])
     unclear = (others & ~(gap > 0.0)).any(axis=1)
     odds = np.zeros(tokens)
     if not is_hard(head):
-        unit, tiny = arithmetic.unit + OWN_UNIT, underflow(arithmetic)[0]
+        factor, faint = power_error(tokens, format), underflow(format)
         with np.errstate(under="ignore", over="ignore"):
-            ratio = np.exp(-gap * (1 - 4 * unit)) * (1 + 4 * EXP_UNITS * unit) + tiny
+            ratio = np.exp(strays(4, gap, format) - gap) * (1 + factor) + faint
         odds = inflate(np.where(others, ratio, 0.0).sum(axis=1), tokens + 16)
     odds = np.where(unclear, np.inf, odds)
-    sharp = bool(np.isfinite(near_grid(tokens, 2.0, odds.max(), 0.0, arithmetic)))
+    sharp = bool(np.isfinite(near_grid(tokens, 2.0, odds.max(), 0.0, format)))
     return Look(winners, odds, sharp)
 
 
 class _Copy:
     """A coordinate that is 0, up to an error, receives what another token holds in `source`."""
 
-    def __init__(
-        self, state: State, source: int, place: int, found: Look, arithmetic: Arithmetic
-    ) -> None:
-        self.state, self.look, self.arithmetic = state, found, arithmetic
+    def __init__(self, state: State, source: int, place: int, found: Look, format: Format) -> None:
+        self.state, self.look, self.format = state, found, format
         self.held, self.before = state.symbols[source], state.symbols[place]
         self.start = None if state.start is None else state.start[source]
         self.start_before = None if state.start is None else state.start[place]
@@ -141,7 +134,7 @@ class _Copy:
                 and form is not None
                 and (away == 0.0 or self.held.root is not None)
             ):
-                return Register.of(value, form.middle[None], upwards(error + away + form.away))
+                return Register.of(value, form.middle[None], inflate(error + away + form.away))
         if self.held.root is not None:
             return None
         column = np.broadcast_to(self.held.middle[:, 0], self.state.length)
@@ -175,9 +168,9 @@ class _Copy:
                 return None
             default = Form(value, (step.default,))
             apart = abs(float(self.start.middle[0, 0]) - float(default.middle[0]))
-            away.append(float(upwards(apart)) + default.away)
+            away.append(float(inflate(apart)) + default.away)
         apart = float(np.abs(self.held.middle - form.middle).max())
-        return max(*away, float(upwards(apart)) + form.away)
+        return max(*away, float(inflate(apart)) + form.away)
 
     def _error(self, odds: float, before: float) -> float:
         """How far the sum is from what the winner holds, for the reals and the format.
@@ -185,18 +178,18 @@ class _Copy:
         If the others' weights are below half a unit, the powers add up to 1 in the format, and the
         weights are 1 for the winner and the powers for others: see `near_grid`.
         """
-        arithmetic = self.arithmetic
+        format = self.format
         tokens = self.state.length + self.state.first
         leak = 1.0 if np.isinf(odds) else odds / (1 + odds)
         radius = (
             self.held.radius if self.start is None else max(self.held.radius, self.start.radius)
         )
-        real = float(upwards(radius + 2 * leak * self.size + before))
-        full = float(upwards(self.size + before))
-        rough = upwards(real + stray_of(2 * tokens + 8, full, arithmetic.unit))
+        real = float(inflate(radius + 2 * leak * self.size + before))
+        full = float(inflate(self.size + before))
+        rough = inflate(real + stray(2 * tokens + 8, full, format))
         if not self.look.sharp:
             return float(rough)
         grid = self.held.grid if self.start is None else min(self.held.grid, self.start.grid)
-        noise = float(upwards(radius + 2 * odds * self.size + before))
-        lost = float(near_grid(2 * tokens + 8, full, noise, grid, arithmetic))
-        return min(float(rough), max(real, float(upwards(noise + lost))))
+        noise = float(inflate(radius + 2 * odds * self.size + before))
+        lost = float(near_grid(2 * tokens + 8, full, noise, grid, format))
+        return min(float(rough), max(real, float(inflate(noise + lost))))

@@ -13,13 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.checker.sequences._stream import Arithmetic, Stream, Table, lowest_bit
-from hardmax.numerics import stray as stray_of
-
-
-def upwards(bound: Any) -> Any:
-    """A bound made of a few hundred operations on numbers >= 0, made safe: `inflate`, but fast."""
-    return bound * (1.0 + 2.0**-42)
+from hardmax.checker.sequences._stream import Stream
+from hardmax.numerics import Format, MidRadius, lowest_bit, stray, up
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +41,7 @@ class Register:
 
     @cached_property
     def size(self) -> float:
-        return float(upwards(np.abs(self.middle).max() + self.radius))
+        return float(up(float(np.abs(self.middle).max()) + self.radius))
 
     @cached_property
     def grid(self) -> float:
@@ -62,10 +57,8 @@ class Register:
         """Middle and radius at each place (or 1), whatever the root is."""
         if self.middle.shape[1] == 1:
             return self.middle[:, 0], np.full(len(self.middle), self.radius)
-        low, high = self.middle.min(axis=1), self.middle.max(axis=1)
-        size = np.maximum(np.abs(low), np.abs(high))
-        half = upwards(0.5 * high - 0.5 * low + self.radius) + size * 2.0**-50
-        return 0.5 * low + 0.5 * high, half
+        hull = MidRadius.between(self.middle.min(axis=1), self.middle.max(axis=1))
+        return hull.middle, up(hull.radius + self.radius)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +85,7 @@ class State:
     def stream(self) -> Stream:
         """Tokens x width, as balls without roots."""
         shape = (self.length + self.first, len(self.symbols))
-        table = Table(np.zeros(shape), np.zeros(shape))
+        table = MidRadius(np.zeros(shape), np.zeros(shape))
         for c, register in enumerate(self.symbols):
             table.middle[self.first :, c], table.radius[self.first :, c] = register.by_place
         for c, register in enumerate(self.start or ()):
@@ -100,7 +93,7 @@ class State:
         return Stream.of(table, 1)
 
 
-def near_grid(terms: Any, size: Any, noise: Any, grid: Any, arithmetic: Arithmetic) -> np.ndarray:
+def near_grid(terms: Any, size: Any, noise: Any, grid: Any, format: Format) -> np.ndarray:
     """What rounding does to sums of numbers that are close to a grid; infinite if it may do more.
 
     Let the terms be m_i + e_i, the m_i multiples of 2^grid whose sizes add up to at most 2^digits
@@ -110,7 +103,7 @@ def near_grid(terms: Any, size: Any, noise: Any, grid: Any, arithmetic: Arithmet
     underflows. So a sum strays as if it were the sum of the e_i. In particular a number of the
     format that is so close to m is m itself, unless m is 0.
     """
-    lost = stray_of(np.asarray(terms) + 3, noise, arithmetic.unit)
-    room = 0.25 * arithmetic.unit * np.exp2(np.minimum(grid, 1000.0))
+    lost = stray(np.asarray(terms) + 3, noise, format)
+    room = 0.25 * format.unit * np.exp2(np.minimum(grid, 1000.0))
     close = (np.asarray(noise) == 0.0) | (noise + lost <= room)
-    return np.where(close & arithmetic.is_exact(size, grid), lost, np.inf)
+    return np.where(close & format.is_exact(size, grid), lost, np.inf)

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from hardmax.checker._work import FUNCTION, charge
-from hardmax.checker.sequences._stream import lowest_bit
 from hardmax.core import (
     INDEX,
     LENGTH,
@@ -28,7 +27,7 @@ from hardmax.core import (
     SequenceSteps,
 )
 from hardmax.core import Selection as Chosen
-from hardmax.numerics import inflate
+from hardmax.numerics import above_float, lowest_bit
 
 NOWHERE = -1  # nothing is selected
 _LARGEST = 2**10  # numbers of a value
@@ -52,7 +51,7 @@ class Form:
             return 0.0
         pairs = zip(self.middle.tolist(), self.numbers, strict=True)
         worst = max(abs(Fraction(m) - Fraction(x)) for m, x in pairs)
-        return float(inflate(float(worst)) + 5e-324) if worst else 0.0
+        return above_float(worst)
 
     @cached_property
     def size(self) -> float:

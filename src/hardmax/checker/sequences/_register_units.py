@@ -22,12 +22,11 @@ from hardmax.checker.sequences._register_cases import (
     look_up,
     pick,
 )
-from hardmax.checker.sequences._register_state import Register, near_grid, upwards
+from hardmax.checker.sequences._register_state import Register, near_grid
 from hardmax.checker.sequences._register_target import Form, Target
-from hardmax.checker.sequences._stream import OWN, OWN_UNIT, Arithmetic, lowest_bit
+from hardmax.checker.sequences._stream import check, check_weights
 from hardmax.core import FeedForward, Picked
-from hardmax.numerics import inflate
-from hardmax.numerics import stray as stray_of
+from hardmax.numerics import FLOAT64, Format, inflate, lowest_bit, stray
 
 Hints = Mapping[int, list[int]]  # by coordinate: values of the target that it may hold
 
@@ -35,25 +34,25 @@ Hints = Mapping[int, list[int]]  # by coordinate: values of the target that it m
 def feed_forward(
     registers: tuple[Register, ...],
     layer: FeedForward,
-    arithmetic: Arithmetic,
+    format: Format,
     memory: dict[Any, Any],
     hints: Hints,
     target: Target | None,
 ) -> tuple[Register, ...]:
     """x + outer @ relu(inner @ x + inner_bias) + outer_bias, coordinate by coordinate."""
     wiring = wired(layer, memory)
-    held = wiring.held_by(arithmetic, memory)
+    held = wiring.held_by(format, memory)
     found = []
     for wires in wiring.wires:
         unit = _Units(wires, registers, memory)
         picks = (unit.picked(value, target) for value in hints.get(wires.coordinate, ()) if target)
         found.append(next((one for one in picks if one is not None), None) or unit.looked_up())
-    errors = _Errors(wiring, registers, arithmetic).of(found, held)
+    errors = _Errors(wiring, registers, format).of(found, held)
     after = list(registers)
     for wires, one, error, ball in zip(wiring.wires, found, *errors, strict=True):
         after[wires.coordinate] = Register.ball(ball)
         if one is not None:
-            after[wires.coordinate] = Register.of(one.root, one.middle, upwards(error + one.away))
+            after[wires.coordinate] = Register.of(one.root, one.middle, inflate(error + one.away))
     return tuple(after)
 
 
@@ -89,13 +88,13 @@ class Wiring:
     def rows(self) -> np.ndarray:
         return np.array([one.coordinate for one in self.wires], dtype=np.int64)
 
-    def held_by(self, arithmetic: Arithmetic, memory: dict[Any, Any]) -> np.ndarray:
+    def held_by(self, format: Format, memory: dict[Any, Any]) -> np.ndarray:
         """Whether the format holds the weights behind each coordinate; refuses too large ones."""
-        key = ("held", id(self.layer), arithmetic.name)
+        key = ("held", id(self.layer), format.name)
         if key not in memory:
-            arithmetic.check_weights(self.layer.inner)
-            arithmetic.check_weights(self.layer.outer)
-            memory[key] = np.array([one.held_by(arithmetic) for one in self.wires], dtype=bool)
+            check_weights(format, self.layer.inner)
+            check_weights(format, self.layer.outer)
+            memory[key] = np.array([one.held_by(format) for one in self.wires], dtype=bool)
         found: np.ndarray = memory[key]
         return found
 
@@ -146,10 +145,8 @@ class Table(NamedTuple):
 class _Errors:
     """How far coordinates are from their middles, all of a layer at once."""
 
-    def __init__(
-        self, wiring: Wiring, registers: tuple[Register, ...], arithmetic: Arithmetic
-    ) -> None:
-        self.wiring, self.arithmetic = wiring, arithmetic
+    def __init__(self, wiring: Wiring, registers: tuple[Register, ...], format: Format) -> None:
+        self.wiring, self.format = wiring, format
         layer, (inner, outer) = wiring.layer, wiring.sizes
         long, self.many = layer.width + 8, layer.hidden_width + 16
         radii, sizes = (np.array([getattr(r, n) for r in registers]) for n in ("radius", "size"))
@@ -157,11 +154,9 @@ class _Errors:
         self.radius, self.outer = radii[wiring.rows], outer
         self.noise = inflate(inner @ radii, long)
         self.size = inflate(inner @ sizes + np.abs(layer.inner_bias), long)
-        here, self.there = (
-            stray_of(wiring.terms + 3, self.size, unit) for unit in (OWN_UNIT, arithmetic.unit)
-        )
+        here, self.there = (stray(wiring.terms + 3, self.size, one) for one in (FLOAT64, format))
         self.lost = inflate(here + self.there)
-        arithmetic.check(self.size + self.lost)
+        check(format, self.size + self.lost)
         first, second, third, fourth = wiring.bits
         self.grid = np.minimum(_least(first, grids, wiring.lowest[0]), second)
         before = np.minimum(grids[wiring.rows], fourth)
@@ -171,22 +166,22 @@ class _Errors:
         self.terms = (outer != 0.0).sum(axis=1) + 2
         self.uses = outer != 0.0
 
-    def _stray(self, size: np.ndarray, unit: float) -> np.ndarray:
-        return np.asarray(stray_of(self.terms + 8, size, unit))
+    def _stray(self, size: np.ndarray, format: Format) -> np.ndarray:
+        return np.asarray(stray(self.terms + 8, size, format))
 
     def of(self, found: list[Found | None], held: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Errors, and bounds on the coordinates themselves, which are all that is left of some."""
-        arithmetic, unit = self.arithmetic, self.arithmetic.unit
+        format = self.format
         size = self.total + [0.0 if one is None else one.wanted.size for one in found]
-        own, there = self._stray(size, OWN_UNIT), self._stray(size, unit)
-        arithmetic.check(self.total + own + there)
+        own, there = self._stray(size, FLOAT64), self._stray(size, format)
+        check(format, self.total + own + there)
         rough = self.outer @ (self.noise + self.lost) + self.radius + 2 * own + 2 * there
         moved = np.array([0.0 if one is None else one.moved for one in found])
         # `passed` is a float64 sum over cases; it enters as a size only
         passed = np.array([0.0 if one is None else one.slopes.passed for one in found])
         through = self.outer @ (self.noise + self.lost)
         tight = inflate(passed + through + self.rest, self.many)
-        mixed = moved + self.outer @ self.there + self._stray(tight, unit)
+        mixed = moved + self.outer @ self.there + self._stray(tight, format)
         fine = self._fine(found, held, moved)
         errors = np.where(self._exact(found), np.minimum(mixed, fine), rough)
         errors = np.where(np.isnan(errors), np.inf, np.minimum(errors, rough))
@@ -196,16 +191,16 @@ class _Errors:
     def _exact(self, found: list[Found | None]) -> np.ndarray:
         """Where nothing is rounded here, and no error changes a sign that is not 0."""
         room = 0.25 * np.exp2(np.minimum(self.grid, 1000.0))
-        fine = OWN.is_exact(self.size, self.grid) & (self.noise + self.lost <= room)
-        return ~(self.uses & ~fine).any(axis=1) & OWN.is_exact(self.total, self.out_grid)
+        fine = FLOAT64.is_exact(self.size, self.grid) & (self.noise + self.lost <= room)
+        return ~(self.uses & ~fine).any(axis=1) & FLOAT64.is_exact(self.total, self.out_grid)
 
     def _spare(self, found: list[Found | None], size: np.ndarray) -> np.ndarray:
         """The rounding of the comparison with what is wanted."""
         tables = [Table() if one is None else one.wanted for one in found]
         grid = np.minimum(self.out_grid, [one.grid for one in tables])
         steps = 2 * self.terms + np.array([one.steps for one in tables]) + 16
-        lost = stray_of(steps, 2 * size, OWN_UNIT)
-        return np.where(OWN.is_exact(2 * size, grid), 0.0, lost)
+        lost = stray(steps, 2 * size)
+        return np.where(FLOAT64.is_exact(2 * size, grid), 0.0, lost)
 
     def _fine(self, found: list[Found | None], held: np.ndarray, moved: np.ndarray) -> np.ndarray:
         """Where all is so close to a grid that the format rounds it to the grid.
@@ -215,12 +210,12 @@ class _Errors:
         """
         bent = np.array([0.0 if one is None else one.bent for one in found])
         kinks = np.array([0.0 if one is None else one.slopes.kinks.max() for one in found])
-        lost = near_grid(self.wiring.terms, self.size, self.noise, self.grid, self.arithmetic)
+        lost = near_grid(self.wiring.terms, self.size, self.noise, self.grid, self.format)
         worst = np.where(self.uses, lost, 0.0).max(axis=1, initial=0.0)
         with np.errstate(invalid="ignore"):
             left = bent + np.where(np.isinf(worst), np.inf, kinks * worst) + self.radius
         left = np.where(held, inflate(left), np.inf)
-        last = near_grid(self.terms, self.total, left, self.out_grid, self.arithmetic)
+        last = near_grid(self.terms, self.total, left, self.out_grid, self.format)
         return np.maximum(moved, left + last)
 
 
@@ -238,11 +233,10 @@ class _Units:
     ) -> Found:
         radii = np.array([one.radius for one in self.parts[:-1]])
         rest = 0.0 if self.wires.own is not None else self.parts[-1].radius
-        grown = 1.0 + 2.0**-50 * (len(radii) + 8)  # for the rounding of these sums
-        bends = slopes.bends @ radii * grown
-        moved = float((slopes.slopes @ radii * grown + bends).max()) + rest
-        bent = float(upwards(bends.max()))
-        return Found(root, middle, away, table, slopes, float(upwards(moved)), bent)
+        bends, long = slopes.bends @ radii, len(radii) + 8
+        moved = inflate(float((slopes.slopes @ radii + bends).max()) + rest, long)
+        bent = inflate(float(bends.max()), long)
+        return Found(root, middle, away, table, slopes, moved, bent)
 
     def looked_up(self) -> Found | None:
         """A function of the place and of one root; None if there are more."""

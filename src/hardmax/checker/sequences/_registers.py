@@ -16,17 +16,10 @@ import numpy as np
 
 from hardmax.checker.sequences._batches import sequence_input, tokens_read
 from hardmax.checker.sequences._register_heads import attend
-from hardmax.checker.sequences._register_state import Register, State, near_grid, upwards
+from hardmax.checker.sequences._register_state import Register, State, near_grid
 from hardmax.checker.sequences._register_target import Target
 from hardmax.checker.sequences._register_units import feed_forward
-from hardmax.checker.sequences._stream import (
-    OWN,
-    OWN_UNIT,
-    Arithmetic,
-    Overflow,
-    lowest_bit,
-    stored,
-)
+from hardmax.checker.sequences._stream import Overflow, check, check_weights, stored
 from hardmax.core import (
     SYMBOL,
     Construction,
@@ -38,8 +31,7 @@ from hardmax.core import (
     Witness,
     Words,
 )
-from hardmax.numerics import inflate
-from hardmax.numerics import stray as stray_of
+from hardmax.numerics import FLOAT64, Format, inflate, lowest_bit, stray, up
 
 _FEW = 4  # options that slots can follow
 
@@ -53,7 +45,7 @@ def bound_by_registers(
     construction: Construction,
     steps: SequenceSteps,
     length: int,
-    arithmetic: Arithmetic,
+    format: Format,
     memory: dict[Any, Any],
 ) -> float:
     """A bound on the error over all words of one length, for the reals and the format.
@@ -69,18 +61,18 @@ def bound_by_registers(
     target: Target = memory[key]
     hints = _hints(construction.witness)
     try:
-        state = embed(transformer, words, length, arithmetic)
+        state = embed(transformer, words, length, format)
         for number, layer in enumerate(transformer.sublayers):
             said = hints.get(number, {})
             if isinstance(layer, FeedForward):
-                symbols = feed_forward(state.symbols, layer, arithmetic, memory, said, target)
+                symbols = feed_forward(state.symbols, layer, format, memory, said, target)
                 start = state.start
                 if start is not None:
-                    start = feed_forward(start, layer, arithmetic, memory, {}, None)
+                    start = feed_forward(start, layer, format, memory, {}, None)
                 state = State(length, symbols, start)
             else:
-                state = attend(state, layer, arithmetic, said, target)
-        return _error(state, transformer, target, arithmetic)
+                state = attend(state, layer, format, said, target)
+        return _error(state, transformer, target, format)
     except Overflow:
         return math.inf
 
@@ -98,7 +90,7 @@ def _hints(witness: Witness | None) -> dict[int, dict[int, list[int]]]:
     return hints
 
 
-def embed(transformer: Transformer, words: Words, length: int, arithmetic: Arithmetic) -> State:
+def embed(transformer: Transformer, words: Words, length: int, format: Format) -> State:
     """Symbols are functions of the symbol's number and of the place."""
     source = sequence_input(transformer)
     rows = [source.alphabet.index(symbol) for symbol in words.alphabet]
@@ -106,37 +98,37 @@ def embed(transformer: Transformer, words: Words, length: int, arithmetic: Arith
     own, places = source.embedding[rows], source.positions[first : first + length]
     start = None
     if source.start is not None:
-        start = _sums(None, source.start[None], source.positions[:1], arithmetic)
-    return State(length, _sums(SYMBOL, own, places, arithmetic), start)
+        start = _sums(None, source.start[None], source.positions[:1], format)
+    return State(length, _sums(SYMBOL, own, places, format), start)
 
 
 def _sums(
-    root: int | None, own: np.ndarray, places: np.ndarray, arithmetic: Arithmetic
+    root: int | None, own: np.ndarray, places: np.ndarray, format: Format
 ) -> tuple[Register, ...]:
     """own + place: numbers of the root x width, and places x width."""
-    parts = [stored(part, arithmetic) for part in (own, places)]
+    parts = [stored(part, format) for part in (own, places)]
     noise = sum(part.radius.max(axis=0) for part in parts)
-    size = upwards(sum(np.abs(part.middle).max(axis=0) for part in parts) + noise)
+    size = inflate(sum(np.abs(part.middle).max(axis=0) for part in parts) + noise)
     grid = np.minimum(*(lowest_bit(part.middle).min(axis=0) for part in parts))
-    lost = _rounding(2, size, noise, grid, True, arithmetic)
-    arithmetic.check(size + lost)
-    radius = upwards(noise + lost)
+    lost = _rounding(2, size, noise, grid, True, format)
+    check(format, size + lost)
+    radius = up(noise + lost)
     middle = own[None] + places[:, None]
     return tuple(Register.of(root, middle[:, :, c], radius[c]) for c in range(own.shape[1]))
 
 
 def _rounding(
-    terms: int, size: Any, noise: Any, grid: Any, held: bool, arithmetic: Arithmetic
+    terms: int, size: Any, noise: Any, grid: Any, held: bool, format: Format
 ) -> np.ndarray:
     """What a sum loses, here and in the format."""
-    here = np.where(OWN.is_exact(size, grid), 0.0, stray_of(terms + 3, size, OWN_UNIT))
-    there = stray_of(terms + 3, size, arithmetic.unit)
+    here = np.where(FLOAT64.is_exact(size, grid), 0.0, stray(terms + 3, size))
+    there = stray(terms + 3, size, format)
     if held:
-        there = np.minimum(there, near_grid(terms, size, noise, grid, arithmetic))
+        there = np.minimum(there, near_grid(terms, size, noise, grid, format))
     return np.asarray(here + there)
 
 
-def _error(state: State, transformer: Transformer, target: Target, arithmetic: Arithmetic) -> float:
+def _error(state: State, transformer: Transformer, target: Target, format: Format) -> float:
     """The largest difference of the answer and the target's outputs."""
     tokens, at = tokens_read(transformer, state.length), target.steps.at
     places = np.arange(state.length)
@@ -146,7 +138,7 @@ def _error(state: State, transformer: Transformer, target: Target, arithmetic: A
         return math.inf
     worst = 0.0
     for row, value in enumerate(target.steps.outputs):
-        worst = max(worst, _difference(state, transformer.readout, row, value, target, arithmetic))
+        worst = max(worst, _difference(state, transformer.readout, row, value, target, format))
     return worst
 
 
@@ -156,14 +148,14 @@ def _difference(
     row: int,
     value: int,
     target: Target,
-    arithmetic: Arithmetic,
+    format: Format,
 ) -> float:
     form = target.form(value)
     columns = np.flatnonzero(readout.weights[row])
     parts = [state.symbols[c] for c in columns]
     weights, bias = readout.weights[row, columns], readout.bias[row]
-    arithmetic.check_weights(weights)
-    arithmetic.check(np.abs(bias))
+    check_weights(format, weights)
+    check(format, np.abs(bias))
     roots = {one.root for one in parts if one.root is not None}
     if form is None or not roots <= {form.root}:
         return math.inf
@@ -175,9 +167,9 @@ def _difference(
     size = float(inflate(sizes @ [one.size for one in parts] + abs(bias), len(parts) + 8))
     grids = lowest_bit(weights) + np.array([one.grid for one in parts])
     grid = float(np.min(np.append(grids, lowest_bit(np.asarray(bias)))))
-    held = bool(arithmetic.holds(np.append(weights, bias)).all())
-    lost = _rounding(len(parts) + 1, size, noise, grid, held, arithmetic)
-    arithmetic.check(np.asarray(size + lost))
+    held = bool(format.holds(np.append(weights, bias)).all())
+    lost = _rounding(len(parts) + 1, size, noise, grid, held, format)
+    check(format, np.asarray(size + lost))
     apart = float(inflate(np.abs(middle - form.middle).max()))
     error = float(inflate(apart + noise + lost + form.away))
     return math.inf if math.isnan(error) else error

@@ -6,13 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardmax.checker.sequences._stream import OWN, OWN_UNIT, Arithmetic, lowest_bit
+from hardmax.checker.sequences._stream import Overflow, check, check_weights
 from hardmax.core import Head
-from hardmax.numerics import inflate, is_power_of_two
-from hardmax.numerics import stray as stray_of
-
-EXP_ULPS = 4  # what NumPy documents of its exp, and what is assumed of any other
-EXP_UNITS = 2 * EXP_ULPS  # an ulp is at most two unit roundoffs
+from hardmax.numerics import FLOAT64, Format, gamma, inflate, is_power_of_two, lowest_bit, stray
 
 
 class Asks(NamedTuple):
@@ -28,7 +24,7 @@ def is_hard(head: Head) -> bool:
 
 
 def score_radius(
-    asking: Asks, asked: Asks, stream: np.ndarray, head: Head, arithmetic: Arithmetic
+    asking: Asks, asked: Asks, stream: np.ndarray, head: Head, format: Format
 ) -> np.ndarray:
     """The radius of the scores query . key + bias, times the coldness; asking token x token asked.
 
@@ -47,39 +43,43 @@ def score_radius(
     if head.position_bias is not None:
         bias = head.position_bias[:tokens, :tokens]
         grid, terms = min(grid, float(lowest_bit(bias).min(initial=np.inf))), terms + 1
-    kept = arithmetic.holds(bias)
+    kept = format.holds(bias)
     size = inflate(size + np.abs(bias), terms + 8)
     tight = radius == 0.0
-    lost = np.where(tight & OWN.is_exact(size, grid), 0.0, stray_of(terms + 3, size, OWN_UNIT))
-    exactly = tight & kept & arithmetic.is_exact(size, grid)
-    lost = lost + np.where(exactly, 0.0, stray_of(terms + 3, size, arithmetic.unit))
+    lost = np.where(tight & FLOAT64.is_exact(size, grid), 0.0, stray(terms + 3, size))
+    exactly = tight & kept & format.is_exact(size, grid)
+    lost = lost + np.where(exactly, 0.0, stray(terms + 3, size, format))
     radius = inflate(radius + lost, terms + 8)
-    arithmetic.check((size + radius) * max(cold, 1.0))  # the coldness may also come last
+    check(format, (size + radius) * max(cold, 1.0))  # the coldness may also come last
     radius = radius * cold
-    _check_folded(stream, head.query, cold, arithmetic)
+    _check_folded(stream, head.query, cold, format)
     if is_power_of_two(np.asarray(cold)) and cold >= 1.0:
         return np.asarray(radius)
     full = (stream @ np.abs(head.query).T) @ (stream @ np.abs(head.key).T).swapaxes(-1, -2)
     steps = 2 * head.width + terms + 8
     full = inflate(full + np.abs(bias), steps) * cold
-    lost = stray_of(steps, full, arithmetic.unit) + stray_of(2, size * cold, OWN_UNIT)
-    faint = 2.0**arithmetic.smallest * head.width * (k + rk).sum(axis=-2, keepdims=True)
+    lost = stray(steps, full, format) + stray(2, size * cold)
+    faint = format.smallest * head.width * (k + rk).sum(axis=-2, keepdims=True)
     return np.asarray(inflate(radius + lost + np.where(full > 0.0, faint, 0.0), terms + 8))
 
 
-def _check_folded(
-    stream: np.ndarray, query: np.ndarray, cold: float, arithmetic: Arithmetic
-) -> None:
+def _check_folded(stream: np.ndarray, query: np.ndarray, cold: float, format: Format) -> None:
     """Refuse queries that may overflow once the coldness is multiplied into their weights."""
     with np.errstate(over="ignore"):
         folded = query * cold
-    arithmetic.check_weights(folded)
+    check_weights(format, folded)
     size = inflate(stream @ np.abs(folded).T, query.shape[1] + 8)
-    arithmetic.check(size + stray_of(query.shape[1] + 3, size, arithmetic.unit))
+    check(format, size + stray(query.shape[1] + 3, size, format))
 
 
-def underflow(arithmetic: Arithmetic) -> tuple[float, float]:
-    """What an exponential may gain and lose in the format where it underflows, or is flushed."""
-    smallest = max(arithmetic.smallest, OWN.smallest)
-    normal = max(arithmetic.smallest + arithmetic.digits, OWN.smallest + OWN.digits) - 1
-    return EXP_UNITS * 2.0**smallest, EXP_UNITS * 2.0**normal
+def power_error(tokens: int, format: Format) -> float:
+    """The relative error of a softmax's powers: of its exp, of ours, and of 8 roundings here."""
+    there, here = gamma(format.power_units(tokens), format), gamma(FLOAT64.exp_units + 8)
+    if not there + here < 0.25:
+        raise Overflow(f"Nothing can be said in {format.name}: a softmax has too many tokens.")
+    return float(inflate(there + here + there * here))
+
+
+def underflow(format: Format) -> float:
+    """What a power gains or loses besides: it may vanish in the format, and underflow here."""
+    return float(inflate(format.vanished + format.smallest + FLOAT64.smallest))

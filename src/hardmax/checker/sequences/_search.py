@@ -15,12 +15,11 @@ from hardmax._errors import ShapeError
 from hardmax.checker._budget import Clock, Progress, Standing
 from hardmax.checker._work import CALL, ENTRY, FUNCTION, PER_SECOND, UNIT, charge, ticks
 from hardmax.checker.sequences._batches import enclose_words, sequence_input
-from hardmax.checker.sequences._exact import cost_of_word, error_at, rounded_down
-from hardmax.checker.sequences._stream import OWN, Overflow
+from hardmax.checker.sequences._exact import cost_of_word, error_at
+from hardmax.checker.sequences._stream import Overflow
 from hardmax.core import Construction, SequenceSteps, Words, evaluate, weight_arrays
-from hardmax.numerics import UNIT_ROUNDOFF
+from hardmax.numerics import FLOAT64, FORMATS, below_float
 
-FORMATS = tuple(UNIT_ROUNDOFF)  # float64 first: it decides
 _TRIED = 256  # words tried before anything else, fewer if they are long
 _PAIRS = 2**19  # of tokens in all of them
 _FEWEST = 24
@@ -89,7 +88,7 @@ class Search:
     def look(self, word: Word) -> Fraction:
         """Take an error into account, exactly; a claim is broken by nothing less."""
         low, high = error_at(self.construction, word)
-        error = rounded_down(low)
+        error = below_float(low)
         if self.worst is None or error > self.measured:
             self.measured, self.worst = error, word
         self.refuted = self.refuted or error > self.claimed
@@ -169,6 +168,6 @@ def cost_of_enumeration(search: Search) -> tuple[int, float]:
     began = ticks()
     if length:
         with suppress(Overflow):
-            enclose_words(search.construction.transformer, ids, OWN)
+            enclose_words(search.construction.transformer, ids, FLOAT64)
     each = (ticks() - began) / count * len(FORMATS) + FUNCTION * search.calls_of_target(length)
     return words.count, words.count * each / UNIT

@@ -1,8 +1,8 @@
 """The stream of a Transformer of sequences, enclosed: for the reals and for a float format at once.
 
-A `Table` is an array of balls, middle and radius. Each ball holds the number over the reals and
-every number that an evaluation in the float format can arrive at: weights rounded to the format,
-sums in any order, each operation rounded once. A radius of 0 says that nothing was rounded.
+A table is an array of balls (`MidRadius`). Each ball holds the number over the reals and every
+number that an evaluation in the float format can arrive at: weights rounded to the format, sums in
+any order, each operation rounded once. A radius of 0 says that nothing was rounded.
 
 A `Stream` is a sum of tables. The block of `axes` depends on the token and on the values of those
 slots (see `_slots`); the block without axes depends on the token alone. Sums of small
@@ -14,20 +14,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
 from hardmax.checker._work import CALL, ENTRY, FLOPS, charge
 from hardmax.checker.sequences._axes import Axes, merged_axes
-from hardmax.numerics import LARGEST, UNIT_ROUNDOFF, inflate, is_power_of_two, is_representable
-from hardmax.numerics import stray as stray_of
+from hardmax.numerics import (
+    FLOAT64,
+    Format,
+    MidRadius,
+    above_float,
+    inflate,
+    is_power_of_two,
+    lowest_bit,
+    stray,
+)
 
-OWN_UNIT = UNIT_ROUNDOFF["float64"]  # middles are computed in float64
-OWN_SMALLEST = -1074
 LARGEST_TABLE = 2**22  # numbers in one joint table
-_SMALLEST = {"float64": -1074, "float32": -149, "float16": -24, "bfloat16": -133}
 
 
 class Overflow(Exception):
@@ -38,116 +44,22 @@ class TooLarge(Exception):
     """A table would have too many entries, or a slot too many values."""
 
 
-@dataclass(frozen=True)
-class Arithmetic:
-    """The reals and one float format beside them; for `REALS` no format at all."""
-
-    name: str
-    unit: float
-    digits: int
-    smallest: int  # exponent of the smallest positive number
-    largest: float
-
-    @classmethod
-    def of(cls, name: str) -> Arithmetic:
-        digits = round(-np.log2(UNIT_ROUNDOFF[name]))
-        return cls(name, UNIT_ROUNDOFF[name], digits, _SMALLEST[name], LARGEST[name])
-
-    def holds(self, values: np.ndarray) -> np.ndarray:
-        """Which float64 numbers the format stores without rounding."""
-        if self.unit == 0.0:
-            return np.ones(np.shape(values), dtype=bool)
-        fine = is_representable(values, self.unit) & (lowest_bit(values) >= self.smallest)
-        return np.asarray(fine & (np.abs(values) <= self.largest))
-
-    def is_exact(self, size: np.ndarray, grid: np.ndarray) -> np.ndarray:
-        """Where sums of multiples of 2^grid are not rounded, |terms| adding up to `size`.
-
-        Every partial sum is a multiple of 2^grid of at most 2^digits times 2^grid, so it has at
-        most `digits` digits: the format holds it, whatever the order.
-        """
-        with np.errstate(over="ignore", under="ignore"):
-            return np.asarray((size <= np.exp2(self.digits + grid)) & (grid >= self.smallest))
-
-    def check(self, size: np.ndarray) -> None:
-        """Refuse numbers that may overflow."""
-        if not np.max(size, initial=0.0) <= self.largest:
-            raise Overflow(f"Nothing can be said in {self.name}: a number may be too large for it.")
-
-    def check_weights(self, weights: np.ndarray) -> None:
-        """Refuse weights that overflow, or lose digits below the smallest normal number."""
-        self.check(np.abs(weights))
-        small = np.abs(weights) < 2.0 ** max(self.smallest + self.digits - 1, OWN_SMALLEST)
-        if (small & (weights != 0.0)).any():
-            raise Overflow(f"Nothing can be said in {self.name}: a weight is too small for it.")
+def check(format: Format, size: np.ndarray) -> None:
+    """Refuse numbers that may overflow."""
+    if not format.fits(size):
+        raise Overflow(f"Nothing can be said in {format.name}: a number may be too large for it.")
 
 
-REALS = Arithmetic("reals", 0.0, 2**10, -(2**12), LARGEST["float64"])
-OWN = Arithmetic.of("float64")
+def check_weights(format: Format, weights: np.ndarray) -> None:
+    """Refuse weights that overflow, or lose digits below the smallest normal number."""
+    check(format, np.abs(weights))
+    if ((np.abs(weights) < format.normal) & (weights != 0.0)).any():
+        raise Overflow(f"Nothing can be said in {format.name}: a weight is too small for it.")
 
 
-def lowest_bit(values: np.ndarray) -> np.ndarray:
-    """The largest e for which the number is a multiple of 2^e; infinite for 0."""
-    mantissa, exponent = np.frexp(values)
-    whole = np.abs(mantissa * 2.0**53).astype(np.int64)
-    with np.errstate(divide="ignore"):
-        trailing = np.log2((whole & -whole).astype(np.float64))
-    return np.where(whole == 0, np.inf, exponent - 53 + trailing)
-
-
-class Table(NamedTuple):
-    """Balls: middle - radius <= x <= middle + radius, entry by entry."""
-
-    middle: np.ndarray
-    radius: np.ndarray
-
-    @classmethod
-    def point(cls, values: np.ndarray) -> Table:
-        return cls(values, np.zeros(np.shape(values)))
-
-    @classmethod
-    def between(cls, low: np.ndarray, high: np.ndarray) -> Table:
-        """All of the intervals; a point has radius 0."""
-        size = np.maximum(np.abs(low), np.abs(high))
-        wide = high > low
-        radius = np.where(wide, inflate(0.5 * high - 0.5 * low) + size * 2.0**-50, 0.0)
-        return cls(np.where(wide, 0.5 * low + 0.5 * high, low), radius)
-
-    @property
-    def is_zero(self) -> bool:
-        return not (self.middle.any() or self.radius.any())
-
-    @property
-    def high(self) -> np.ndarray:
-        """An upper end, rounded upwards: exact where the radius is 0."""
-        if not self.radius.any():
-            return self.middle
-        top = self.middle + self.radius
-        return np.where(self.radius > 0.0, top + np.abs(top) * 2.0**-52, top)
-
-    @property
-    def low(self) -> np.ndarray:
-        return -Table(-self.middle, self.radius).high
-
-    @property
-    def size(self) -> np.ndarray:
-        """The largest absolute value; infinite where nothing is known."""
-        ends = np.maximum(np.abs(self.low), np.abs(self.high))
-        return np.where(np.isnan(ends), np.inf, ends)
-
-
-def added(a: Table, b: Table) -> Table:
-    """The sum; what float64 loses of the middles is known exactly, and widens the radius.
-
-    For s = fl(a + b) the error a + b - s is itself a float64, found by six additions without
-    rounding (Knuth's TwoSum).
-    """
-    total = a.middle + b.middle
-    charge(12 * CALL + 12 * ENTRY * total.size)
-    part = total - a.middle
-    lost = np.abs((a.middle - (total - part)) + (b.middle - part))
-    radius = a.radius + b.radius + lost
-    return Table(total, np.where(radius > 0.0, inflate(radius), 0.0))
+def strays(terms: Any, size: Any, format: Format) -> np.ndarray:
+    """How far a sum can stray, both here, where middles are computed, and in the format."""
+    return np.asarray(stray(terms, size) + stray(terms, size, format))
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,12 +70,12 @@ class Stream:
     entries of radius 0 are multiples of 2^grid.
     """
 
-    blocks: Mapping[Axes, Table]
+    blocks: Mapping[Axes, MidRadius]
     grid: np.ndarray
     lead: int
 
     @classmethod
-    def of(cls, table: Table, lead: int) -> Stream:
+    def of(cls, table: MidRadius, lead: int) -> Stream:
         """A stream of one block without axes."""
         flat = table.middle.reshape(-1, table.middle.shape[-1])
         return cls({(): table}, lowest_bit(flat).min(axis=0, initial=np.inf), lead)
@@ -198,14 +110,14 @@ class Stream:
     @cached_property
     def range(self) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper bounds, lead + (width,)."""
-        low = high = Table.point(np.zeros((*self.leading, self.width)))
+        low = high = MidRadius.point(np.zeros((*self.leading, self.width)))
         for table in self.blocks.values():
             axes = self.over_axes(table.middle)
-            low = added(low, Table.point(table.low.min(axis=axes)))
-            high = added(high, Table.point(table.high.max(axis=axes)))
+            low = low.plus(MidRadius.point(table.low.min(axis=axes)))
+            high = high.plus(MidRadius.point(table.high.max(axis=axes)))
         return low.low, high.high
 
-    def affine(self, matrix: np.ndarray, bias: np.ndarray | None, arithmetic: Arithmetic) -> Stream:
+    def affine(self, matrix: np.ndarray, bias: np.ndarray | None, format: Format) -> Stream:
         """matrix @ x + bias: one sum per row, in any order, its rounding added to the radius.
 
         Each term passes through the rounding of its weight, of the product, and of at most as many
@@ -214,19 +126,19 @@ class Stream:
         """
         entries = sum(table.middle.size for table in self.blocks.values())
         charge(60 * CALL + matrix.size * 20 * ENTRY + entries * (16 * ENTRY + len(matrix) // FLOPS))
-        arithmetic.check_weights(matrix)
+        check_weights(format, matrix)
         bias = np.zeros(len(matrix)) if bias is None else bias
         sizes = np.abs(matrix)
         long = matrix.shape[1] + 8
         size = inflate(self.magnitude @ sizes.T + np.abs(bias), long)
         grid = self._grid_of(matrix, bias)
-        lost = self._lost(matrix, bias, size, grid, arithmetic)
-        arithmetic.check(size + lost)
+        lost = self._lost(matrix, bias, size, grid, format)
+        check(format, size + lost)
         blocks = {
-            axes: Table(t.middle @ matrix.T, inflate(t.radius @ sizes.T, long))
+            axes: MidRadius(t.middle @ matrix.T, inflate(t.radius @ sizes.T, long))
             for axes, t in self.blocks.items()
         }
-        blocks[()] = Table(blocks[()].middle + bias, inflate(blocks[()].radius + lost))
+        blocks[()] = MidRadius(blocks[()].middle + bias, inflate(blocks[()].radius + lost))
         return Stream(blocks, grid, self.lead).trimmed()
 
     def _lost(
@@ -235,18 +147,18 @@ class Stream:
         bias: np.ndarray,
         size: np.ndarray,
         grid: np.ndarray,
-        arithmetic: Arithmetic,
+        format: Format,
     ) -> np.ndarray:
         """What rounding can do to matrix @ x + bias: the format's, and that of float64 here."""
         entries = matrix != 0.0
         terms, total = entries.sum(axis=1), np.abs(matrix).sum(axis=1)
         copies = (terms == 1) & is_power_of_two(total) & (total >= 1.0) & (bias == 0.0)
         loose = (self.looseness @ entries.T.astype(float)) > 0.0
-        stored = arithmetic.holds(matrix).all(axis=1) & arithmetic.holds(bias)
-        here = copies | (~loose & OWN.is_exact(size, grid))
-        there = stored & (copies | (~loose & arithmetic.is_exact(size, grid)))
-        lost_here = np.where(here, 0.0, stray_of(terms + 3, size, OWN_UNIT))
-        return lost_here + np.where(there, 0.0, stray_of(terms + 3, size, arithmetic.unit))
+        stored = format.holds(matrix).all(axis=1) & format.holds(bias)
+        here = copies | (~loose & FLOAT64.is_exact(size, grid))
+        there = stored & (copies | (~loose & format.is_exact(size, grid)))
+        lost_here = np.where(here, 0.0, stray(terms + 3, size))
+        return lost_here + np.where(there, 0.0, stray(terms + 3, size, format))
 
     def _grid_of(self, matrix: np.ndarray, bias: np.ndarray) -> np.ndarray:
         with np.errstate(invalid="ignore"):
@@ -261,7 +173,7 @@ class Stream:
     def rows(self, chosen: np.ndarray) -> Stream:
         """Some of the coordinates."""
         blocks = {
-            axes: Table(t.middle[..., chosen], t.radius[..., chosen])
+            axes: MidRadius(t.middle[..., chosen], t.radius[..., chosen])
             for axes, t in self.blocks.items()
         }
         return Stream(blocks, self.grid[chosen], self.lead).trimmed()
@@ -269,7 +181,7 @@ class Stream:
     def at_tokens(self, chosen: np.ndarray) -> Stream:
         """Some of the tokens."""
         blocks = {
-            axes: Table(*(np.take(part, chosen, axis=self.lead - 1) for part in t))
+            axes: MidRadius(*(np.take(part, chosen, axis=self.lead - 1) for part in t))
             for axes, t in self.blocks.items()
         }
         return Stream(blocks, self.grid, self.lead)
@@ -288,7 +200,7 @@ class Stream:
         """Every slot that some block depends on, ascending."""
         return tuple(sorted({axis for own in self.blocks for axis in own}))
 
-    def joined(self) -> Table:
+    def joined(self) -> MidRadius:
         """All blocks in one table over all axes; refused if it were too large."""
         axes = self.axes
         shape = (*self.leading, *self.size_of(axes), self.width)
@@ -298,8 +210,8 @@ class Stream:
         parts = [expanded(table, own, axes, self.lead) for own, table in self.blocks.items()]
         total = parts[0]
         for part in parts[1:]:
-            total = added(total, part)
-        return Table(*(np.broadcast_to(part, shape) for part in total))
+            total = total.plus(part)
+        return MidRadius(*(np.broadcast_to(part, shape) for part in total))
 
     def beside(self, *others: Stream) -> Stream:
         """The coordinates of several streams of the same tokens, one after the other."""
@@ -309,29 +221,35 @@ class Stream:
             given = [part.blocks.get(axes) for part in parts]
             shape = next(t.middle.shape[:-1] for t in given if t is not None)
             filled = [
-                Table.point(np.zeros((*shape, part.width))) if t is None else t
+                MidRadius.point(np.zeros((*shape, part.width))) if t is None else t
                 for part, t in zip(parts, given, strict=True)
             ]
-            blocks[axes] = Table(
+            blocks[axes] = MidRadius(
                 np.concatenate([t.middle for t in filled], axis=-1),
                 np.concatenate([t.radius for t in filled], axis=-1),
             )
         return Stream(blocks, np.concatenate([part.grid for part in parts]), self.lead)
 
 
-def expanded(table: Table, own: Axes, axes: Axes, lead: int) -> Table:
+def expanded(table: MidRadius, own: Axes, axes: Axes, lead: int) -> MidRadius:
     """A table over some axes, ready to be broadcast over more of them."""
     shape = list(table.middle.shape[:lead])
     sizes = dict(zip(own, table.middle.shape[lead:-1], strict=True))
     shape += [sizes.get(axis, 1) for axis in axes] + [table.middle.shape[-1]]
-    return Table(table.middle.reshape(shape), table.radius.reshape(shape))
+    return MidRadius(table.middle.reshape(shape), table.radius.reshape(shape))
 
 
-def stored(values: np.ndarray, arithmetic: Arithmetic) -> Table:
+def ball_of(number: Fraction) -> tuple[float, float]:
+    """The float beside a rational, and how far it is; 0 where they agree."""
+    middle = float(number)
+    return middle, above_float(abs(Fraction(middle) - number))
+
+
+def stored(values: np.ndarray, format: Format) -> MidRadius:
     """Weights as they are kept: rounded to the format unless it holds them."""
-    arithmetic.check(np.abs(values))
-    lost = stray_of(1, np.abs(values), arithmetic.unit)
-    return Table(np.asarray(values), np.where(arithmetic.holds(values), 0.0, lost))
+    check(format, np.abs(values))
+    lost = stray(1, np.abs(values), format)
+    return MidRadius(np.asarray(values), np.where(format.holds(values), 0.0, lost))
 
 
 class Blocks:
@@ -339,9 +257,9 @@ class Blocks:
 
     def __init__(self, tokens: int, width: int) -> None:
         self.width = width
-        self.tables: dict[Axes, Table] = {(): Table.point(np.zeros((tokens, width)))}
+        self.tables: dict[Axes, MidRadius] = {(): MidRadius.point(np.zeros((tokens, width)))}
 
-    def add(self, axes: Axes, table: Table) -> None:
+    def add(self, axes: Axes, table: MidRadius) -> None:
         own, middle = merged_axes(axes, table.middle)
-        new = Table(middle, merged_axes(axes, table.radius)[1])
-        self.tables[own] = added(self.tables[own], new) if own in self.tables else new
+        new = MidRadius(middle, merged_axes(axes, table.radius)[1])
+        self.tables[own] = self.tables[own].plus(new) if own in self.tables else new

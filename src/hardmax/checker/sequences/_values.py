@@ -16,18 +16,9 @@ from hardmax.checker.sequences._heads import attend
 from hardmax.checker.sequences._layers import feed_forward, read_out, tidied, without_small
 from hardmax.checker.sequences._program import Coded, Memory, Run, Summed, Value
 from hardmax.checker.sequences._registers import bound_by_registers, picks_from_many
-from hardmax.checker.sequences._search import FORMATS, Search
+from hardmax.checker.sequences._search import Search
 from hardmax.checker.sequences._slots import OWN_SYMBOL, Slots
-from hardmax.checker.sequences._stream import (
-    Arithmetic,
-    Blocks,
-    Overflow,
-    Stream,
-    Table,
-    TooLarge,
-    added,
-    stored,
-)
+from hardmax.checker.sequences._stream import Blocks, Overflow, Stream, TooLarge, ball_of, stored
 from hardmax.core import (
     Construction,
     FeedForward,
@@ -37,6 +28,7 @@ from hardmax.core import (
     Witness,
     Words,
 )
+from hardmax.numerics import FORMATS, Format, MidRadius
 
 
 def bound_words(search: Search, steps: SequenceSteps) -> None:
@@ -50,13 +42,13 @@ def bound_words(search: Search, steps: SequenceSteps) -> None:
     modes = ["slots"] if search.construction.witness is None else ["slots", "cuts"]
     if picks_from_many(steps):
         modes.insert(0, "registers")
-    for name in FORMATS:
-        worst, arithmetic = 0.0, Arithmetic.of(name)
+    for name, format in FORMATS.items():
+        worst = 0.0
         for length in reversed(search.words.lengths):
             if search.clock.is_spent:
                 search.advice = f"The budget was spent at words of length {length}. Raise it."
                 return
-            worst = max(worst, _bound(search, steps, length, arithmetic, memory, modes))
+            worst = max(worst, _bound(search, steps, length, format, memory, modes))
             search.tell(f"words of length {length} in {name}")
             if not worst <= search.claimed:
                 worst = math.inf
@@ -70,17 +62,17 @@ def _bound(
     search: Search,
     steps: SequenceSteps,
     length: int,
-    arithmetic: Arithmetic,
+    format: Format,
     memory: Memory,
     modes: list[str],
 ) -> float:
     """The best bound of all ways; the one that did it comes first next time."""
     if length == 0:
-        return bound_of_empty_word(search, arithmetic)
+        return bound_of_empty_word(search, format)
     best = math.inf
-    settled = modes[0] == "registers" and arithmetic.name != "float64"  # slots would be too many
+    settled = modes[0] == "registers" and format.name != "float64"  # slots would be too many
     for mode in modes[:1] if settled else tuple(modes):
-        best = min(best, _bound_by(search, steps, length, arithmetic, memory, mode))
+        best = min(best, _bound_by(search, steps, length, format, memory, mode))
         if best <= search.claimed:
             modes.sort(key=lambda one: one != mode)
             return best
@@ -91,12 +83,12 @@ def _bound_by(
     search: Search,
     steps: SequenceSteps,
     length: int,
-    arithmetic: Arithmetic,
+    format: Format,
     memory: Memory,
     mode: str,
 ) -> float:
     charge(250 * CALL, 1 + len(steps.outputs))
-    given = search.construction, steps, length, arithmetic, memory
+    given = search.construction, steps, length, format, memory
     if mode == "registers":
         return bound_by_registers(*given)
     try:
@@ -107,7 +99,7 @@ def _bound_by(
         search.advice = f"Words of length {length} have too many cases. {reason}"
         return math.inf
     search.clock.boxes += cases
-    if arithmetic.name == "float64" and bound > search.claimed and not search.advice:
+    if format.name == "float64" and bound > search.claimed and not search.advice:
         search.advice = (
             f"Value sets give {bound:.3g} for words of length {length}: the steps of the target "
             f"were not recognised in the weights, or a score gap is too small."
@@ -115,18 +107,18 @@ def _bound_by(
     return bound
 
 
-def bound_of_empty_word(search: Search, arithmetic: Arithmetic) -> float:
+def bound_of_empty_word(search: Search, format: Format) -> float:
     """The word without symbols is tried."""
     wanted = [Fraction(value) for row in search.wanted(()) for value in row]
     if not wanted:
         return 0.0
     try:
         ids = np.zeros((1, 0), dtype=np.int64)
-        given = enclose_words(search.construction.transformer, ids, arithmetic)
+        given = enclose_words(search.construction.transformer, ids, format)
     except Overflow:
         return math.inf
     middle, radius = enclosed(wanted)
-    away = added(Table(*(part.reshape(-1) for part in given)), Table(-middle, radius))
+    away = MidRadius(*(part.reshape(-1) for part in given)).plus(MidRadius(-middle, radius))
     return float(away.size.max())
 
 
@@ -134,7 +126,7 @@ def bound_of_length(
     construction: Construction,
     steps: SequenceSteps,
     length: int,
-    arithmetic: Arithmetic,
+    format: Format,
     memory: Memory,
     cuts: bool = False,
 ) -> tuple[float, int]:
@@ -144,9 +136,9 @@ def bound_of_length(
     """
     transformer, words = construction.transformer, construction.claim.domain
     target = _Target(steps, memory, construction.witness if cuts else None)
-    change = target.cutting(arithmetic)
-    slots, streams = follow_words(transformer, words, length, arithmetic, change)
-    answer = read_out(streams[-1], transformer.readout, arithmetic)
+    change = target.cutting(format)
+    slots, streams = follow_words(transformer, words, length, format, change)
+    answer = read_out(streams[-1], transformer.readout, format)
     wanted = target.run(slots).outputs()
     tokens = tokens_read(transformer, length)
     worst, cases = 0.0, 0
@@ -174,22 +166,22 @@ def follow_words(
     transformer: Transformer,
     words: Words,
     length: int,
-    arithmetic: Arithmetic,
+    format: Format,
     change: Change | None = None,
 ) -> tuple[Slots, list[Stream]]:
     """The stream after the embedding and after every sublayer, for all words of one length."""
     source = sequence_input(transformer)
     first = int(source.start is not None)
     slots = Slots(length + first, first, len(words.alphabet))
-    stream = _embed(transformer, words, slots, arithmetic)
+    stream = _embed(transformer, words, slots, format)
     if change is not None:
         stream = change(slots, -1, stream)
     streams = [stream]
     for number, sublayer in enumerate(transformer.sublayers):
         if isinstance(sublayer, FeedForward):
-            stream = feed_forward(stream, sublayer, arithmetic, slots)
+            stream = feed_forward(stream, sublayer, format, slots)
         else:
-            stream = attend(stream, sublayer, slots, arithmetic)
+            stream = attend(stream, sublayer, slots, format)
         if change is not None:
             stream = change(slots, number, stream)
         streams.append(stream)
@@ -209,12 +201,12 @@ class _Target:
             self._run = Run(self.steps, slots, self.memory)
         return self._run
 
-    def cutting(self, arithmetic: Arithmetic) -> Change:
+    def cutting(self, format: Format) -> Change:
         def change(slots: Slots, number: int, stream: Stream) -> Stream:
             slots.split = any(isinstance(step, Recalled) for step in self.steps.steps)
             for holding in self.holdings:
                 if holding.sublayer == number:
-                    place = Place(self.run(slots), slots, arithmetic, compared_on(slots))
+                    place = Place(self.run(slots), slots, format, compared_on(slots))
                     stream = cut(stream, holding, place)
             return stream
 
@@ -231,22 +223,24 @@ def compared_on(slots: Slots) -> Compare:
     return compare
 
 
-def _embed(transformer: Transformer, words: Words, slots: Slots, arithmetic: Arithmetic) -> Stream:
+def _embed(transformer: Transformer, words: Words, slots: Slots, format: Format) -> Stream:
     source = sequence_input(transformer)
     n, width = slots.tokens, source.width
     rows = [source.alphabet.index(symbol) for symbol in words.alphabet]
-    symbols = stored(source.embedding[rows], arithmetic)
+    symbols = stored(source.embedding[rows], format)
     shape = (n, len(rows), width)
-    own = Table(*(np.broadcast_to(part, shape).copy() for part in symbols))
-    fixed = Table.point(np.zeros((n, width)))
+    own = MidRadius(*(np.broadcast_to(part, shape).copy() for part in symbols))
+    fixed = MidRadius.point(np.zeros((n, width)))
     if source.start is not None:
-        start = stored(source.start, arithmetic)
+        start = stored(source.start, format)
         for part, row in zip((*own, *fixed), (0.0, 0.0, *start), strict=True):
             part[0] = row
-    places = Stream.of(stored(source.positions[:n], arithmetic), 1)
-    grids = [Stream.of(Table.point(part.reshape(-1, width)), 1).grid for part in (own[0], fixed[0])]
+    places = Stream.of(stored(source.positions[:n], format), 1)
+    grids = [
+        Stream.of(MidRadius.point(part.reshape(-1, width)), 1).grid for part in (own[0], fixed[0])
+    ]
     tokens = Stream({(): fixed, (OWN_SYMBOL,): own}, np.minimum(*grids), 1)
-    return tokens.beside(places).affine(np.tile(np.eye(width), 2), None, arithmetic)
+    return tokens.beside(places).affine(np.tile(np.eye(width), 2), None, format)
 
 
 def _difference(given: Stream, value: Value, slots: Slots) -> Stream:
@@ -254,9 +248,9 @@ def _difference(given: Stream, value: Value, slots: Slots) -> Stream:
     blocks = Blocks(given.leading[0], 1)
     for own, table in given.blocks.items():
         axes = tuple(slots.for_symbols(axis) for axis in own)
-        blocks.add(axes, Table(*(_fitted(part, slots.sizes(axes)) for part in table)))
+        blocks.add(axes, MidRadius(*(_fitted(part, slots.sizes(axes)) for part in table)))
     for axes, table in _tables(value):
-        blocks.add(axes, Table(-table.middle, table.radius))
+        blocks.add(axes, MidRadius(-table.middle, table.radius))
     return Stream(blocks.tables, given.grid, 1)
 
 
@@ -267,7 +261,7 @@ def _fitted(part: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
     return part
 
 
-def _tables(value: Value) -> list[tuple[Axes, Table]]:
+def _tables(value: Value) -> list[tuple[Axes, MidRadius]]:
     match value:
         case Coded():
             return [(value.axes, _looked_up(value, Fraction(1)))]
@@ -275,19 +269,17 @@ def _tables(value: Value) -> list[tuple[Axes, Table]]:
             terms = [(term.axes, _looked_up(term, weight)) for weight, term in value.terms]
             tokens = value.terms[0][1].codes.shape[0]
             constant = enclosed([value.constant])
-            return [((), Table(*(np.tile(part, (tokens, 1)) for part in constant))), *terms]
+            return [((), MidRadius(*(np.tile(part, (tokens, 1)) for part in constant))), *terms]
 
 
-def _looked_up(value: Coded, weight: Fraction) -> Table:
+def _looked_up(value: Coded, weight: Fraction) -> MidRadius:
     numbers = enclosed([weight * Fraction(number) for number in value.numbers])
-    return Table(*(part[value.codes][..., None] for part in numbers))
+    return MidRadius(*(part[value.codes][..., None] for part in numbers))
 
 
-def enclosed(numbers: list[Fraction]) -> Table:
+def enclosed(numbers: list[Fraction]) -> MidRadius:
     """Rationals as balls; those that float64 holds have radius 0."""
-    middle = np.array([float(number) for number in numbers])
-    exactly = np.array([Fraction(m) == x for m, x in zip(middle.tolist(), numbers, strict=True)])
-    return Table(middle, np.where(exactly, 0.0, np.abs(middle) * 2.0**-52 + 2.0**-1074))
+    return MidRadius(*np.array([ball_of(number) for number in numbers]).reshape(-1, 2).T)
 
 
 def _error(difference: Stream, slots: Slots | None) -> np.ndarray:
@@ -309,15 +301,15 @@ def _error(difference: Stream, slots: Slots | None) -> np.ndarray:
 def _error_by_blocks(difference: Stream, slots: Slots | None) -> np.ndarray:
     """The same from the range of each block, over the values that its slots can have."""
     tokens = difference.leading[0]
-    low = high = Table.point(np.zeros(tokens))
+    low = high = MidRadius.point(np.zeros(tokens))
     for axes, table in difference.blocks.items():
         able = np.True_ if slots is None else slots.possible(axes)
         inner = tuple(range(1, 1 + len(axes)))
         least = np.where(able, table.low[..., 0], np.inf).min(axis=inner)
         most = np.where(able, table.high[..., 0], -np.inf).max(axis=inner)
         some = np.isfinite(least) | np.isnan(least)
-        low = added(low, Table.point(np.where(some, least, 0.0)))
-        high = added(high, Table.point(np.where(some, most, 0.0)))
+        low = low.plus(MidRadius.point(np.where(some, least, 0.0)))
+        high = high.plus(MidRadius.point(np.where(some, most, 0.0)))
     size = np.maximum(np.abs(low.low), np.abs(high.high))
     return np.where(np.isnan(size), np.inf, size)
 
@@ -335,5 +327,5 @@ def _difference_at_one(given: Stream, value: Value, slots: Slots, token: int, pl
             told = [slots.seen_from(axis, at) for axis in axes]
             named = tuple(tales.setdefault(tale, len(tales)) for tale, _ in told)
             index = np.ix_(np.array([at]), *(numbers for _, numbers in told), np.array([0]))
-            blocks.add(named, Table(sign * middle[index], radius[index]))
+            blocks.add(named, MidRadius(sign * middle[index], radius[index]))
     return Stream(blocks.tables, given.grid, 1)
