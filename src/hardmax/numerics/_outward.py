@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.numerics._formats import FLOAT64, FORMATS, REALS, Format
+from hardmax.numerics._formats import FLOAT64, Format
 
 UNIT = FLOAT64.unit  # half an ulp of 1
 STEP = 2.0 * UNIT
@@ -60,15 +60,7 @@ def up(x: Any) -> Any:
     return -down(-x)
 
 
-_BY_UNIT = {format.unit: format for format in (*FORMATS.values(), REALS)}
-
-
-def format_of(format: Format | float) -> Format:
-    """A format, or the one with this unit roundoff (while rooms move to formats)."""
-    return format if isinstance(format, Format) else _BY_UNIT[format]
-
-
-def gamma(terms: Any, format: Format | float = FLOAT64) -> Any:
+def gamma(terms: Any, format: Format = FLOAT64) -> Any:
     """gamma_n = n u / (1 - n u): the relative error of n roundings, whatever their order.
 
     A sum of n products, each product and each addition rounded once, with or without fused
@@ -76,7 +68,6 @@ def gamma(terms: Any, format: Format | float = FLOAT64) -> Any:
     (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1). Infinite when
     n u >= 1, where nothing can be promised.
     """
-    format = format_of(format)
     nu = np.asarray(terms, dtype=np.float64) * format.unit
     with np.errstate(divide="ignore", invalid="ignore"):
         bound = np.where(nu < 1.0, nu / np.maximum(1.0 - nu, 0.0), np.inf)
@@ -103,7 +94,7 @@ def inflate(bound: Any, operations: int = 8) -> Any:
     return float(grown) if np.ndim(bound) == 0 else grown
 
 
-def stray(terms: Any, size: Any, format: Format | float = FLOAT64) -> Any:
+def stray(terms: Any, size: Any, format: Format = FLOAT64) -> Any:
     """How far a sum of so many products strays, |terms| adding up to `size`; with underflow.
 
     Each product may also lose the format's smallest number; sums do not underflow. Where `size`
@@ -111,7 +102,6 @@ def stray(terms: Any, size: Any, format: Format | float = FLOAT64) -> Any:
     """
     if is_exact_number(size):
         return 0 * size
-    format = format_of(format)
     lost = format.smallest * (np.asarray(terms) + 1.0)
     with np.errstate(over="ignore", invalid="ignore"):
         away = inflate(gamma(terms, format) * size) + lost
