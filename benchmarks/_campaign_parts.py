@@ -2,8 +2,9 @@
 
 A part is a function (start, count, seed, *arguments) -> dict of counts. It tries the cases number
 start to start + count - 1 of a seed; a case depends on its number and the seed alone, so that it
-can be tried again by itself. Beside its counts a part may answer "failures", a list of pairs: the
-number of a case and a sentence.
+can be tried again by itself. A count may also be a list of the cases that it counts, each a pair of
+its number and a sentence, or a table of counts; "failures" and "faults" list cases that are counted
+elsewhere.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-MUST_BE_ZERO = ("false", "wrong", "lost", "tracebacks", "crashes", "unproved")
-FAILURES = "failures"
+MUST_BE_ZERO = ("false", "wrong", "lost", "tracebacks", "crashes", "crashed", "slow")
+_COUNTED_ELSEWHERE = ("failures", "faults")
 
 Case = tuple[int, str]  # its number, and what went wrong
 Run = Callable[..., Mapping[str, Any]]
@@ -48,6 +49,31 @@ class Part:
 def table(parts: Iterable[Part]) -> dict[str, Part]:
     """The parts by their names."""
     return {part.name: part for part in parts}
+
+
+def read_answer(answer: Mapping[str, Any]) -> tuple[dict[str, int], list[Case]]:
+    """What a part answered, as plain counts and the cases that failed."""
+    counts: dict[str, int] = {}
+    failures: list[Case] = []
+    for name, value in answer.items():
+        match value:
+            case Mapping():
+                counts |= {f"{name}: {reason}": int(count) for reason, count in value.items()}
+            case list() | tuple():
+                failures += map(_case, value)
+                if name not in _COUNTED_ELSEWHERE:
+                    counts[name] = len(value)
+            case _:
+                counts[name] = int(value)
+    return counts, failures
+
+
+def _case(entry: Any) -> Case:
+    if isinstance(entry, Mapping):
+        said = ", ".join(str(value) for name, value in entry.items() if name != "number")
+        return int(entry["number"]), said
+    number, said = entry
+    return int(number), str(said)
 
 
 def faults(counts: Mapping[str, int]) -> dict[str, int]:

@@ -11,9 +11,8 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
-from typing import Any
 
-from benchmarks._campaign_parts import FAILURES, Case, faults
+from benchmarks._campaign_parts import Case, faults, read_answer
 from benchmarks._campaign_state import Chunk, Done
 
 _MOST_FAILURES = 20  # of one chunk that are looked for
@@ -64,16 +63,13 @@ def run_chunk(chunk: Chunk, source: str) -> Done:
 
 
 def _tried(chunk: Chunk) -> tuple[dict[str, int], list[Case]]:
+    part = chunk.part
     try:
-        found = dict(
-            chunk.part.function()(chunk.start, chunk.count, chunk.seed, *chunk.part.arguments)
-        )
-    except Exception as reason:  # the part itself fell over
-        return {"cases": chunk.count, "crashes": 1}, [
-            (chunk.start, f"{type(reason).__name__}: {reason}")
-        ] * (chunk.count == 1)
-    failures = [(int(number), str(said)) for number, said in found.pop(FAILURES, ())]
-    counts = {str(name): int(count) for name, count in found.items()}
+        answer = part.function()(chunk.start, chunk.count, chunk.seed, *part.arguments)
+        counts, failures = read_answer(answer)
+    except Exception as reason:  # the part itself fell over; where, is found by halving
+        said = [(chunk.start, f"{type(reason).__name__}: {reason}")] * (chunk.count == 1)
+        return {"cases": chunk.count, "crashes": 1}, said
     counts.setdefault("cases", chunk.count)
     return counts, failures
 
@@ -140,9 +136,13 @@ def _pool(jobs: int) -> ProcessPoolExecutor:
     return ProcessPoolExecutor(jobs, mp_context=context, initializer=_deaf_to_ctrl_c)
 
 
-def _deaf_to_ctrl_c(*_: Any) -> None:
-    """Ctrl-C is the driver's: a checker that hears it answers with what it has so far."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _deaf_to_ctrl_c() -> None:
+    """Ctrl-C is the driver's: a checker that hears it answers with what it has so far.
+
+    A handler that does nothing, because "ignored" would be inherited by the programs that a part
+    starts, and some of them are tried with this very signal.
+    """
+    signal.signal(signal.SIGINT, lambda *_: None)
 
 
 def _drop(pool: ProcessPoolExecutor) -> None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 from benchmarks import _campaign_state, campaign
-from benchmarks._campaign_parts import PARTS, MissingPart, Part, faults
+from benchmarks._campaign_parts import PARTS, MissingPart, Part, faults, read_answer
 from benchmarks._campaign_pool import run_chunk, run_chunks
 from benchmarks._campaign_state import Chunk, Done, Shard, State, pending
 
@@ -165,6 +165,19 @@ def test_a_part_that_falls_over_has_crashed_at_one_case(run, part):
 
 def test_cases_that_were_left_out_without_a_word_are_noticed(run, part):
     assert run(part("short"))[0] == 1
+
+
+def test_a_part_may_count_by_lists_and_tables():
+    counts, failures = read_answer(
+        {
+            "cases": 9,
+            "false": [(3, "three"), (5, "five")],
+            "refused": {"too long": 2},
+            "faults": [{"number": 7, "outcome": "wrong", "detail": "seven"}],
+        }
+    )
+    assert counts == {"cases": 9, "false": 2, "refused: too long": 2}
+    assert failures == [(3, "three"), (5, "five"), (7, "wrong, seven")]
 
 
 def test_faults_are_those_that_must_be_0():

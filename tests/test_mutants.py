@@ -178,7 +178,12 @@ KERNELS = {
         "@njit(cache=True)\ndef inner(x):\n    return x + U\n"
         "@njit(cache=True)\ndef outer(x):\n    return inner(x) * _MORE\n"
     ),
-    "hardmax/geometry/_other.py": "from numba import njit\n@njit\ndef k(x):\n    return x + 1\n",
+    "hardmax/geometry/_other.py": (
+        "from numba import njit\n_own = njit(cache=True)\n@_own\ndef k(x):\n    return x + 1\n"
+    ),
+    "hardmax/geometry/_rest.py": (
+        "def late():\n    from hardmax.geometry import _other\n\n    return {'all': _other}\n"
+    ),
     "hardmax/geometry/_use.py": (
         "from hardmax.geometry._k import outer\n\n\ndef asked(x):\n    y = x\n    return outer(y)\n"
     ),
@@ -194,6 +199,8 @@ def test_kernels_and_constants_are_reached_through_their_users() -> None:
     constant = next(one for one in found if one.path.endswith("_u.py") and "U" in one.before)
     plain = Site("hardmax/geometry/_use.py", "asked", 5, 5, 5, "logic", "", "", "", 0, 0, "")
     assert references.lines_of(kernel) == references.lines_of(constant) == here
+    module = next(one for one in found if one.function == "k")
+    assert references.lines_of(module) == {"hardmax/geometry/_rest.py": {4}}
     assert references.lines_of(plain) == {"hardmax/geometry/_use.py": {5}}
 
 

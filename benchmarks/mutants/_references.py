@@ -18,6 +18,7 @@ from benchmarks.mutants._source import Function, Module, Package
 
 Name = tuple[str, str]  # a module's path, and a name in it
 Lines = dict[str, set[int]]  # by path
+EVERYTHING = "*"  # stands for a module as a whole
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class References:
         match node:
             case ast.Name(id=name):
                 there, called = self.package.resolved(module, name)
-                return [(there.path, called)] if called else []
+                return [(there.path, called or EVERYTHING)]
             case ast.Attribute(value=ast.Name(id=owner), attr=name):
                 there, called = self.package.resolved(module, owner)
                 if not called:
@@ -71,7 +72,13 @@ class References:
         return []
 
     def users(self, name: Name) -> Lines:
-        """The lines of ordinary functions that mention a name, directly or through others."""
+        """The lines of ordinary functions that mention a name, directly or through others.
+
+        If there are none, the name is reached through its module: those that mention that.
+        """
+        return self._mentions(name) or self._mentions((name[0], EVERYTHING))
+
+    def _mentions(self, name: Name) -> Lines:
         seen, waiting, found = {name}, [name], defaultdict(set)
         while waiting:
             one = waiting.pop()

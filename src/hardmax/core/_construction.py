@@ -42,6 +42,11 @@ class Construction:
         source = self.transformer.input
         if isinstance(self.claim.domain, Words):
             _check_words(self.transformer, self.claim)
+        elif isinstance(source, SequenceInput):
+            raise ShapeError(
+                f"The Transformer reads sequences of symbols, but its claim is about "
+                f"{self.claim.domain}: a claim about sequences has Words as its domain."
+            )
         elif isinstance(source, VectorInput) and (
             (source.inputs, self.transformer.outputs) != (target.inputs, target.outputs)
             or source.inputs != self.claim.domain.dimension

@@ -101,7 +101,8 @@ class Deviation:
         if not noises:
             return Deviation.of(self.rest + other.rest)
         forms = self.padded(noises) + other.padded(noises)
-        return Deviation((self.rest + other.rest).widened(_lost(forms)), forms)
+        lost = stray(1, sum_up(np.abs(forms), axis=-1))  # each coefficient is rounded once
+        return Deviation((self.rest + other.rest).widened(lost), forms)
 
     def __neg__(self) -> Deviation:
         return Deviation(-self.rest, -self.forms)
@@ -137,7 +138,8 @@ class Deviation:
         if not self.noises:
             return Deviation.of(rest)
         forms = self.forms * np.asarray(factor)[..., None]
-        return Deviation(rest.widened(inflate(self.spread * away, 1)).widened(_lost(forms)), forms)
+        lost = self.spread * away + stray(1, inflate(np.abs(factor) * self.spread, 1))
+        return Deviation(rest.widened(inflate(lost, 2)), forms)
 
     def total(self) -> Deviation:
         """The sum along the last axis that is not the noises'."""
@@ -190,14 +192,9 @@ def deviation_of_maximum(deviation: Deviation, contender: np.ndarray) -> Deviati
     count = np.maximum(contender.sum(axis=-1), 1)[..., None]
     mean = np.where(contender[..., None], deviation.forms, 0.0).sum(axis=-2) / count
     away = Deviation(deviation.rest, deviation.forms - mean[..., None, :])
-    kept = Deviation(_hull_over(away.hull.widened(_lost(away.forms)), contender), mean)
+    kept = Deviation(_hull_over(away.hull.widened(stray(1, away.spread)), contender), mean)
     wider = (kept.hi - kept.lo) > (plain.hi - plain.lo) * (1 + 1e-9)
     return kept.overruled(wider, Deviation.of(plain))
-
-
-def _lost(forms: np.ndarray) -> np.ndarray:
-    """What is lost when all coefficients are rounded once: half an ulp of each."""
-    return np.asarray(stray(1, sum_up(np.abs(forms), axis=-1)))
 
 
 def deviation_of_relu(deviation: Deviation) -> Deviation:

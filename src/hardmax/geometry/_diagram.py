@@ -28,7 +28,7 @@ from hardmax.geometry._locating import Locator
 from hardmax.geometry._points import Points, depth_of
 from hardmax.geometry._rational import least_solution
 from hardmax.geometry._signs import whole_normals, whole_signs
-from hardmax.numerics import frozen_array
+from hardmax.numerics import FAINT, TINY, UNIT, frozen_array, inflate
 
 MOST_DIMENSIONS = 8  # of keys and biases together: facets grow like n^(d/2)
 _BLURRED = 2.0**-30  # vertices that floats know less well, relatively, are made exactly
@@ -119,7 +119,7 @@ class PowerDiagram:
         last = self.hull.frame.columns.index(self.dimension)
         height, doubt = surface.normals[:, last], surface.blurs[:, last]
         upper = height > 0.0
-        unsure = np.flatnonzero(np.abs(height) <= 2.0 * doubt + 1e-290)
+        unsure = np.flatnonzero(~(np.abs(height) > 2.0 * doubt + FAINT))
         if len(unsure):
             upper[unsure] = self._exact_upper(unsure, last)
         return upper
@@ -204,10 +204,10 @@ class PowerDiagram:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
             found = normals[:, :-1] / height
             error = (blurs[:, :-1] + np.abs(found) * doubt) / (height - doubt)
-            error = 1.001 * error + 1e-15 * np.abs(found)
+            error = inflate(error + UNIT * np.abs(found))
             found, error = (np.ldexp(one, shifts[:-1] - shifts[-1]) for one in (found, error))
         sure = (height > 2.0 * doubt) & np.isfinite(found)
-        return found, np.where(sure, error + 5e-324, np.inf)
+        return found, np.where(sure, error + TINY, np.inf)
 
     @cached_property
     def corners(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -8,8 +8,7 @@ import numpy as np
 
 from hardmax.geometry._points import Points
 from hardmax.geometry._signs import whole_normals
-
-_U = 2.0**-52
+from hardmax.numerics import STEP, inflate
 
 
 @dataclass(frozen=True)
@@ -47,19 +46,20 @@ class _Search:
 
     def __init__(self, points: Points) -> None:
         self.points = points
-        away = points.floats - points.floats[:1]
-        largest = np.abs(away).max(axis=0, initial=0.0)
-        size = np.abs(points.floats).max(axis=0, initial=0.0)
-        scale = np.where(largest > 0.0, largest, 1.0)
-        self.left = away / scale
-        self.error = float((_U + 4.0 * points.slack / scale + _U * size / scale).max(initial=_U))
+        with np.errstate(over="ignore", invalid="ignore"):  # then the error is no number
+            away = points.floats - points.floats[:1]
+            largest = np.abs(away).max(axis=0, initial=0.0)
+            scale = np.where(largest > 0.0, largest, 1.0)
+            self.left = away / scale
+            off = inflate(STEP + 2.0 * points.slack / scale)  # two roundings, and that of the ends
+        self.error = float(np.where(np.isfinite(self.left).all(), off.max(initial=STEP), np.inf))
         self.rows, self.columns, self.decided = [0], list[int](), 0
 
     def grow(self, allowed: list[int]) -> None:
         """As many of the allowed columns as there are, with a row each."""
         while not set(allowed) <= set(self.columns):
             row, column = self._largest(allowed)
-            if abs(self.left[row, column]) > 4.0 * self.error:
+            if abs(self.left[row, column]) > 4.0 * self.error:  # nan is not
                 self._clear(row, column)
             else:
                 self.decided += len(self.points)
@@ -81,7 +81,8 @@ class _Search:
         pivot, taken = self.left[row, column], self.left[row].copy()
         most = float(np.abs(taken).max())
         self.left = self.left - np.outer(self.left[:, column] / pivot, taken)
-        self.error = self.error * (2.0 + 2.0 * most / abs(pivot)) + 4.0 * _U * (1.0 + most)
+        grown = self.error * (2.0 + 2.0 * most / abs(float(pivot)))
+        self.error = inflate(grown + 2.0 * STEP * (1.0 + most))
 
     def _exact_pivot(self, allowed: list[int]) -> tuple[int, int] | None:
         """A row and a column that enlarge the frame; none if there is nothing beyond it.

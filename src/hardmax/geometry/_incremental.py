@@ -3,8 +3,8 @@
 A point is beyond a facet if the sign of a determinant says so; in its plane is not beyond. The
 facets that it is beyond go, and cones from the point over their rim come. No cone is flat: its
 ridge belongs to a facet that went, so the point is not in the ridge's own plane. A facet's plane
-that holds further points is cut up as they come. Floats decide what they can: with normals right to
-a few ulps and 2^-40 of the sum of magnitudes to spare.
+that holds further points is cut up as they come. Floats decide what they can: two factors rounded
+once make each of w products, and the offset is rounded once.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ import numpy as np
 
 from hardmax.geometry._points import Points
 from hardmax.geometry._signs import whole_normals
-
-_SPARE = 2.0**-40
+from hardmax.numerics import matmul_up, stray
 
 
 class _Facets:
@@ -62,7 +61,8 @@ class _Facets:
         count = len(self.corners)
         x = self.floats[point]
         ahead = self.normals[:count] @ x - self.offsets[:count]
-        doubt = _SPARE * (np.abs(self.normals[:count]) @ np.abs(x) + np.abs(self.offsets[:count]))
+        size = matmul_up(np.abs(self.normals[:count]), np.abs(x)) + np.abs(self.offsets[:count])
+        doubt = stray(len(x) + 3, size)
         alive = self.alive[:count]
         found = np.flatnonzero(alive & (ahead > doubt)).tolist()
         whole = self.whole[point].tolist()

@@ -3,7 +3,8 @@
 A facet is a simplex of D points in R^D. Its normal is the vector of the D minors of the D - 1
 differences, by expansion along the last row over all sets of columns, so that one code serves every
 dimension. Running error analysis: each number carries a bound on its error, and a product or sum
-adds what it rounds (u = 2^-53 of the result).
+adds what it rounds (u = 2^-53 of the result). Coordinates are at most 2, so that nothing overflows
+and all that underflows together is far below FAINT.
 """
 
 from __future__ import annotations
@@ -11,9 +12,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-_U = 2.0**-53
-_MORE = 1.0 + 2.0**-30  # for the roundings in the bounds themselves
-_TINY = 1e-290  # products below the normal numbers; all coordinates are at most 2
+from hardmax.numerics import FAINT, GROWN, UNIT
+
 INSIDE, UNSURE, OUTSIDE = -1, 0, 1
 
 
@@ -36,9 +36,12 @@ def _minors(rows, slack_rows, value, error):  # type: ignore[no-untyped-def]
             a, ea = rows[k - 1, c], slack_rows[k - 1, c]
             b, eb = value[rest], error[rest]
             term = a * b
-            doubt += abs(a) * eb + abs(b) * ea + ea * eb + _U * abs(term)
+            doubt += abs(a) * eb + abs(b) * ea + ea * eb
             total = total + term if (k - 1 + place) % 2 == 0 else total - term
-            doubt += _U * abs(total)
+            if k > 1:  # one number is not rounded
+                doubt += UNIT * abs(term)
+            if place > 0:
+                doubt += UNIT * abs(total)
             place += 1
         value[chosen], error[chosen] = total, doubt
 
@@ -49,7 +52,7 @@ def _normal(points, slack, corners, rows, doubts, value, error, normal, blur):  
     for k in range(width - 1):
         for c in range(width):
             rows[k, c] = points[corners[k + 1], c] - points[corners[0], c]
-            doubts[k, c] = _U * abs(rows[k, c]) + 2.0 * slack[c]
+            doubts[k, c] = UNIT * abs(rows[k, c]) + 2.0 * slack[c]
     _minors(rows, doubts, value, error)
     full = (1 << width) - 1
     for c in range(width):
@@ -64,12 +67,12 @@ def _side(points, slack, normal, blur, corner, other):  # type: ignore[no-untype
     total, doubt = 0.0, 0.0
     for c in range(points.shape[1]):
         a = points[other, c] - points[corner, c]
-        ea = _U * abs(a) + 2.0 * slack[c]
+        ea = UNIT * abs(a) + 2.0 * slack[c]
         term = a * normal[c]
-        doubt += abs(a) * blur[c] + abs(normal[c]) * ea + ea * blur[c] + _U * abs(term)
+        doubt += abs(a) * blur[c] + abs(normal[c]) * ea + ea * blur[c] + UNIT * abs(term)
         total += term
-        doubt += _U * abs(total)
-    if abs(total) > doubt * _MORE + _TINY:
+        doubt += UNIT * abs(total)
+    if abs(total) > doubt * GROWN + FAINT:
         return OUTSIDE if total > 0.0 else INSIDE
     return UNSURE
 
@@ -252,14 +255,17 @@ def walk(points, slack, simplices, neighbours, normals, blurs, centre, others, s
 def _is_behind(points, simplex, centre, other):  # type: ignore[no-untyped-def]
     """Whether all corners are clearly behind the centre, as seen towards the other point.
 
-    Coordinates are at most 2, so the sums are off by less than 2^-40.
+    Coordinates are at most 2 and off by at most 2 u. So differences are at most 4 and off by 8 u,
+    w products by 64 u each, and their sum by w 16 w u more.
     """
+    width = points.shape[1]
+    off = 80.0 * width * width * UNIT * GROWN
     for corner in simplex:
         ahead = 0.0
-        for c in range(points.shape[1]):
+        for c in range(width):
             o = points[centre, c]
             ahead += (points[corner, c] - o) * (points[other, c] - o)
-        if ahead > -(2.0**-40):
+        if not ahead < -off:
             return False
     return True
 

@@ -5,9 +5,10 @@ each of its neighbours wins, and a key that does not has a better neighbour: cli
 winner, for the score rises with every step. It begins at the best of some landmarks, about the cube
 root of all keys, from which a few steps are left in the plane and in space.
 
-Floats are believed where the winner leads its neighbours by more than rounding can be: with |k| and
-|b| at most m, a score of d products is off by less than (d + 2) u m (1 + |q|_1), u = 2^-53. What is
-closer is decided in Fractions, among the keys that floats leave open.
+Floats are believed where the winner leads its neighbours by more than rounding can be. With |k| and
+|b| at most m, a score of d products is off by at most gamma_{d+3} m (1 + |q|_1): d + 1 roundings of
+each term, and two more where query and key are no floats themselves. What is closer is decided in
+Fractions, among the keys that floats leave open.
 """
 
 from __future__ import annotations
@@ -19,10 +20,9 @@ from functools import cached_property
 import numpy as np
 
 from hardmax.geometry._points import Points
+from hardmax.numerics import GROWN, TINY, gamma, product_up
 
-_U = 2.0**-53
 _ROWS = 2**22  # entries of one block of scores
-_LOST = 1e-318  # by underflow of a few products
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +53,8 @@ class Locator:
     @cached_property
     def _spare(self) -> float:
         largest = max(np.abs(self.keys.floats).max(), np.abs(self.levels.floats).max())
-        inexact = 0 if self.keys.is_float and self.levels.is_float else 1
-        return float(2 * (self.keys.dimension + 6 + inexact) * _U * largest * (1.0 + 2.0**-20))
+        roundings = self.keys.dimension + 4  # the last one for the difference of the scores
+        return float(product_up(2.0 * gamma(roundings), largest) + 2.0 * TINY)
 
     def winners(self, asked: Points) -> np.ndarray:
         """For each query the first key of those with the largest score."""
@@ -83,7 +83,8 @@ class Locator:
         queries = asked.floats
         with np.errstate(over="ignore", invalid="ignore"):
             scores = queries @ self.keys.floats.T + self.levels.floats[:, 0]
-            doubt = self._spare * (1.0 + np.abs(queries).sum(axis=1)) + _LOST
+            lost = 2.0 * (queries.shape[1] + 2) * TINY  # by products that underflow
+            doubt = self._spare * (1.0 + np.abs(queries).sum(axis=1)) * GROWN + lost
             open_ = ~(scores < scores.max(axis=1, keepdims=True) - doubt[:, None])
         exact = asked.rationals().tolist()
         return np.array(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from hardmax.numerics import GROWN, TINY
+
 
 @njit(cache=True, fastmath={"contract"})
 def climb(queries, keys, levels, begin, across, landmarks, spare, winners, sure):  # type: ignore[no-untyped-def]
@@ -39,4 +41,4 @@ def climb(queries, keys, levels, begin, across, landmarks, spare, winners, sure)
             if second > best:
                 best, here, climbing = second, ahead, True
         winners[n] = here
-        sure[n] = best - second > spare * size + 1e-318
+        sure[n] = best - second > spare * size * GROWN + 2.0 * (width + 2) * TINY

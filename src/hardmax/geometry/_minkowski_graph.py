@@ -17,9 +17,7 @@ import numpy as np
 
 from hardmax.geometry._points import Points
 from hardmax.geometry._polytope import Polytope
-
-_U = 2.0**-53
-_TINY = 1e-290  # digits lost below the normal numbers
+from hardmax.numerics import FAINT, UNIT, inflate
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +128,7 @@ def _floats(
     floats, slack = floats * scales, slack * scales
     ends = np.array(sample, dtype=np.int64).reshape(-1, 2)
     away = floats[ends[:, 1]] - floats[ends[:, 0]]
-    blurs = _U * np.abs(away) + 2.0 * slack + _TINY
+    blurs = inflate(UNIT * np.abs(away) + 2.0 * slack) + FAINT  # digits may be lost by scaling
     down = np.flatnonzero(ends[:, 0] < 0)
     away[down], blurs[down] = 0.0, 0.0
     away[down, -1:] = -1.0

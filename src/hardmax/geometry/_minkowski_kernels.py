@@ -42,12 +42,11 @@ import numpy as np
 from numba import njit
 from numba.extending import register_jitable
 
+from hardmax.numerics import FAINT, GROWN, UNIT
+
 UNKNOWN, EXTREME, INNER, OPEN = 0, 1, 2, 3  # what is known of a vector
 DONE, PAUSED, FULL, PENDING = 0, 1, 2, 3  # why the walk stopped
 
-_U = 2.0**-53
-_MORE = 1.0 + 2.0**-30  # for the roundings in the bounds themselves
-_TINY = 1e-290  # products below the normal numbers
 _ZERO = 1e-11  # where a guess takes a float for 0: nothing is proved by it
 _PIVOTS = 60  # more than this many pivots and floats give up
 
@@ -127,7 +126,7 @@ def _doubt(vector, blur, x):  # type: ignore[no-untyped-def]
     for c in range(len(x)):
         size += abs(vector[c] * x[c])
         spread += blur[c] * abs(x[c])
-    return ((len(x) + 1) * _U * size + spread) * _MORE + _TINY
+    return ((len(x) + 1) * UNIT * size + spread) * GROWN + FAINT
 
 
 @njit(cache=True)
@@ -208,9 +207,9 @@ def _is_inner(vectors, blurs, chosen, count, i, tableau, basis, signs):  # type:
     for r in range(width):
         if basis[r] >= count:
             return False
+        if not tableau[r, right] > 0.0:
+            return False
         least = min(least, tableau[r, right])
-    if least <= 0.0:
-        return False
     error, contraction = 0.0, 0.0
     for r in range(width):
         own, row = 0.0, 0.0
@@ -224,7 +223,7 @@ def _is_inner(vectors, blurs, chosen, count, i, tableau, basis, signs):  # type:
                 left -= term
                 size += abs(term)
                 spread += blurs[b, k] * tableau[c, right]
-            own += inverse * (abs(left) + (width + 2) * _U * size + spread)
+            own += inverse * (abs(left) + (width + 2) * UNIT * size + spread)
         for c in range(width):
             b = chosen[basis[c]]
             left = 1.0 if c == r else 0.0
@@ -234,11 +233,11 @@ def _is_inner(vectors, blurs, chosen, count, i, tableau, basis, signs):  # type:
                 left -= term
                 size += abs(term)
                 spread += abs(tableau[r, count + k]) * blurs[b, k]
-            row += abs(left) + (width + 2) * _U * size + spread
+            row += abs(left) + (width + 2) * UNIT * size + spread
+        if not (own < np.inf and row < 0.5):
+            return False
         error, contraction = max(error, own), max(contraction, row)
-    if contraction >= 0.5:
-        return False
-    return least > error / (1.0 - contraction) * _MORE + _TINY
+    return least > error / (1.0 - contraction) * GROWN + FAINT
 
 
 @njit(cache=True)
@@ -374,10 +373,10 @@ def settle(whole, count, status, columns, tableau, basis):  # type: ignore[no-un
 def _minor(a, ea, b, eb, i, j):  # type: ignore[no-untyped-def]
     """a_i b_j - a_j b_i and a bound on its error."""
     plus, minus = a[i] * b[j], a[j] * b[i]
-    error = 2.0 * _U * (abs(plus) + abs(minus))
+    error = 2.0 * UNIT * (abs(plus) + abs(minus))
     error += abs(a[i]) * eb[j] + ea[i] * (abs(b[j]) + eb[j])
     error += abs(a[j]) * eb[i] + ea[j] * (abs(b[i]) + eb[i])
-    return plus - minus, error * _MORE + _TINY
+    return plus - minus, error * GROWN + FAINT
 
 
 @njit(cache=True)
@@ -436,9 +435,9 @@ def _is_left(vector, spread, normal, blur):  # type: ignore[no-untyped-def]
     for c in range(3):
         term = vector[c] * normal[c]
         total += term
-        doubt += 4.0 * _U * abs(term) + abs(vector[c]) * blur[c]
+        doubt += 4.0 * UNIT * abs(term) + abs(vector[c]) * blur[c]
         doubt += spread[c] * (abs(normal[c]) + blur[c])
-    return total > doubt * _MORE + _TINY
+    return total > doubt * GROWN + FAINT
 
 
 @njit(cache=True)

@@ -10,6 +10,7 @@ import numpy as np
 
 from hardmax._errors import RequestError
 from hardmax.geometry._minkowski_graph import EdgeGraph
+from hardmax.numerics import FAINT, down, inflate, matmul_up, stray, up
 
 Progress = Callable[[int], object]  # called with the number of vertices found so far
 
@@ -117,13 +118,14 @@ def _starting(graph: EdgeGraph, rng: np.random.Generator) -> tuple[np.ndarray, n
     """
     ends = np.append(graph.first, len(graph.terms))
     floats = graph.vertices.floats[:, list(graph.columns)] * graph.scales
+    slack = graph.vertices.slack[list(graph.columns)] * graph.scales
     while True:
         direction = rng.integers(-(2**20), 2**20, size=len(graph.columns)).astype(float)
         if graph.floor >= 0:
             direction[-1] = abs(direction[-1]) + 1.0
         scores = floats @ direction
-        # rounding of the products and sums, and slack of the floats: far below 2^-40 of the sizes
-        doubt = np.abs(floats) @ np.abs(direction) * 2.0**-40 + 1e-280
+        off = matmul_up(slack, np.abs(direction)) + FAINT  # digits may be lost by scaling
+        doubt = inflate(stray(len(direction), matmul_up(np.abs(floats), np.abs(direction))) + off)
         row = [
             _maximiser(graph, direction, a, np.flatnonzero(_close(scores[a:b], doubt[a:b])))
             for a, b in itertools.pairwise(ends)
@@ -134,7 +136,7 @@ def _starting(graph: EdgeGraph, rng: np.random.Generator) -> tuple[np.ndarray, n
 
 def _close(scores: np.ndarray, doubt: np.ndarray) -> np.ndarray:
     """Who might be the maximiser."""
-    return scores + doubt >= (scores - doubt).max()
+    return np.asarray(up(scores + doubt) >= down(scores - doubt).max())
 
 
 def _maximiser(

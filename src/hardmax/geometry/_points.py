@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._errors import ShapeError
-from hardmax.numerics import frozen_array
+from hardmax.numerics import TINY, UNIT, frozen_array, inflate
 
 _MANTISSA = 53
 _WHOLE = 2.0**53  # whole numbers up to here are floats
@@ -79,7 +79,7 @@ class Points:
         """How far the floats of each column are from the truth, at most."""
         if self.fractions is None or not len(self):
             return np.zeros(self.dimension)
-        return np.abs(self.floats).max(axis=0) * 2.0**-_MANTISSA + 5e-324
+        return inflate(UNIT * np.abs(self.floats).max(axis=0) + TINY, 2)
 
     def take(self, rows: Any) -> Points:
         rows = np.asarray(rows)

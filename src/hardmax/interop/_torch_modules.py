@@ -17,6 +17,7 @@ from torch.nn import functional
 
 from hardmax._errors import PrecisionError, RequestError, ShapeError
 from hardmax.core import Attention, FeedForward, SequenceInput, Transformer, VectorInput
+from hardmax.numerics import FORMATS
 
 
 class TransformerModule(nn.Module):
@@ -205,9 +206,9 @@ def _tensor(array: np.ndarray, dtype: torch.dtype) -> Tensor:
     """A copy of the array, rounded to nearest; refused if a number leaves the format's range."""
     tensor = torch.tensor(array).to(dtype)
     if not torch.isfinite(tensor).all():
-        largest = np.abs(array).max()
+        largest, format = np.abs(array).max(), FORMATS[str(dtype).removeprefix("torch.")]
         raise PrecisionError(
             f"The weights reach {largest:.3g} once coldness is multiplied in, but {dtype} ends at "
-            f"{torch.finfo(dtype).max:.3g}: choose a wider dtype, or a larger error."
+            f"{format.largest:.3g}: choose a wider dtype, or a larger error."
         )
     return tensor

@@ -16,7 +16,7 @@ from hardmax.languages._domain_refusals import Finding, refuse
 from hardmax.languages._expression import Apply, Expression, postorder
 from hardmax.languages._expression_derivative import derivative
 from hardmax.languages._expression_values import evaluate, evaluate_all
-from hardmax.numerics import Interval
+from hardmax.numerics import FAINT, Interval
 
 LARGEST_VALUE = 1e300
 _BUDGET = 20_000  # boxes per requirement
@@ -113,7 +113,7 @@ def _search(requirement: Requirement, domain: Mapping[str, tuple[float, float]])
         np.array([[used[n][0]] for n in names]).reshape(len(names), 1),
         np.array([[used[n][1]] for n in names]).reshape(len(names), 1),
     )
-    width = np.maximum(boxes.hi - boxes.lo, 1e-300)
+    width = np.maximum(boxes.hi - boxes.lo, FAINT)
     spent = 0
     while True:
         spent += boxes.shape[1]

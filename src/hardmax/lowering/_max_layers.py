@@ -12,7 +12,7 @@ import numpy as np
 
 from hardmax.core import Box
 from hardmax.languages import MaxAffine, MaxoutNetwork, PiecewiseLinear
-from hardmax.numerics import Interval, gamma
+from hardmax.numerics import Interval
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,5 +114,4 @@ def _leads(weights: np.ndarray, biases: np.ndarray, box: Interval) -> np.ndarray
     difference = Interval.point(weights[:, None]) - weights[None, :]
     terms = difference * box
     lead = Interval.point(biases[:, None]) - biases[None, :]
-    slack = gamma(weights.shape[1] + 1) * (terms.magnitude.sum(axis=2) + lead.magnitude)
-    return lead.lo + terms.lo.sum(axis=2) - 2 * slack
+    return (terms.sum(axis=2) + lead).lo

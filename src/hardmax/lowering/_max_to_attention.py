@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 from hardmax.core import Attention, Box, Holding, ReadOut, Sublayer, Transformer, Witness
 from hardmax.languages import MaxAffine, MaxoutNetwork, PiecewiseLinear
 from hardmax.lowering._layout import Prompt
 from hardmax.lowering._max_layers import MaxLayer, max_stack
 from hardmax.lowering._max_stream import MaxStream, affine_only, roomy
 from hardmax.lowering.gadgets import GatedPiece, gated_pieces, maximum_head
+from hardmax.numerics import down
 
 
 def max_to_attention(
@@ -67,5 +66,5 @@ def _fill(
     """Biases on the tokens that have a piece; elsewhere -bound is left, lowered if need be."""
     for unit, slot, bound in zip(layer.units, stream.u[depth], bounds, strict=True):
         prompt.offsets[: unit.rank, slot] = unit.biases
-        lower = math.nextafter(unit.low + bound, -math.inf)
+        lower = down(unit.low + bound)
         prompt.offsets[unit.rank :, slot] = min(0.0, lower)

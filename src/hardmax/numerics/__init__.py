@@ -52,6 +52,7 @@ from hardmax.numerics._outward import sum_up as sum_up
 from hardmax.numerics._outward import up as up
 from hardmax.numerics._pairs import FEW as FEW
 from hardmax.numerics._pairs import Pair as Pair
+from hardmax.numerics._pairs import elementary_ends as elementary_ends
 from hardmax.numerics._pairs import grown as grown
 from hardmax.numerics._pairs import pair_between as pair_between
 from hardmax.numerics._pairs import pair_ends as pair_ends

@@ -61,13 +61,16 @@ def pair_ends(a: Pair) -> Pair:
 
 
 def pair_of_values(low: np.ndarray, high: np.ndarray) -> Pair:
-    """Around ends that took one elementary function and up to four roundings of relative kind.
+    """Around ends that took one elementary function and up to four roundings of relative kind."""
+    return pair_between(*elementary_ends(low, high))
+
+
+def elementary_ends(low: Any, high: Any) -> tuple[Any, Any]:
+    """Outward from ends that took one elementary function and up to four relative roundings.
 
     exp and tanh are trusted to `ELEMENTARY_ULPS`, as everywhere in this room.
     """
-    return pair_between(
-        low - (np.abs(low) * _ELEMENTARY + TINY), high + (np.abs(high) * _ELEMENTARY + TINY)
-    )
+    return low - (np.abs(low) * _ELEMENTARY + TINY), high + (np.abs(high) * _ELEMENTARY + TINY)
 
 
 def pair_radius(radius: Any, size: Any, roundings: int) -> Any:

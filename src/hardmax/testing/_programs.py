@@ -98,7 +98,7 @@ class _Draw:
     # ---- programs ------------------------------------------------------------------------------
 
     def program(self) -> RandomProgram:
-        depth = self.rng.choice([0, 1, 1, 2, 2, 2, 3])
+        depth = self.rng.choice([0, 1, 1, 2, 2, 2, 3, 3])
         outputs = [self._output(depth)]
         if self.rng.random() < 0.1:
             outputs.append(self._output(min(depth, 1)))

@@ -18,8 +18,6 @@ from hardmax.core import (
     Box,
     Construction,
     FeedForward,
-    Hardmax,
-    Head,
     Holding,
     Maximum,
     Softmax,
@@ -29,10 +27,10 @@ from hardmax.core import (
     reference,
     trace,
 )
-from hardmax.numerics import Interval
+from hardmax.numerics import Interval, precision
+from hardmax.testing.truth import BITS, Balls, Undecided, ball_of, outputs_on_vector
 
 CLEARLY = 1e-9  # relative: a claim is broken only by more than this
-_BITS = 200
 _CHUNK = 4096
 _WORK = 4e8  # multiplications in one pass over the sample, at most
 _STARTS = 24  # points from which the search climbs
@@ -282,93 +280,10 @@ def _kinks(program: Any, values: list[Any]) -> Iterator[np.ndarray]:
 def true_outputs(transformer: Transformer, point: np.ndarray) -> list[Any] | None:
     """The outputs at a float vector as balls of 200 bits; None where a tie cannot be decided.
 
-    Written from the definition, a second time: it shares no code with the evaluators.
+    From the definition: see `hardmax.testing.truth`.
     """
-    import flint
-
-    with flint.ctx.workprec(_BITS):
-        x = _balls(point)
-        source, readout = transformer.input, transformer.readout
-        assert isinstance(source, VectorInput)
-        stream = [
-            _linear(source.maps[t], x) + _balls(source.offsets[t]) for t in range(source.tokens)
-        ]
-        last = max(
-            (n for n, s in enumerate(transformer.sublayers) if isinstance(s, Attention)), default=-1
-        )
-        answer = range(source.tokens)[readout.token or 0]
-        for number, layer in enumerate(transformer.sublayers):
-            asking = [answer] if number >= last else list(range(source.tokens))
-            changed = _changes(layer, stream, asking)
-            if changed is None:
-                return None
-            stream = [
-                stream[t] + changed[t] if t in changed else stream[t] for t in range(len(stream))
-            ]
-        return list(_linear(readout.weights, stream[answer]) + _balls(readout.bias))
-
-
-def _balls(values: np.ndarray) -> np.ndarray:
-    import flint
-
-    return np.array([flint.arb(v) for v in np.asarray(values).tolist()], dtype=object)
-
-
-def _linear(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:
-    """matrix @ vector, zeros skipped."""
-    result = _balls(np.zeros(len(matrix)))
-    for row, column in zip(*np.nonzero(matrix), strict=True):
-        result[row] += float(matrix[row, column]) * vector[column]
-    return result
-
-
-def _changes(
-    layer: Attention | FeedForward, stream: list[np.ndarray], asking: list[int]
-) -> dict[int, np.ndarray] | None:
-    if isinstance(layer, FeedForward):
-        return {t: _feed_forward(layer, stream[t]) for t in asking}
-    changes = {t: _balls(np.zeros(layer.width)) for t in asking}
-    for head in layer.heads:
-        keys = [_linear(head.key, token) for token in stream]
-        values = [_linear(head.value, token) for token in stream]
-        for t in asking:
-            weights = _attention_weights(head, t, _linear(head.query, stream[t]), keys)
-            if weights is None:
-                return None
-            mixed = _balls(np.zeros(head.value_width))
-            for weight, value in zip(weights, values, strict=False):
-                mixed = mixed + weight * value
-            changes[t] = changes[t] + _linear(head.output, mixed)
-    return changes
-
-
-def _feed_forward(layer: FeedForward, token: np.ndarray) -> np.ndarray:
-    import flint
-
-    hidden = _linear(layer.inner, token) + _balls(layer.inner_bias)
-    positive = np.array([h.max(flint.arb(0)) for h in hidden], dtype=object)
-    return np.asarray(_linear(layer.outer, positive) + _balls(layer.outer_bias))
-
-
-def _attention_weights(
-    head: Head, t: int, query: np.ndarray, keys: list[np.ndarray]
-) -> list[Any] | None:
-    """The weights of the tokens that t sees; a hard head needs scores that balls can tell apart."""
-    import flint
-
-    seen = range(t + 1) if head.causal else range(len(keys))
-    scores = [sum((q * k for q, k in zip(query, keys[j], strict=True)), flint.arb(0)) for j in seen]
-    if head.position_bias is not None:
-        scores = [s + float(head.position_bias[t, j]) for j, s in zip(seen, scores, strict=True)]
-    if isinstance(head.weighting, Hardmax):
-        best = max(scores, key=lambda s: float(s.mid()))
-        wins = [not bool(s < best) for s in scores]
-        if sum(wins) > 1 and not all(
-            bool(s == best) for s, w in zip(scores, wins, strict=True) if w
-        ):
+    with precision(BITS):
+        try:
+            return outputs_on_vector(transformer, [ball_of(Fraction(v)) for v in point], Balls())
+        except Undecided:
             return None
-        return [flint.arb(int(w)) / sum(wins) for w in wins]
-    middle = max(float(s.mid()) for s in scores)
-    powers = [((s - middle) * head.weighting.coldness).exp() for s in scores]
-    total = sum(powers, flint.arb(0))
-    return [power / total for power in powers]

@@ -41,9 +41,10 @@ from hardmax.checker.forms import (
     direction_of,
     nearest,
 )
-from hardmax.numerics import stray
+from hardmax.numerics import FAINT, stray
 
 _MANY = 24  # tokens of a mean or gates of a sum, from which on only the near ones are followed
+_EXTREME = 1e20 * FAINT  # smaller weights, and larger ones than 1 over this, are not followed
 _CRUMB = 2.0**-20  # of the scale: what is smaller is bounded, not searched
 
 
@@ -302,7 +303,7 @@ class _Compiler:
 def _plain(value: fmpq) -> float:
     """The nearest float of a coefficient, which must not be lost to under- or overflow."""
     result = nearest(value)
-    if value != ZERO and not 1e-280 < abs(result) < 1e280:
+    if value != ZERO and not _EXTREME < abs(result) < 1.0 / _EXTREME:
         raise Unsuitable("A weight is so extreme that floats cannot follow it.")
     return result
 

@@ -19,14 +19,18 @@ class Enclosure:
     point: np.ndarray  # variables x boxes
     split: np.ndarray  # along which variable to halve the box
 
+    def __getitem__(self, order: np.ndarray) -> Enclosure:
+        return Enclosure(
+            self.most[order], self.least[order], self.point[:, order], self.split[order]
+        )
+
 
 def enclose(tape: Tape, low: np.ndarray, high: np.ndarray) -> Enclosure:
     """All boxes (variables x boxes), in chunks; of neighbours, where tokens are picked by place."""
     if tape.looks_nearby and low.shape[1] > NEIGHBOURS:
         order = np.lexsort(low)
         seen = _in_chunks(tape, low[:, order], high[:, order], NEIGHBOURS)
-        back = np.argsort(order)
-        return Enclosure(seen.most[back], seen.least[back], seen.point[:, back], seen.split[back])
+        return seen[np.argsort(order)]
     return _in_chunks(tape, low, high, CHUNK)
 
 

@@ -180,6 +180,10 @@ class Search:
     def _enclosed(self, low: np.ndarray, high: np.ndarray) -> Enclosure:
         if self.executor is None or low.shape[1] <= CHUNK:
             return enclose(self.problem.tape, low, high)
+        order = np.arange(low.shape[1])
+        if self.problem.tape.looks_nearby:
+            order = np.lexsort(low)  # so that neighbours stay together, as without an executor
+            low, high = low[:, order], high[:, order]
         jobs = [
             self.executor.submit(
                 enclose,
@@ -189,7 +193,7 @@ class Search:
             )
             for start in range(0, low.shape[1], CHUNK)
         ]
-        return joined([job.result() for job in jobs])
+        return joined([job.result() for job in jobs])[np.argsort(order)]
 
     def _sample(self) -> None:
         """Look at points first, so that the search knows early what it cannot beat."""

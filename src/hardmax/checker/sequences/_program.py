@@ -370,7 +370,13 @@ def _called(function: Callable[..., Any], given: tuple[Any, ...]) -> Any:
     try:
         return function(*given)
     except Exception as reason:
-        raise TooLarge(f"A step of the target fails on {given}: {reason!r}.") from reason
+        shown = ", ".join(map(str, given))
+        why = (
+            "" if isinstance(reason, LookupError) else f" ({reason})"
+        )  # a table's key says nothing
+        raise TooLarge(
+            f"A step of the target has no answer for {shown}{why}, which may or may not occur"
+        ) from reason
 
 
 def _merged(axes: Axes, codes: np.ndarray, numbers: Sequence[Any]) -> Coded:

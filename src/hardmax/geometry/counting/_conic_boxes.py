@@ -16,13 +16,9 @@ from typing import Any
 import numpy as np
 
 from hardmax.geometry.counting._conic_walls import MONOMIALS, Conic, Factors
+from hardmax.numerics import FAINT, gamma, inflate, stray
 
 Point = tuple[Fraction, Fraction]
-_UNIT = 2.0**-53
-# Each of the 9 terms of a Bernstein coefficient is a product of three rounded numbers (5 roundings)
-# and passes 8 additions; the bound itself is a computed sum of the same kind. 32 covers both.
-_ROUNDINGS = 32 * _UNIT
-_TINY = 1e-290  # far above what underflow can hide in coefficients of size 1
 
 
 @dataclass(eq=False)
@@ -161,7 +157,9 @@ class Block:
         most = quotient[b > 0].min(initial=np.inf)
         if least < most:
             m = (least + most) / 2 if np.isfinite(most) else 2 * least + 1
-            if (a + m * b < -8 * _UNIT * (abs(a) + m * abs(b))).all():
+            with np.errstate(over="ignore", invalid="ignore"):
+                total, size = a + m * b, inflate(abs(a) + m * abs(b))
+            if (total < -stray(2, size)).all():
                 return True
         return self.left == 0.0 and self.chart.centre is not None and self._touch(one, other)
 
@@ -224,10 +222,14 @@ class Block:
 def _bernstein(
     tables: np.ndarray, rows: np.ndarray, columns: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Polynomials x 9 coefficients, and how far each may be off."""
+    """Polynomials x 9 coefficients, and how far each may be off.
+
+    Each of the 9 terms is a product of three rounded numbers (5 roundings) and passes 8 additions;
+    the size is a computed sum of the same kind. Coefficients and coordinates are at most 1.
+    """
     value = np.einsum("nij,ia,jb->nab", tables, rows, columns)
     size = np.einsum("nij,ia,jb->nab", abs(tables), abs(rows), abs(columns))
-    return value.reshape(-1, 9), _ROUNDINGS * size.reshape(-1, 9) + _TINY
+    return value.reshape(-1, 9), inflate(gamma(13) * size.reshape(-1, 9), 14) + FAINT
 
 
 def _powers(a: float, b: float) -> np.ndarray:

@@ -89,8 +89,8 @@ def _block(
     """The invariant of the kernels, from the ends of the lines to the last layer.
 
     A product of n terms and a bias takes n + 1 roundings of magnitudes, which are at most s (1 + e)
-    with e below 2^-10, and underflow adds less than one more: hence e grows by (n + 3) u. The ends
-    may themselves be rounded once, another u.
+    with e at most WIDE, and underflow adds less than one more: hence e grows by
+    gamma_{n+1} (1 + WIDE) + u. The ends may themselves be rounded once, another u.
     """
     from hardmax.geometry.counting import _line_kernels
 
@@ -105,7 +105,7 @@ def _block(
     for number, layer in enumerate(chain.layers):
         rows = values @ layer.weights.T
         rows += layer.biases
-        error += (layer.weights.shape[1] + 3) * UNIT
+        error += gamma(layer.weights.shape[1] + 1) * (1.0 + kernels.WIDE) + UNIT
         if layer.groups is None:
             *found, more = kernels.sign_changes(rows, error, bounds, scales[number])
         else:

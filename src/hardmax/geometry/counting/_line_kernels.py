@@ -33,7 +33,7 @@ from numba.extending import register_jitable
 
 from hardmax.numerics import GROWN, UNIT
 
-_WIDE = 2.0**-10  # errors beyond it are not first-order any more
+WIDE = 2.0**-10  # errors beyond it are not first-order any more
 
 
 @register_jitable
@@ -124,7 +124,7 @@ def sign_changes(rows, error, bounds, scale):  # type: ignore[no-untyped-def]
     at = 0
     for line in range(len(bounds) - 1):
         for k in range(bounds[line], bounds[line + 1]):
-            doubts[line] += (not error[k] <= _WIDE) + _doubtful(rows[k], scale, error[k])
+            doubts[line] += (not error[k] <= WIDE) + _doubtful(rows[k], scale, error[k])
             if k + 1 < bounds[line + 1]:
                 at, doubt = _roots(
                     *(rows[k], rows[k + 1], signs[k], signs[k + 1]),
@@ -226,7 +226,7 @@ def winner_changes(rows, error, bounds, scale, groups):  # type: ignore[no-untyp
     at = 0
     for line in range(len(bounds) - 1):
         for k in range(bounds[line], bounds[line + 1]):
-            doubts[line] += not error[k] <= _WIDE
+            doubts[line] += not error[k] <= WIDE
             begin = at
             for unit in range(len(groups)):
                 if k + 1 == bounds[line + 1]:

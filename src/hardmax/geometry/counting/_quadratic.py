@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, total_ordering
 
+from hardmax.numerics import above_float, below_float
+
 _FIRST = 64  # bits of the first enclosure; more than a float, so that floats come out right
 
 
@@ -48,7 +50,7 @@ class QuadraticNumber:
     def floats(self) -> tuple[float, float]:
         """Floats with the number between them."""
         low, high = self._first
-        return math.nextafter(float(low), -math.inf), math.nextafter(float(high), math.inf)
+        return below_float(low), above_float(high)
 
     def enclosed(self, bits: int) -> tuple[Fraction, Fraction]:
         """Fractions with the number between them, closer as bits grow."""

@@ -183,7 +183,7 @@ def _excess(R, A, d):  # type: ignore[no-untyped-def]
                 term = R[i, k] * A[k, j]
                 entry -= term
                 size += abs(term)
-            total += abs(entry) + (d + 2) * UNIT * size
+            total += abs(entry) + (d + 1) * UNIT * size
         if not total < np.inf:
             return np.inf
         worst = max(worst, total)

@@ -120,14 +120,15 @@ def _off(
 ) -> np.ndarray:
     """What mix @ rows @ (forms, 1) may be off by, for forms of these sizes with these errors.
 
-    A weight may have lost the smallest number, times the form, once when it was rounded and once
-    for every output; a product of a form lost it times a weight.
+    A term takes d + 1 roundings in its form, outputs + 1 in its weight, the first of which made it
+    a float, and n + 1 behind them. A weight may have lost the smallest number, times the form, once
+    when it was rounded and once for every output; a product of a form lost it times a weight.
     """
     outputs, n = len(rows), size.shape[1]
     heavy = matmul_up(np.abs(rows).T, mix)
     terms = inflate(size + error)
     magnitude = inflate(matmul_up(terms, heavy[:n]) + heavy[n])
-    rounded_off = stray(outputs + n + d + 4, magnitude)
+    rounded_off = stray(outputs + n + d + 3, magnitude)
     with np.errstate(over="ignore", invalid="ignore"):
         small = 2.0 * outputs * sum_up(terms, axis=1) + (d + 1.0) * sum_up(heavy) + n + 2.0
         lost = inflate(TINY * small)

@@ -10,9 +10,9 @@ import numpy as np
 from hardmax._errors import RequestError, ShapeError
 from hardmax.core import Attention, FeedForward, HeadGroup, Transformer, VectorInput
 from hardmax.languages import ReluNetwork
+from hardmax.numerics import stray
 
 _ROWS = 4096  # inputs at a time
-_U = 2.0**-53
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,9 +89,10 @@ def _check(points: np.ndarray, width: int) -> None:
 def _relu_patterns(network: ReluNetwork, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     parts, tied = [], np.zeros(len(x), dtype=bool)
     for W, b in zip(network.weights[:-1], network.biases[:-1], strict=True):
-        z = x @ W.T + b
-        size = np.abs(x) @ np.abs(W).T + np.abs(b)
-        tied |= (np.abs(z) <= (W.shape[1] + 2) * _U * size).any(axis=1)
+        with np.errstate(over="ignore", invalid="ignore"):  # such a sign is not known
+            z = x @ W.T + b
+            size = np.abs(x) @ np.abs(W).T + np.abs(b)
+        tied |= ~(np.abs(z) > stray(W.shape[1] + 2, size)).all(axis=1)
         parts.append(np.packbits(z > 0, axis=1))
         x = np.maximum(z, 0.0)
     return np.concatenate([*parts, np.zeros((len(x), 1), np.uint8)], axis=1), tied
@@ -153,7 +154,7 @@ def _attended(
         scores = np.where(np.tri(tokens, dtype=bool), scores, -np.inf)
     lead = scores.max(axis=3, keepdims=True) - scores
     shared = lead == 0.0
-    near = (lead > 0.0) & (lead <= 4 * (group.key.shape[1] + 2) * _U * size)
+    near = ~(lead <= 0.0) & ~(lead > 4.0 * stray(group.key.shape[1] + 2, size))
     mixed = (shared / shared.sum(axis=3, keepdims=True)) @ value
     sent = np.einsum("bhtv,hwv->btw", mixed, group.output, optimize=True)
     seen = shared[:, :, asking]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -14,9 +15,16 @@ from hardmax.geometry.temperature._cloud import Cloud
 from hardmax.geometry.temperature._given import Given, coldness_of
 from hardmax.geometry.temperature._table import FIELDS, Stability
 from hardmax.geometry.temperature._walls import nearest_walls
-from hardmax.numerics import gamma, is_coarse, is_power_of_two
+from hardmax.numerics import (
+    TINY,
+    UNIT,
+    down,
+    gamma,
+    inflate,
+    is_coarse,
+    is_power_of_two,
+)
 
-_UNIT = 2.0**-53
 _LARGEST_BIAS = 1e300  # differences of larger ones may be infinite
 _CELLS = 2**17  # scores held at once: they stay in cache, and memory is bounded at any length
 
@@ -131,7 +139,7 @@ class _Block:
         wall, neighbour = nearest_walls(self.keys, self.k, apart, leads, winner, error)
         spreads = self._spreads(apart, winner, hidden, queries)
         contest = {"winner": winner, "gap": gap, "gap_error": error, "visible": visible}
-        walls = {"wall": wall / self.given.scale * (1.0 - 4.0 * _UNIT), "neighbour": neighbour}
+        walls = {"wall": _divided_down(wall, self.given.scale), "neighbour": neighbour}
         return contest | walls | spreads | self._actual(leads, winner, visible)
 
     def _scores(self, queries: slice) -> tuple[np.ndarray, np.ndarray | None]:
@@ -177,11 +185,11 @@ class _Block:
 
     def _gap_error(self, gap: np.ndarray, top: np.ndarray, queries: slice) -> np.ndarray:
         """How far the gap may be off: the lemma in `Stability.gap_error`."""
-        stray = self.stray[:, queries]
-        error = 2.0 * stray * (1.0 + 8.0 * _UNIT) + 4.0 * _UNIT * np.minimum(gap, 1e308)
-        if self.given.bias is not None:
-            error = error + 4.0 * _UNIT * np.where(stray > 0.0, np.abs(top), 0.0)
-        return np.where(np.isinf(gap), 0.0, error)
+        stray, finite = self.stray[:, queries], np.where(np.isinf(gap), 0.0, gap)
+        rounded = finite
+        if self.given.bias is not None:  # the winner's sum with its bias, and the runner-up's
+            rounded = finite + np.where(stray > 0.0, 2.0 * np.abs(top) + finite, 0.0)
+        return np.where(np.isinf(gap), 0.0, inflate(2.0 * stray + UNIT * rounded))
 
     def _spreads(
         self, apart: np.ndarray, winner: np.ndarray, hidden: np.ndarray | None, queries: slice
@@ -230,8 +238,9 @@ def _stray(
     """How far each query's scores may be off, heads x queries.
 
     A sum of `width` products of keys with a query times the scale has at most width + 1 roundings
-    of sizes that add up to |q||k| at most (Cauchy and Schwarz); the norms have the other 7. Where
-    squares or products underflow, what is lost is below the last two terms. Nothing is lost if
+    of sizes that add up to |q||k| at most (Cauchy and Schwarz). A square that underflows loses the
+    smallest number, so a norm at most width times its root; a product loses that number itself,
+    and so may a query times the scale, times the key. Nothing is lost if
     all numbers are coarse, such as codes and flags, and the scale a power of 2, or if the query as
     it was `asked` or k is 0.
     """
@@ -249,9 +258,16 @@ def _stray(
         return np.zeros((heads, queries))
     q_size = np.abs(q).max(axis=2, initial=0.0)
     k_size = np.abs(k).max(axis=(1, 2), initial=0.0)[:, None]
-    lost = width * (1e-161 * (q_size + k_size) + 1e-322)
+    size = size + width * math.sqrt(TINY) * (q_size + k_size + math.sqrt(TINY))
+    lost = inflate(width * TINY * (k_size + 1.0))
     nothing = (np.abs(asked).max(axis=2, initial=0.0) == 0.0) | (k_size == 0.0)
-    return np.where(nothing, 0.0, gamma(width + 8) * size + lost)
+    return np.where(nothing, 0.0, inflate(gamma(width + 1) * size, width + 6) + lost)
+
+
+def _divided_down(wall: np.ndarray, scale: float) -> np.ndarray:
+    """From below, and infinite where there is no wall."""
+    with np.errstate(over="ignore", under="ignore"):
+        return np.where(np.isinf(wall), wall, np.maximum(down(wall / scale), 0.0))
 
 
 def _only_seen(given: Given, place: slice) -> tuple[np.ndarray, np.ndarray]:

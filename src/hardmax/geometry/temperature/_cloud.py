@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax._errors import ShapeError
-from hardmax.numerics import gamma
+from hardmax.numerics import FLOAT64, TINY, gamma, inflate, up
 
-_UNIT = 2.0**-53
 _NEAR = 2.0**-10  # of the squared size: nearer pairs are subtracted coordinate by coordinate
 _CELLS = 2**17  # distances held at once
 _NUMBERS = 2**20  # numbers held at once where coordinates are subtracted
@@ -23,9 +22,9 @@ class Cloud:
     plus |y_i|^2 is |y_i - y_j|^2 up to gamma_{d+4} (|y_i| + |y_j|)^2 <= 4 gamma_{d+4} R^2. Storing
     moved each point by at most 2u R (one subtraction; the scaling by a power of 2 is exact, and
     what underflows is below u R), which changes a square of at most 4 R^2 by 17u R^2 at most. So
-    squares + `slack`, slack = 4 gamma_{d+12} R^2, is never below the truth. As one of the points
+    squares + `slack`, slack = 4 gamma_{d+9} R^2, is never below the truth. As one of the points
     is 0, the largest distance from any point is at least R/2: largest distances come out within
-    a relative 16 gamma_{d+12}, however far from 0 the points lay.
+    a relative 16 gamma_{d+9}, however far from 0 the points lay.
     """
 
     points: np.ndarray  # L x N x d
@@ -45,12 +44,12 @@ class Cloud:
             points = np.ldexp(moved, -exponent[:, None, None])
             squares = np.einsum("ljd,ljd->lj", points, points)
         lifted = np.concatenate([points, squares[:, :, None]], axis=2)
-        size = np.sqrt(squares.max(axis=1)) * (1.0 + gamma(given.shape[2] + 4))
+        size = inflate(np.sqrt(squares.max(axis=1)), given.shape[2] + 1)
         return cls(points, lifted, exponent, size)
 
     @property
     def slack(self) -> np.ndarray:
-        return 4.0 * gamma(self.points.shape[2] + 12) * self.size**2
+        return np.asarray(inflate(4.0 * gamma(self.points.shape[2] + 9) * self.size**2))
 
     def squares_from(self, rows: np.ndarray, seen: int) -> np.ndarray:
         """Squared distances of the points `rows` (L x Q) to the first `seen`, rounded up."""
@@ -64,18 +63,19 @@ class Cloud:
 
     def length(self, squares: np.ndarray) -> np.ndarray:
         """True distances, rounded up, of squared ones (L x Q) as stored."""
-        return self.unscaled(np.sqrt(np.maximum(squares, 0.0)) * (1.0 + 4.0 * _UNIT))
+        return self.unscaled(up(np.sqrt(np.maximum(squares, 0.0))))
 
     def unscaled(self, lengths: np.ndarray) -> np.ndarray:
         with np.errstate(over="ignore", under="ignore"):
             long = np.ldexp(lengths, self.exponent[:, None])
-        return np.where(lengths > 0.0, np.maximum(long, 5e-324), long)
+        return np.where((lengths > 0.0) & (long < FLOAT64.normal), long + TINY, long)
 
     def separate(self, squares: np.ndarray, rows: np.ndarray, given: np.ndarray) -> None:
         """Replace the squares of near pairs by sharp ones, rounded up; 0 for repeated points.
 
-        The others are at least 2^-10 R^2, so `slack` is a relative 2^12 gamma_{d+12} of them. Here
-        the given coordinates are subtracted, so each square has a relative error of gamma_{d+4}.
+        The others are at least 2^-10 R^2, so `slack` is a relative 2^12 gamma_{d+9} of them. Here
+        the given coordinates are subtracted, so each square has a relative error of gamma_{d+2}. A
+        coordinate whose square underflows is below the smallest normal number.
         """
         near = np.nonzero(squares <= _NEAR * self.size[:, None, None] ** 2)
         width = given.shape[2]
@@ -85,8 +85,8 @@ class Cloud:
             apart = given[head, other] - given[head, rows[head, row]]
             with np.errstate(under="ignore"):
                 scaled = np.ldexp(apart, -self.exponent[head][:, None])
-                sharp = np.einsum("pd,pd->p", scaled, scaled) * (1.0 + gamma(width + 6))
-            lost = (apart != 0.0).any(axis=1) * 2.0**-1022 * (width + 1.0)
+                sharp = inflate(np.einsum("pd,pd->p", scaled, scaled), width + 2)
+            lost = (apart != 0.0).any(axis=1) * FLOAT64.normal * (width + 1.0)
             squares[head, row, other] = sharp + lost
 
     def diameters(self, causal: bool) -> np.ndarray:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.geometry.temperature._lemmas import exponent_of
-from hardmax.numerics import inflate
+from hardmax.geometry.temperature._lemmas import exponent_of, from_above, vanishing
+from hardmax.numerics import inflate, product_up, up
 
 
 def hessian_bound(gap: Any, tokens: Any, coldness: Any) -> np.ndarray:
@@ -51,8 +51,8 @@ def hessian_bound(gap: Any, tokens: Any, coldness: Any) -> np.ndarray:
         r = np.exp(-exponent)
         best = np.minimum(np.floor(np.maximum(1.0 / r - 2.0, 1.0)), most)
         share = np.maximum(_share(best, r), _share(np.minimum(best + 1.0, most), r))
-        norm = inflate(coldness * share, 16) * (1.0 + 2.0**-51 * np.minimum(exponent, 1e4))
-        lost = 5e-324 * (1.0 + 2.0 * (most + 1.0) * coldness)  # where powers underflow
+        norm = from_above(coldness * share, exponent, 7)
+        lost = product_up(vanishing(exponent, most + 1.0), coldness)
     return np.where(most == 0.0, 0.0, np.where(np.isinf(exponent), 0.0, norm + lost))
 
 
@@ -103,12 +103,11 @@ def jacobian_bound(
     else infinity.
     """
     e, coldness = np.asarray(loser_weight, dtype=np.float64), np.asarray(coldness, dtype=np.float64)
-    spread = _deviation(e, *values) * _deviation(e, *keys)
-    with np.errstate(invalid="ignore", over="ignore"):
-        slope = inflate(coldness * scale * spread, 16)
-    return np.where(spread == 0.0, 0.0, slope)
+    spread = product_up(_deviation(e, *values), _deviation(e, *keys))
+    return np.asarray(product_up(product_up(coldness, scale), spread))
 
 
 def _deviation(e: np.ndarray, radius: Any, diameter: Any) -> np.ndarray:
     """The largest standard deviation in one direction; roots first, so that no square overflows."""
-    return np.minimum(np.sqrt(e) * radius, np.sqrt(spread_share(e)) * diameter)
+    about, between = up(np.sqrt(e)), inflate(np.sqrt(spread_share(e)), 3)
+    return np.minimum(product_up(about, radius), product_up(between, diameter))

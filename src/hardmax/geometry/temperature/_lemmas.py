@@ -2,8 +2,8 @@
 
 Throughout, token i is the winner among N visible tokens, every other score lies at least `gap`
 below its own, beta is the coldness (1/temperature), and r = e^{-beta gap}. All bounds are rounded
-up, all temperatures down; NumPy's exp and log are trusted to 4 ulp. An infinite coldness means a
-hardmax, for which r is 0, or 1 in a tie.
+up, all temperatures down; of NumPy's exp and log is assumed what `numerics` assumes of float64. An
+infinite coldness means a hardmax, for which r is 0, or 1 in a tie.
 """
 
 from __future__ import annotations
@@ -13,11 +13,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._errors import RequestError
-from hardmax.numerics import inflate
-
-_UNIT = 2.0**-53
-_TINY = 5e-324  # the least positive float: an exponential that underflows is below it
-_OPERATIONS = 16  # roundings of the few operations around one exponential, 4 ulp of its own
+from hardmax.numerics import FLOAT64, STEP, TINY, UNIT, down, inflate, product_up, up
 
 
 def weight_bound(gap: Any, tokens: Any, coldness: Any) -> np.ndarray:
@@ -36,9 +32,8 @@ def weight_bound(gap: Any, tokens: Any, coldness: Any) -> np.ndarray:
         small = count * np.exp(-np.maximum(exponent, 0.0))
         large = np.exp(np.minimum(exponent, 0.0)) / count
         share = np.where(exponent >= 0.0, small / (1.0 + small), 1.0 / (1.0 + large))
-        up = inflate(share, _OPERATIONS) * (1.0 + 4.0 * _UNIT * np.minimum(np.abs(exponent), 1e4))
-    lost = np.where(np.isfinite(exponent), _TINY * np.maximum(count, 1.0), 0.0)
-    return np.where(count > 0.0, np.minimum(up + lost, 1.0), 0.0)
+        above = from_above(share, exponent, 3) + vanishing(exponent, count)
+    return np.where(count > 0.0, np.minimum(above, 1.0), 0.0)
 
 
 def value_bound(gap: Any, tokens: Any, coldness: Any) -> np.ndarray:
@@ -50,10 +45,10 @@ def value_bound(gap: Any, tokens: Any, coldness: Any) -> np.ndarray:
     count = np.asarray(tokens, dtype=np.float64) - 1.0
     exponent = exponent_of(gap, coldness)
     with np.errstate(under="ignore", over="ignore", invalid="ignore"):
-        above = np.log1p(count * np.exp(-exponent)) / np.asarray(coldness, dtype=np.float64)
-        up = inflate(above, _OPERATIONS) * (1.0 + 4.0 * _UNIT * np.minimum(np.abs(exponent), 1e4))
-        lost = _TINY * (1.0 + 2.0 * count / np.asarray(coldness, dtype=np.float64))
-    return np.where((count > 0.0) & np.isfinite(coldness), up + lost, 0.0)
+        height = np.log1p(count * np.exp(-exponent)) / np.asarray(coldness, dtype=np.float64)
+        lost = inflate(vanishing(exponent, count) / np.asarray(coldness, dtype=np.float64))
+        above = from_above(height, exponent, 2 + FLOAT64.exp_units) + lost + TINY
+    return np.where((count > 0.0) & np.isfinite(coldness), above, 0.0)
 
 
 def gradient_bound(gap: Any, tokens: Any, coldness: Any) -> np.ndarray:
@@ -75,9 +70,7 @@ def output_bound(gap: Any, tokens: Any, coldness: Any, radius: Any) -> np.ndarra
     value at distance `radius`; then the radius is the diameter, so eps diam V is attained too.
     """
     share, radius = weight_bound(gap, tokens, coldness), np.asarray(radius, dtype=np.float64)
-    with np.errstate(under="ignore"):
-        up = inflate(share * radius, 2)
-    return np.where((share > 0.0) & (radius > 0.0), np.maximum(up, _TINY), 0.0)
+    return np.asarray(product_up(share, radius))
 
 
 def temperature_for_weights(tolerance: Any, gap: Any, tokens: Any) -> np.ndarray:
@@ -124,7 +117,7 @@ def distance_for_error(
     if tokens <= 1 or diameter <= error:
         return 0.0
     odds = float(_log_up((tokens - 1) * ((diameter - error) / error)))
-    return float(inflate(max(odds, 0.0) * temperature / separation, 4))
+    return up(product_up(odds, temperature) / separation) + TINY if odds > 0.0 else 0.0
 
 
 def _temperature(odds: np.ndarray, gap: Any, tokens: Any) -> np.ndarray:
@@ -132,16 +125,34 @@ def _temperature(odds: np.ndarray, gap: Any, tokens: Any) -> np.ndarray:
     gap, count = np.asarray(gap, dtype=np.float64), np.asarray(tokens, dtype=np.float64) - 1.0
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         needed = _log_up(count * np.maximum(odds, 0.0))
-        found = np.where(gap > 0.0, gap / needed * (1.0 - 8.0 * _UNIT), 0.0)
+        found = np.where(gap > 0.0, np.where(np.isinf(gap), gap, down(gap / needed)), 0.0)
     harmless = (count <= 0.0) | ((needed <= 0.0) & (gap >= 0.0))
     return np.where(harmless, np.inf, np.where(needed > 0.0, found, 0.0))
 
 
 def _log_up(x: Any) -> np.ndarray:
-    """ln x rounded up, for an x that is itself off by some 8 roundings."""
+    """ln x rounded up, for an x that is itself off by 4 roundings; log is trusted as exp is."""
     with np.errstate(divide="ignore"):
         log = np.log(np.asarray(x, dtype=np.float64))
-    return log + 8.0 * _UNIT * (1.0 + np.where(np.isfinite(log), np.abs(log), 0.0))
+    finite = np.isfinite(log)
+    off = inflate(UNIT * (4.0 + FLOAT64.exp_units * np.where(finite, np.abs(log), 0.0)))
+    return np.where(finite, up(log + off), log)
+
+
+def from_above(bound: np.ndarray, exponent: np.ndarray, roundings: int) -> np.ndarray:
+    """A bound made of one exp(-exponent) and so many roundings, from above.
+
+    The exponent beta gap is rounded once, by u of it, which the exponential turns into a factor
+    of at most 1 + 2 u |exponent|. Beyond 10,000 exponentials have vanished.
+    """
+    shaken = 1.0 + STEP * np.minimum(np.abs(exponent), 1e4)
+    return np.asarray(inflate(bound * shaken, FLOAT64.exp_units + roundings + 3))
+
+
+def vanishing(exponent: np.ndarray, count: Any) -> np.ndarray:
+    """What so many exponentials of -exponent may lose by vanishing; a hardmax has lost nothing."""
+    far = np.isfinite(exponent) & (exponent > -FLOAT64.exp_vanishes)
+    return np.where(far, inflate(FLOAT64.vanished * np.asarray(count)), 0.0)
 
 
 def exponent_of(gap: Any, coldness: Any) -> np.ndarray:

@@ -19,7 +19,7 @@ from hardmax.geometry.temperature._lemmas import (
     temperature_for_weights,
     weight_bound,
 )
-from hardmax.numerics import frozen_array, gamma, inflate
+from hardmax.numerics import FLOAT64, down, frozen_array, inflate
 
 if TYPE_CHECKING:
     from hardmax.geometry.temperature._report import StabilityReport
@@ -72,7 +72,7 @@ class Stability:
     @cached_property
     def certain_gap(self) -> np.ndarray:
         """What is left of the gap after rounding; every bound is made from it. May be < 0."""
-        return self.gap - self.gap_error
+        return np.where(self.gap_error == 0.0, self.gap, down(self.gap - self.gap_error))
 
     @property
     def tied(self) -> np.ndarray:
@@ -104,12 +104,14 @@ class Stability:
         """The same from the weights as they are: never above `jacobian_bound`.
 
         A sum of N powers e^{-beta lead}, whose leads are off by `gap_error`, is off by a factor
-        e^{beta gap_error} (1 + gamma_{N+4000}): exponents up to 745 carry 2u each.
+        e^{beta gap_error} and N + 2000 roundings: two exponents of up to 745 carry u each, and both
+        exponentials their own. Powers may have vanished.
         """
         with np.errstate(over="ignore", invalid="ignore"):
             blur = np.where(self.gap_error == 0.0, 1.0, np.exp(self.coldness * self.gap_error))
-            safe = self.weight_actual * blur * (1.0 + 2.0 * gamma(self.visible + 4000))
-        return self._jacobian(np.fmin(safe + 5e-324, self.weight_bound))
+            safe = inflate(self.weight_actual * blur, int(self.visible.max(initial=1)) + 2000)
+        lost = inflate(FLOAT64.vanished * self.visible)
+        return self._jacobian(np.fmin(safe + lost, self.weight_bound))
 
     def _jacobian(self, loser_weight: np.ndarray) -> np.ndarray:
         return jacobian_bound(
@@ -194,7 +196,7 @@ def at_most(numbers: np.ndarray, share: float = SHARE) -> float:
     """The least number that this share of all numbers does not exceed."""
     if not 0.0 < share <= 1.0:
         raise RequestError(f"A share lies above 0 and at most at 1, but it is {share!r}.")
-    rank = max(1, math.ceil(share * numbers.size * (1.0 - 2.0**-50)))
+    rank = max(1, math.ceil(down(float(share * numbers.size))))
     return float(np.partition(numbers.ravel(), rank - 1)[rank - 1])
 
 

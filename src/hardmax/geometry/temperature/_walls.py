@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hardmax.geometry.temperature._cloud import Cloud
-
-_UNIT = 2.0**-53
+from hardmax.numerics import down
 
 
 def nearest_walls(
@@ -51,6 +50,8 @@ def nearest_walls(
     np.put_along_axis(ratio, winner[:, :, None], np.inf, axis=2)
     neighbour = ratio.argmin(axis=2)
     least = np.take_along_axis(ratio, neighbour[:, :, None], axis=2)[:, :, 0]
+    finite = np.isfinite(least)
     with np.errstate(over="ignore", under="ignore"):
-        wall = np.ldexp(least * (1.0 - 8.0 * _UNIT), -keys.exponent[:, None])
-    return wall, np.where(np.isfinite(least), neighbour, -1)
+        below = down(down(down(least)))  # a difference, a root and a quotient
+        wall = np.maximum(down(np.ldexp(below, -keys.exponent[:, None])), 0.0)
+    return np.where(finite, wall, least), np.where(finite, neighbour, -1)

@@ -13,7 +13,7 @@ from hardmax._errors import PrecisionError, RequestError, ShapeError
 from hardmax.lowering.approximants._curve import Curve
 from hardmax.lowering.approximants._minimax import minimax_step
 from hardmax.lowering.approximants._supremum import supremum
-from hardmax.numerics import finite_array
+from hardmax.numerics import UNIT, finite_array
 
 _FLATNESS = (0.2, 0.3, 0.45, 0.7, 1.0, 1.5, 2.2, 3.2)  # coldness * spacing^2
 _GHOSTS = (0.0, 0.5, 1.0, 2.0, 3.0, 4.0)  # spacings beyond each end
@@ -152,7 +152,7 @@ def _guessed(curve: Curve, count: int) -> AnchorFit:
 
 def _score(fit: AnchorFit) -> float:
     """The error, and a hundred times what rounding of large values may cost."""
-    return fit.error + 1e3 * 2.0**-53 * float(np.abs(fit.values).max())
+    return fit.error + 1e3 * UNIT * float(np.abs(fit.values).max())
 
 
 def _spaced(curve: Curve, count: int, beyond: float) -> np.ndarray:

@@ -12,6 +12,9 @@ from hardmax._errors import DomainError, SemanticsError
 from hardmax.languages import Expression, derivative, evaluate
 from hardmax.numerics import Interval
 
+# What a function of balls may raise: a denominator that may be 0, or a kink inside a series.
+NO_SERIES = (ValueError, ZeroDivisionError, SemanticsError)
+
 
 @dataclass(frozen=True)
 class Curve:

@@ -12,7 +12,7 @@ from hardmax._errors import PrecisionError, RequestError, ShapeError
 from hardmax.lowering.approximants._curve import Curve
 from hardmax.lowering.approximants._knots_proof import proved_error
 from hardmax.lowering.approximants._zones import Zone, convexity_zones, spans
-from hardmax.numerics import Interval, finite_array
+from hardmax.numerics import FAINT, Interval, finite_array
 
 MOST_PIECES = 12_000
 _FINE = 256  # pieces of the grid that estimates how many are needed
@@ -176,7 +176,7 @@ def _balanced(
 def _spread(t: np.ndarray, needs: np.ndarray, pieces: int) -> np.ndarray:
     """New knots that cut the running sum of sqrt(needs) evenly; the ends stay."""
     roots = np.sqrt(np.maximum(needs, 0.0))
-    roots = roots + 1e-9 * roots.max(initial=0.0) + 1e-300
+    roots = roots + 1e-9 * roots.max(initial=0.0) + FAINT
     total = np.concatenate([[0.0], np.cumsum(roots)])
     new = np.interp(np.linspace(0.0, total[-1], pieces + 1), total, t)
     new[0], new[-1] = t[0], t[-1]

@@ -10,7 +10,7 @@ import numpy as np
 
 from hardmax._errors import DomainError, PrecisionError, RequestError
 from hardmax.lowering.approximants._knots import PiecewiseFit
-from hardmax.numerics import finite_array, inflate
+from hardmax.numerics import finite_array, inflate, stray
 
 MOST_SAMPLES = 200_000
 Function = Callable[[np.ndarray], Any]
@@ -81,7 +81,7 @@ def _fewest(
         if steps <= 4.0 * MOST_SAMPLES:
             t = np.linspace(low, high, max(1, ceil(steps * (1.0 + 1e-9))) + 1)
             f = finite_array(np.broadcast_to(value(t), t.shape), "values")
-            rounding = 2.0**-48 * float(np.abs(f).max())  # of the interpolation, and of t
+            rounding = float(stray(32, float(np.abs(f).max())))  # of the interpolation, and of t
             rest = error * (1.0 - share) - 2.0 * rounding
             knots, values = _joined(t, f, rest) if rest > 0.0 else (t, f)
             apart = float(np.abs(np.interp(t, knots, values) - f).max())

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.lowering.approximants._balls import ends, upper_float, working
 from hardmax.lowering.approximants._curve import Curve
 from hardmax.lowering.approximants._zones import Zone, range_on
+from hardmax.numerics import ball_ends, ball_size_up, precision, up
 
 _BITS = 96
 
@@ -30,7 +30,7 @@ def proved_error(
     place = np.searchsorted(borders, cuts[:-1], "right")
     signs = np.array([zone.sign for zone in zones])[place]
     guesses = _guesses(curve, cuts, signs, knots, values)
-    with working(_BITS, 3):
+    with precision(_BITS, 3):
         lines = [_line(knots, values, i) for i in range(len(knots) - 1)]
         f = [curve.ball(_point(x)) for x in cuts]
         worst = 0.0
@@ -62,7 +62,7 @@ def _on(line: tuple[Any, Any, Any], x: Any) -> Any:
 
 def _decided(curve: Curve, line: Any, part: Any, sign: int, guess: float) -> float:
     a, b, fa, fb = part
-    at_ends = [upper_float(_on(line, _point(x)) - y) for x, y in ((a, fa), (b, fb))]
+    at_ends = [ball_size_up(_on(line, _point(x)) - y) for x, y in ((a, fa), (b, fb))]
     above, better = _tangent(curve, line, a, b, sign, guess)
     if better is not None:
         above = min(above, _tangent(curve, line, a, b, sign, better)[0])
@@ -78,7 +78,7 @@ def _tangent(
     series = curve.ball(arb_series([_point(m), 1], prec=3))
     g, slope = sign * (_on(line, _point(m)) - series[0]), sign * (line[2] - series[1])
     rise = [slope * (_point(end) - _point(m)) for end in (a, b)]
-    bound = max(ends(g + rise[0])[1], ends(g + rise[1])[1])
+    bound = max(ball_ends(g + rise[0])[1], ball_ends(g + rise[1])[1])
     height, bend = float(g.mid()), -2.0 * sign * float(series[2].mid())
     if bound <= height * (1.0 + 1e-8) or not bend < 0.0:
         return bound, None
@@ -88,15 +88,15 @@ def _tangent(
 
 def _undecided(curve: Curve, line: Any, part: Any, bound: float) -> float:
     a, b, fa, fb = part
-    at_ends = max(upper_float(_on(line, _point(x)) - y) for x, y in ((a, fa), (b, fb)))
+    at_ends = max(ball_size_up(_on(line, _point(x)) - y) for x, y in ((a, fa), (b, fb)))
     if np.isfinite(bound):
         bend = _point(bound) * (_point(b) - _point(a)) ** 2 / 8
-        return float(np.nextafter(at_ends + upper_float(bend), np.inf))
+        return float(up(at_ends + ball_size_up(bend)))
     least, most = range_on(curve, a, b)
     if not np.isfinite(most - least):
         return np.inf
     on_line = [_on(line, _point(x)) for x in (a, b)]
-    return max(upper_float(y - _point(f)) for y in on_line for f in (least, most))
+    return max(ball_size_up(y - _point(f)) for y in on_line for f in (least, most))
 
 
 def _guesses(

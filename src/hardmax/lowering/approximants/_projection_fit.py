@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hardmax.numerics import FAINT
+
 STEEPEST = 11.0  # log of the steepest sigmoid on [-1, 1]
 
 
@@ -124,7 +126,7 @@ def descend(problem: Problem, state: State, steps: int) -> State:
     damping, stalled = np.full(len(state.loss), 1e-2), np.zeros(len(state.loss))
     for _ in range(steps):
         diagonal = np.einsum("kii->ki", gram)
-        scale = diagonal + 1e-12 * diagonal.sum(axis=1, keepdims=True) + 1e-300
+        scale = diagonal + 1e-12 * diagonal.sum(axis=1, keepdims=True) + FAINT
         damped = gram + (damping[:, None] * scale)[:, None] * np.eye(gram.shape[1])
         move = np.linalg.solve(damped, slope)[..., 0]
         trial, trial_gram, trial_slope = _solved(problem, state.moved(np.clip(move, -1.0, 1.0)))

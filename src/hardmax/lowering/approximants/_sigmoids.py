@@ -14,6 +14,7 @@ from hardmax.lowering.approximants._levelling import levelled
 from hardmax.lowering.approximants._projection_fit import Problem, State, descend
 from hardmax.lowering.approximants._sigmoid_starts import neighbours, starts
 from hardmax.lowering.approximants._supremum import supremum
+from hardmax.numerics import FLOAT64, Format
 
 _SEARCH, _POLISH = 1e-10, 1e-13  # ridges; the second when coefficients turned out small
 
@@ -59,13 +60,13 @@ class SigmoidSum:
             total = total + (t.constant + t.slope * x) / (1 + (-(t.steepness * x + t.shift)).exp())
         return total
 
-    def rounding(self, reach: float, unit: float = 2.0**-53) -> float:
-        """About what evaluation costs for |x| <= reach, in a format of that unit roundoff."""
+    def rounding(self, reach: float, format: Format = FLOAT64) -> float:
+        """About what evaluation costs for |x| <= reach, in that format."""
         size = [
             (abs(t.constant) + abs(t.slope) * reach) * (10.0 + 0.5 * abs(t.steepness) * reach)
             for t in self.terms
         ]
-        return unit * (sum(size) + abs(self.offset) + abs(self.slope) * reach)
+        return format.unit * (sum(size) + abs(self.offset) + abs(self.slope) * reach)
 
 
 def fit_sigmoids(
@@ -75,7 +76,7 @@ def fit_sigmoids(
     affine_values: bool = True,
     linear_term: bool = True,
     budget: int = 1,
-    unit: float = 2.0**-53,
+    format: Format = FLOAT64,
 ) -> SigmoidSum:
     """f(x) by offset + slope x + sum_h (c_h + d_h x) sigmoid(w_h x + b_h), with few heads.
 
@@ -87,28 +88,28 @@ def fit_sigmoids(
     supremum, within 1%, of the sum as rounded.
 
     With H heads and all terms there are 4H + 2 numbers to choose: 1/x on [0.1, 1] takes 4 heads
-    for 2e-6. Each coefficient is kept below about error / (1000 unit), so that evaluating with
-    unit roundoff `unit` costs a few per cent of the error (`SigmoidSum.rounding` estimates it). A
-    larger `budget` tries more starts.
+    for 2e-6. Each coefficient is kept below about error / (1000 u), so that evaluating with the
+    format's unit roundoff u costs a few per cent of the error (`SigmoidSum.rounding` estimates
+    it). A larger `budget` tries more starts.
     """
     if heads < 0:
         raise RequestError(f"A sum needs 0 or more heads, but {heads} were asked.")
-    options = (bool(affine_values), bool(linear_term), int(budget), float(unit))
+    options = (bool(affine_values), bool(linear_term), int(budget), format)
     return _fitted(curve, int(heads), *options)
 
 
 @lru_cache(maxsize=256)
 def _fitted(
-    curve: Curve, heads: int, affine: bool, linear: bool, budget: int, unit: float
+    curve: Curve, heads: int, affine: bool, linear: bool, budget: int, format: Format
 ) -> SigmoidSum:
-    state, problem, scale = _searched(curve, heads, affine, linear, budget, unit)
+    state, problem, scale = _searched(curve, heads, affine, linear, budget, format)
     sums = [_in_x(curve, problem, state, scale)]
     if problem.worst(state) < 1e3 * problem.ridge * np.abs(state.linear).sum():
-        freer = replace(problem, ridge=max(_POLISH, 1e3 * unit))
+        freer = replace(problem, ridge=max(_POLISH, 1e3 * format.unit))
         polished = levelled(freer, descend(freer, state, 100), 10)
         sums.append(_in_x(curve, freer, polished, scale))
     proved = [_proved(curve, one) for one in sums]
-    return min(proved, key=lambda one: one.error + 100.0 * one.rounding(curve.reach, unit))
+    return min(proved, key=lambda one: one.error + 100.0 * one.rounding(curve.reach, format))
 
 
 def _proved(curve: Curve, one: SigmoidSum) -> SigmoidSum:
@@ -118,20 +119,20 @@ def _proved(curve: Curve, one: SigmoidSum) -> SigmoidSum:
 
 @lru_cache(maxsize=256)
 def _searched(
-    curve: Curve, heads: int, affine: bool, linear: bool, budget: int, unit: float
+    curve: Curve, heads: int, affine: bool, linear: bool, budget: int, format: Format
 ) -> tuple[State, Problem, float]:
     """The best sum found on [-1, 1], in units of `scale`."""
     unknowns = (4 if affine else 3) * heads + 2
     u = _grid(4 * unknowns + 20)
     f = curve.at(_to_x(curve, u))
     scale = float(0.5 * np.ptp(f)) or 1.0
-    problem = Problem(u, f / scale, linear, affine, max(_SEARCH, 1e3 * unit))
+    problem = Problem(u, f / scale, linear, affine, max(_SEARCH, 1e3 * format.unit))
     if heads == 0:
         state = descend(problem, State.begin(np.zeros((1, 0)), np.zeros((1, 0))), 0)
         return levelled(problem, state, 1), problem, scale
     warm = None
     if heads > 1:
-        warm = _searched(curve, heads - 1, affine, linear, budget, unit)[0]
+        warm = _searched(curve, heads - 1, affine, linear, budget, format)[0]
     state = descend(problem, starts(heads, u, f / scale, warm, 16 * budget), 40)
     state = descend(problem, state.best(10 * budget), 60)
     for seed in range(2 * budget):
@@ -176,7 +177,7 @@ def sigmoids_for(
     affine_values: bool = True,
     linear_term: bool = True,
     most: int = 12,
-    unit: float = 2.0**-53,
+    format: Format = FLOAT64,
 ) -> SigmoidSum:
     """The first of 0, 1, 2, ... heads whose fit is proved to reach the error.
 
@@ -189,7 +190,7 @@ def sigmoids_for(
     best, reached = np.inf, list[float]()
     for heads in range(most + 1):
         found = fit_sigmoids(
-            curve, heads, affine_values=affine_values, linear_term=linear_term, unit=unit
+            curve, heads, affine_values=affine_values, linear_term=linear_term, format=format
         )
         if found.error <= error:
             return found

@@ -8,13 +8,14 @@ import numpy as np
 
 from hardmax._errors import RequestError
 from hardmax.lowering.approximants._knots import PiecewiseFit
-from hardmax.numerics import inflate
+from hardmax.numerics import inflate, stray, sum_up
 
 PEAK = 0.27846454276107380  # max of y sigmoid(-y): W(1/e), rounded up
 _AT = 1.2784645427610738  # attained at 1 + W(1/e)
 _STEPS = np.concatenate([np.arange(0.0, 5.0, 0.1), np.arange(5.0, 10.0, 0.2), [12.0, 16.0, 25.0]])
 _FAR = 30.0  # knots at coldness * distance beyond this are not looked at one by one
 _MOST_NEAR = 64  # nor more than so many to each side
+_ROUNDINGS = 512  # of a cell's sums: up to 128 terms, each with an exponential and its argument
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,8 @@ def softening(fit: PiecewiseFit, coldness: float) -> Softening:
         return Softening(0.0, 0.0)
     above, below = _cell_bounds(t, c, _cuts(t, coldness), coldness)
     slopes = np.abs(fit.slopes)
-    rounding = 2.0**-50 * float((slopes[1:] + slopes[:-1]).sum()) + 2.0**-44 * np.abs(c).max()
-    slack = PEAK * rounding / coldness
+    kinks = stray(2, sum_up(slopes[1:] + slopes[:-1]))  # differences of slopes that were rounded
+    slack = PEAK * (kinks + stray(_ROUNDINGS, float(np.abs(c).max()))) / coldness
     return Softening(-float(inflate(above + slack)), float(inflate(below + slack)))
 
 

@@ -11,18 +11,21 @@ from typing import Any
 import numpy as np
 
 from hardmax._errors import DomainError
-from hardmax.lowering.approximants._balls import (
-    NO_SERIES,
+from hardmax.lowering.approximants._curve import NO_SERIES
+from hardmax.numerics import (
+    FAINT,
     ball_around,
-    lower_float,
-    upper_float,
-    working,
+    ball_size_down,
+    ball_size_up,
+    down,
+    inflate,
+    precision,
+    stray,
+    sum_up,
 )
-from hardmax.numerics import inflate
 
 BITS = 160  # cancellation of O(1) terms down to 1e-9 leaves 130 of them
 _ORDER = 8  # degree of the Taylor polynomials
-_NOTHING = 1e-300  # covers underflow; a supremum below counts as 0
 _CELLS = 128  # a polynomial is read at so many equidistant points, plus one
 
 
@@ -51,12 +54,12 @@ def supremum(
     """
     if not low < high:
         raise DomainError(f"A supremum needs low < high, but got [{low}, {high}].")
-    with working(BITS, _ORDER + 2):
+    with precision(BITS, _ORDER + 2):
         queue = [_bounded(ball_function, *box) for box in _first_boxes(low, high)]
         found = max(box[1] for box in queue)
         heapq.heapify(queue)
         for _ in range(boxes):
-            if -queue[0][0] <= max((1.0 + tolerance) * found, 2.0 * _NOTHING):
+            if -queue[0][0] <= max((1.0 + tolerance) * found, 2.0 * FAINT):
                 break
             _, _, middle, radius = heapq.heappop(queue)
             for sign in (-0.5, 0.5):
@@ -73,7 +76,7 @@ def _first_boxes(low: float, high: float) -> list[tuple[Any, float]]:
     a, b = arb(low), arb(high)
     end = 2.0 ** (frexp((high - low) / 8.0)[1] - 1)  # at most an eighth of the width
     middle, rest = 0.5 * (a + b), 0.5 * (b - a) - end
-    radius = upper_float(rest)
+    radius = ball_size_up(rest)
     return [(a + 0.5 * end, 0.5 * end), (middle, radius), (b - 0.5 * end, 0.5 * end)]
 
 
@@ -91,7 +94,7 @@ def _bounded(function: Callable[[Any], Any], middle: Any, radius: float) -> tupl
     for _ in range(_ORDER + 1):
         scale.append(scale[-1] * radius)
     coefficients = [around[k] * scale[k] for k in range(_ORDER + 1)]
-    upper, lower = _polynomial_bounds(coefficients, upper_float(beyond * scale[-1]))
+    upper, lower = _polynomial_bounds(coefficients, ball_size_up(beyond * scale[-1]))
     if not np.isfinite(upper):
         return _enclosed(function, middle, radius)
     return -upper, lower, middle, radius
@@ -101,8 +104,8 @@ def _enclosed(function: Callable[[Any], Any], middle: Any, radius: float) -> tup
     """The same from the range of F over the box and its value in the middle, without a series."""
     upper, lower = np.inf, 0.0
     try:
-        lower = lower_float(function(middle))
-        upper = upper_float(function(ball_around(middle, radius)))
+        lower = ball_size_down(function(middle))
+        upper = ball_size_up(function(ball_around(middle, radius)))
     except NO_SERIES:
         pass
     return -upper, lower, middle, radius
@@ -116,10 +119,11 @@ def _polynomial_bounds(coefficients: list[Any], rest: float) -> tuple[float, flo
     powers, curvature = _grid()
     best = float(np.abs(powers @ floats).max())
     bend = float(np.abs(floats) @ curvature) * (2.0 / _CELLS) ** 2 / 8.0
-    stray = sum(float(c.rad()) for c in coefficients)
-    rounding = 2.0**-48 * float(np.abs(floats).sum())  # 10 additions, products and conversions
-    slack = float(inflate(rest + 1.01 * stray + rounding + _NOTHING))
-    return float(inflate(best + bend + slack)), max(0.0, best - 1.01 * slack)
+    around = sum_up(np.array([ball_size_up(c.rad()) for c in coefficients]))
+    # each coefficient is converted, multiplied and added up with the others
+    rounding = stray(_ORDER + 3, sum_up(np.abs(floats)))
+    slack = float(inflate(rest + around + rounding + FAINT, 3))
+    return float(inflate(best + bend + slack, _ORDER + 6)), max(0.0, down(best - slack))
 
 
 @lru_cache(maxsize=1)

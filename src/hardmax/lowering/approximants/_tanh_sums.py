@@ -9,6 +9,9 @@ from typing import Any
 
 from hardmax._errors import PrecisionError
 from hardmax.lowering.approximants._supremum import supremum
+from hardmax.numerics import precision
+
+_BITS = 400  # the system is ill-conditioned
 
 # Ratios of the coldnesses of 1, 2, 3 heads. Rounding grows with sum |k_i|; for a given error it is
 # smallest near these (found by a scan, flat around the optimum).
@@ -119,13 +122,12 @@ def _equioscillating(
     coldness: tuple[float, ...], *, square: bool
 ) -> tuple[list[Fraction], Fraction]:
     """Weights whose error takes +-E in turn at the extrema of the Chebyshev polynomial."""
-    from flint import arb, arb_mat, ctx
+    from flint import arb, arb_mat
 
-    heads, before = len(coldness), ctx.prec
+    heads = len(coldness)
     degree = 2 * heads + (2 if square else 1)
     points = heads + (2 if square else 1)
-    try:
-        ctx.prec = 400
+    with precision(_BITS):
         nodes = [(arb.pi() * j / degree).cos() for j in range(points)]
         rows = []
         for j, x in enumerate(nodes):
@@ -135,8 +137,6 @@ def _equioscillating(
         right = arb_mat([[x * x if square else x] for x in nodes])
         solution = arb_mat(rows).solve(right)
         numbers = [_fraction(solution[i, 0]) for i in range(points)]
-    finally:
-        ctx.prec = before
     return numbers[:heads], numbers[heads] if square else Fraction(0)
 
 

@@ -10,7 +10,7 @@ from math import ceil, exp, inf, prod
 import numpy as np
 
 from hardmax._errors import DomainError, PrecisionError, RequestError
-from hardmax.numerics import inflate
+from hardmax.numerics import inflate, stray
 
 FLATNESS = 16.0  # coldness * spacing^2: 0.08% above the hard limit, by `mean_distance`
 
@@ -81,8 +81,10 @@ def grid_for(
     """
     width, slope = _checked(low, high, lipschitz, error)
     reach = [max(abs(float(a)), abs(float(b))) for a, b in zip(low, high, strict=True)]
-    rounding = 2.0**-48 * sum(L * x for L, x in zip(slope, reach, strict=True))
-    allowed = error * (1.0 - 1e-9) - rounding  # anchors are floats
+    # anchors are floats: an end, half a spacing, a multiple of it and their sums are rounded
+    size = inflate(sum(L * x for L, x in zip(slope, reach, strict=True)), 2 * len(slope))
+    rounding = float(stray(8, 2.0 * size))
+    allowed = error * (1.0 - 1e-9) - rounding
     if not allowed > 0.0:
         raise PrecisionError(
             f"Anchors rounded to float64 cost {rounding:.3g}, but an error of {error:.3g} was "

@@ -8,9 +8,8 @@ from itertools import groupby
 
 import numpy as np
 
-from hardmax.lowering.approximants._balls import NO_SERIES, ball_between, ends, working
-from hardmax.lowering.approximants._curve import Curve
-from hardmax.numerics import Interval
+from hardmax.lowering.approximants._curve import NO_SERIES, Curve
+from hardmax.numerics import Interval, ball_between, ball_ends, precision
 
 _THIN = 1e-6  # an undecided stretch of this share of the width is absorbed
 _FIRST, _LEVELS, _MOST = 32, 1100, 1024  # boxes at the start, halvings, undecided boxes at most
@@ -88,9 +87,9 @@ def range_on(curve: Curve, low: float, high: float) -> tuple[float, float]:
     if curve.hull is not None:
         found = curve.hull(Interval(np.array([low]), np.array([high])))
         least, most = float(found.lo[0]), float(found.hi[0])
-    with working(64, 1):
+    with precision(64, 1):
         try:
-            below, above = ends(curve.ball(ball_between(low, high)))
+            below, above = ball_ends(curve.ball(ball_between(low, high)))
         except NO_SERIES:
             return least, most
     return max(least, below), min(most, above)
@@ -142,11 +141,11 @@ def _second_from_balls(curve: Curve) -> Callable[[Interval], Interval]:
         from flint import arb_series
 
         pairs = []
-        with working(64, 3):
+        with precision(64, 3):
             for low, high in zip(boxes.lo, boxes.hi, strict=True):
                 box = ball_between(float(low), float(high))
                 try:
-                    pairs.append(ends(2 * curve.ball(arb_series([box, 1], prec=3))[2]))
+                    pairs.append(ball_ends(2 * curve.ball(arb_series([box, 1], prec=3))[2]))
                 except NO_SERIES:
                     pairs.append((-np.inf, np.inf))
         found = np.array(pairs).reshape(-1, 2)

@@ -11,6 +11,7 @@ from hardmax.lowering.functions._kinks import table_ends
 from hardmax.lowering.functions._made import Made, Pair
 from hardmax.lowering.graph import SoftmaxNode
 from hardmax.lowering.stream import Chooser, Form, Program, attention_after
+from hardmax.numerics import inflate, stray, up
 
 
 def curve_by_anchors(
@@ -46,15 +47,17 @@ def curve_by_anchors(
     )
     row = program.row()
     program.write(row, program.choose(chooser), 1)
-    slack = 2.0**-51 * max(map(abs, map(float, fit.values))) * fit.coldness * bound
-    return Made(Form.of_row(row), fit.error + slack)
+    # keys are rounded, and with them the logits, whose weights move by half of that
+    moved = stray(4, fit.coldness * bound)
+    slack = inflate(max(map(abs, map(float, fit.values))) * moved, 2)
+    return Made(Form.of_row(row), up(fit.error + slack))
 
 
 def softmax_by_head(program: Program, node: int, softmax: SoftmaxNode, tokens: int) -> Made:
     """sum_i v_i e^(l_i) / sum_i e^(l_i): a head with scores l_i and values v_i, and nothing else.
 
-    Exact but for ln b_i and l_i rounded to floats, which moves each logit by less than
-    2^-51 times its size and therefore the result by that times the spread of the values.
+    Exact but for ln b_i and l_i rounded to floats, which moves each logit by four roundings of
+    its size at most, and therefore the result by that times the spread of the values.
     Prompts that are longer repeat the first token and lower the copies' shares: n copies of a
     token with logits l - ln n weigh as much as one with l.
     """
@@ -79,7 +82,8 @@ def softmax_by_head(program: Program, node: int, softmax: SoftmaxNode, tokens: i
     row = program.row()
     program.write(row, program.choose(chooser), 1)
     spread = float(values.max() - values.min())
-    return Made(Form.of_row(row), 2.0**-50 * (1 + float(size.max())) * spread)
+    largest = inflate(1.0 + float(size.max()), len(low) + 2)
+    return Made(Form.of_row(row), inflate(stray(8, largest) * spread, 2))
 
 
 def constants(values: object, inputs: int) -> np.ndarray:

@@ -6,8 +6,9 @@ import math
 from fractions import Fraction
 
 from hardmax._errors import PrecisionError
-from hardmax.lowering.functions._made import Made, Pair, centred, upward
+from hardmax.lowering.functions._made import Made, Pair, centred
 from hardmax.lowering.stream import Form, Program, attention_after, feed_forward_after
+from hardmax.numerics import above_float, product_up
 
 # max_y 4 y^2 / cosh(y)^2, at y tanh y = 1: what one soft tent loses, times coldness^2
 TENT_LOSS = 1.75691536  # rounded up
@@ -39,7 +40,7 @@ def square_by_tents(
     """
     m, r = centred(range)
     scale = r * r
-    layers, coldness, inner = _depth(error / upward(scale), centred_bound=True, soft=soft)
+    layers, coldness, inner = _depth(error / above_float(scale), centred_bound=True, soft=soft)
     z = form.plus(-m).times(1 / r)
     row = program.row()
     start = _chain(program, node, z, layers, coldness, (row, scale))
@@ -49,7 +50,7 @@ def square_by_tents(
     result = Form.combination(
         [(1, Form.of_row(row)), (2 * m, form)], scale * Fraction(middle) - m * m
     )
-    return Made(result, upward(scale) * inner)
+    return Made(result, product_up(above_float(scale), inner))
 
 
 def product_by_tents(
@@ -68,7 +69,7 @@ def product_by_tents(
     adds the two errors.
     """
     (a, b), (m, r), (n, s) = forms, centred(ranges[0]), centred(ranges[1])
-    layers, coldness, inner = _depth(error / upward(r * s), centred_bound=False, soft=soft)
+    layers, coldness, inner = _depth(error / above_float(r * s), centred_bound=False, soft=soft)
     x, y = a.plus(-m).times(1 / (2 * r)), b.plus(-n).times(1 / (2 * s))
     row = program.row()
     starts = [
@@ -85,7 +86,7 @@ def product_by_tents(
     program.view(a, Form.combination([(-r, starts[0]), (-r, starts[1])], m))
     program.view(b, Form.combination([(-s, starts[0]), (s, starts[1])], n))
     form = Form.combination([(1, Form.of_row(row)), (n, a), (m, b)], -m * n)
-    return Made(form, upward(r * s) * inner)
+    return Made(form, product_up(above_float(r * s), inner))
 
 
 def _depth(error: float, *, centred_bound: bool, soft: bool) -> tuple[int, float | None, float]:

@@ -31,6 +31,7 @@ from hardmax.lowering.graph import (
     analyse,
 )
 from hardmax.lowering.stream import Form, Program, reuse_rows, without
+from hardmax.numerics import FAINT
 
 _ATTEMPTS = 6
 
@@ -138,7 +139,7 @@ def _split(analysis: Analysis, weights: dict[int, float], budget: float) -> dict
                 "somewhere on this domain, as sqrt is at 0, so an error there cannot be bounded; "
                 "shrink the domain, or add a small constant under the root."
             )
-        errors[node] = budget * weight / total / max(sensitivity, 1e-300)
+        errors[node] = budget * weight / total / max(sensitivity, FAINT)
     return {node: min(e, _most(analysis, node)) for node, e in errors.items()}
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from hardmax.lowering.functions._made import Made
 from hardmax.lowering.stream import Chooser, Form, Program
-from hardmax.numerics import softmax_gap
+from hardmax.numerics import inflate, softmax_gap
 
 Rectify = Callable[[Program, int, Form, float], Made]
 
@@ -25,7 +25,7 @@ def relu_by_gate(program: Program, node: int, form: Form, error: float) -> Made:
     maker = program.gate(form, form, coldness=coldness, node=node, gain=1.0)
     row = program.row()
     program.write(row, maker, 1)
-    return Made(Form.of_row(row).plus(short / 2), short / 2 * (1 + 2.0**-50))
+    return Made(Form.of_row(row).plus(short / 2), inflate(short / 2, 4))
 
 
 def relu_by_unit(program: Program, node: int, form: Form, error: float) -> Made:
@@ -84,7 +84,7 @@ def maximum_by_head(
     )
     row = program.row()
     program.write(row, maker, 1)
-    return Made(Form.of_row(row).plus(short / 2), short / 2 * (1 + 2.0**-50))
+    return Made(Form.of_row(row).plus(short / 2), inflate(short / 2, 4))
 
 
 def is_of_inputs(program: Program, form: Form) -> bool:

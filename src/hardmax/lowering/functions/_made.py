@@ -48,9 +48,3 @@ def _short(number: Fraction, bits: int = 12) -> Fraction:
 def _short_above(number: Fraction, bits: int = 12) -> Fraction:
     unit = Fraction(2) ** (math.frexp(float(number))[1] - bits)
     return math.ceil(number / unit) * unit
-
-
-def upward(number: Fraction) -> float:
-    """The smallest float not below a number."""
-    nearest = float(number)
-    return nearest if Fraction(nearest) >= number else math.nextafter(nearest, math.inf)

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from hardmax import numerics
 from hardmax._errors import PrecisionError
 from hardmax.core import MARGIN, Box, Claim, Construction, Share, Target, with_margin
 from hardmax.lowering.functions._made import Made
@@ -25,9 +26,9 @@ from hardmax.lowering.stream import (
     row_ranges,
     state,
 )
-from hardmax.numerics import LARGEST
+from hardmax.numerics import STEP
 
-_SMALL = 2.0**-40  # covers the rounding of stored rows in a holding
+_SMALL = 4096.0 * STEP  # covers the rounding of stored rows in a holding
 _SPARE = 2.0**-12  # of the claim: a holding that is nearly exact need not be shown to the last bit
 FORMATS = ("float16", "bfloat16", "float32", "float64")  # cheapest first
 
@@ -81,7 +82,11 @@ class Proposal:
         rounded = self.rounding(dtype)
         at_end = float(max(rounded.outputs, default=0.0))
         largest = max(self.statement.largest_weight, self.statement.largest_logit)
-        if rounded.overflows or not np.isfinite(at_end) or largest > LARGEST[dtype]:
+        if (
+            rounded.overflows
+            or not np.isfinite(at_end)
+            or not numerics.FORMATS[dtype].fits(largest)
+        ):
             return float("inf"), {}
         errors = {node: made.error for node, made in self.made.items()}
         both = {

@@ -22,7 +22,7 @@ from hardmax.lowering.functions._made import Made
 from hardmax.lowering.functions._proposal import Proposal, too_small
 from hardmax.lowering.graph import analyse, build_graph, opaque_analysis, opaque_graph
 from hardmax.lowering.stream import Chooser, Form, Program
-from hardmax.numerics import Interval
+from hardmax.numerics import Interval, up
 
 MOST_TOKENS = 10_000
 _ROOM = 1e-6  # of the error, for rounding
@@ -77,7 +77,7 @@ def _values(target: Function | CallableFunction, points: np.ndarray) -> tuple[np
     if not np.isfinite(middle).all():
         raise PrecisionError(f"{target} overflows at some anchor; shrink the domain.")
     missed = np.maximum(enclosed.hi - middle, middle - enclosed.lo).max()
-    return middle.T, float(missed) * (1 + 1e-12)
+    return middle.T, float(up(float(missed)))
 
 
 def _fitting(error: float, propose: Callable[[float], Proposal]) -> Proposal:

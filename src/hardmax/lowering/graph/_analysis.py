@@ -206,19 +206,12 @@ def _value(node: Node, ranges: Sequence[Interval], inputs: Interval) -> Interval
 def _softmax_range(node: SoftmaxNode, inputs: Interval) -> Interval:
     """sum_i v_i p_i with p_i = 1/(1 + sum_j exp(l_j - l_i)), every difference in its range."""
     table, values = np.array(node.scores), np.array(node.values)
-    lines = table[:, None, :] - table[None, :, :]  # l_j - l_i at [j, i]
-    differences = lines[..., :-1].reshape(-1, len(inputs)) @ inputs
-    count = len(values)
-    constants = lines[..., -1].reshape(-1, 1)
-    powers = exp(differences + constants).reshape(count, count, -1)
-    others = [powers[:, i].lo.sum(axis=0) for i in range(count)]
-    most = np.stack([1.0 / other for other in others]) * (1 + 1e-12)
-    least = np.stack([1.0 / powers[:, i].hi.sum(axis=0) for i in range(count)]) * (1 - 1e-12)
-    parts = Interval(least, np.minimum(most, 1.0)) * values[:, None]
-    slack = 1e-12 * np.abs(values).max()
-    lo = np.maximum(parts.lo.sum(axis=0), values.min()) - slack
-    hi = np.minimum(parts.hi.sum(axis=0), values.max()) + slack
-    return Interval(np.minimum(lo, hi), np.maximum(lo, hi))
+    lines = Interval.point(table[:, None, :, None]) - table[None, :, :, None]  # l_j - l_i at [j, i]
+    differences = (lines[:, :, :-1] * inputs.reshape(len(inputs), -1)).sum(axis=2) + lines[:, :, -1]
+    weights = exp(differences).sum(axis=0).reciprocal().minimum(1.0)
+    mean = (weights * values[:, None]).sum(axis=0)
+    hull = Interval(np.full(mean.shape, values.min()), np.full(mean.shape, values.max()))
+    return hull.meet(mean)
 
 
 def _partials(node: Node, wide: list[Interval]) -> list[Interval]:

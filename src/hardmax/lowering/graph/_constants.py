@@ -6,6 +6,7 @@ from fractions import Fraction
 
 from hardmax._errors import DomainError
 from hardmax.languages import Expression, Number, evaluate
+from hardmax.numerics import precision
 
 _BITS = 300  # far beyond the claims, which speak of float64
 
@@ -19,15 +20,11 @@ def constant_value(expression: Expression) -> Fraction:
 
 def curve_value(curve: Expression, at: Fraction) -> Fraction:
     """curve(at) for a curve in t."""
-    from flint import arb, ctx, fmpq
+    from flint import arb, fmpq
 
-    before = ctx.prec
-    try:
-        ctx.prec = _BITS
+    with precision(_BITS):
         ball = evaluate(curve, {"t": arb(fmpq(at.numerator, at.denominator))}, "ball")
         if not ball.is_finite():
             raise DomainError(f"{curve} is not defined at t = {float(at)!r}.")
         mantissa, exponent = ball.mid().man_exp()
-    finally:
-        ctx.prec = before
     return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from hardmax.languages import Expression, Number, Variable, split_coefficient
+from hardmax.numerics import precision
+
+_BITS = 200  # the constant and the logarithm may cancel
 
 Scores = tuple[tuple[float, ...], ...]
 
@@ -33,15 +36,11 @@ def as_softmax(
 
 def _with_logarithm(constant: Fraction, weight: Fraction) -> float:
     """constant + ln weight, rounded once: the two may cancel."""
-    from flint import arb, ctx, fmpq
+    from flint import arb, fmpq
 
-    before = ctx.prec
-    try:
-        ctx.prec = 200
+    with precision(_BITS):
         logarithm = arb(fmpq(weight.numerator, weight.denominator)).log()
         return float((arb(fmpq(constant.numerator, constant.denominator)) + logarithm).mid())
-    finally:
-        ctx.prec = before
 
 
 def _exponentials(

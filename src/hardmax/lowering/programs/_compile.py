@@ -37,6 +37,7 @@ from hardmax.lowering.programs._totals import counted_by_values
 
 _SHARES_HOLD = 16  # tokens: the shares of longer ranks, w/(1 + w), are too close for float32
 _TRIED, _TRIED_LENGTH = 40, 6  # words that are tried by the interpreter, and how long they are
+_TRIED_LONG = 4  # of the longest words: constant ones, and in order
 ROUTES = ("shallow", "parallel")  # machines in one layer where they allow it, or never
 _KEPT = 0.9  # of the room for decoding may be used up by what strays
 
@@ -115,6 +116,8 @@ def _try(program: Program, words: Words) -> None:
         few = Words(words.alphabet, longest, words.shortest)
         for word in few.sample(_TRIED, np.random.default_rng(0)):
             program(word)
+    for word in words.sample(_TRIED_LONG, np.random.default_rng(0)):
+        program(word)
 
 
 def _ways(program: Program) -> list[Way]:

@@ -349,8 +349,7 @@ class Placing:
         law = OneOf(reach - most)
         for number, gate in parts:
             unit = number.form + gate.form * reach + -reach
-            register.is_wild |= any(one.is_wild for one in unit.terms)
-            register.beyond += unit.widest  # at the start token any gate may be open
+            register.open_to(unit, 1.0)
             self.sketch.unit(sublayer, name, unit, {register: 1.0}, law)
         return Placed(Form({register: 1.0}), sublayer + 1, False)
 

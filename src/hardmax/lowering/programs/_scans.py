@@ -90,6 +90,8 @@ class Scans:
     def _composed(self, value: Scanned, rounds: list[Round]) -> Placed:
         maps, track, most = self._maps(value), self._track(), value.machine.states - 1.0
         before = [self.sketch.register(f"earlier {one.name}", most) for one in maps]
+        for register in (*maps, *before):
+            register.everywhere = True
         strides = [2**k for k in range((self.placing.words.longest - 1).bit_length())]
         for number, stride in enumerate(strides):
             sublayer, last = 2 * number, stride == strides[-1]

@@ -31,6 +31,12 @@ class Register:
     beyond: float = 0.0  # at the start token, if that may be more; no bound if it is wild
     is_wild: bool = False  # at the start token, where sums may become multiples of themselves
     written: int = -1  # the last sublayer that writes to it
+    everywhere: bool = False  # the start token holds it as symbols do, and strays no further
+
+    def open_to(self, inner: Form, weight: float) -> None:
+        """At the start token a unit that reads this form may be on, and write to the register."""
+        self.is_wild |= any(one.is_wild for one in inner.terms)
+        self.beyond += abs(weight) * inner.widest
 
     def __repr__(self) -> str:
         return f"Register({self.name})"

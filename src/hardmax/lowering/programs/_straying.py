@@ -164,6 +164,8 @@ class _Straying:
         rounding = self._gamma(2) * (self.size[register] + (register is self.heir))
         self.stray[register] += stray + rounding
         self.start[register] = (self.start[register] + start) * (1.0 + self._gamma(4))
+        if register.everywhere:
+            self.start[register] = register.bound + self.stray[register]
 
     # ---- attention -----------------------------------------------------------------------------
 

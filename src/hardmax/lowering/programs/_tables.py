@@ -82,6 +82,8 @@ class Tables:
                 if code.number(one) != code.number(value.otherwise)
             }
             self.sketch.unit(sublayer, f"row {''.join(map(str, word))}", inner, outer, law)
+            for register, weight in outer.items():
+                register.open_to(inner, weight)
         return [Placed(Form({register: 1.0}), sublayer + 1, False) for register in found]
 
     def _own(self, value: Memorised, answers: list[Placed]) -> Placed:
@@ -97,4 +99,5 @@ class Tables:
             inner = option.form + index.form * most + (usual - low - most * t)
             self.sketch.unit(sublayer, "answer here", inner, {register: 1.0}, law)
             self.sketch.unit(sublayer, "answer here", inner + -most, {register: -1.0}, law)
+            register.open_to(inner, 2.0)
         return Placed(Form({register: 1.0}, low) + index.form * -most, sublayer + 1, False)

@@ -10,7 +10,6 @@ The same lemmas as in `core.follow`, on the data token alone:
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -18,11 +17,24 @@ import numpy as np
 
 from hardmax.lowering.stream._form import Form
 from hardmax.lowering.stream._program import Chooser, Gate, Maker, Program, Unit
-from hardmax.numerics import Interval, softmax_gap, softmax_ranges
+from hardmax.numerics import (
+    TINY,
+    Interval,
+    above_float,
+    below_float,
+    down,
+    elementary_ends,
+    exp,
+    inflate,
+    sigmoid_of_floats,
+    softmax_gap,
+    softmax_ranges,
+    stray,
+    up,
+)
 
 Pair = tuple[float, float]
 _SETTLED = 40.0  # logits apart, as in `core`'s contest lemma
-_OUT = 2.0**-40  # covers the floats of this file, relative to the size of what is added
 
 
 @dataclass(eq=False)
@@ -42,9 +54,9 @@ def row_ranges(program: Program) -> RangeTable:
     low, high = program.domain.low, program.domain.high
     rows = []
     for row in program.rows:
-        start = (float(row.offset), float(row.offset))
+        start = _of_number(row.offset)
         for i, weight in row.inputs.items():
-            start = _add(start, _scaled((float(low[i]), float(high[i])), float(weight)))
+            start = _add(start, _times((float(low[i]), float(high[i])), _of_number(weight)))
         rows.append(start)
     table = RangeTable(rows, {}, {}, {}, [_size(r) for r in rows], {})
     for stage in sorted({maker.stage for maker in program.makers}):
@@ -55,14 +67,14 @@ def row_ranges(program: Program) -> RangeTable:
 
 def read(form: Form, rows: list[Pair]) -> Pair:
     """The range of a form."""
-    result = (float(form.constant), float(form.constant))
+    result = _of_number(form.constant)
     for row, weight in form.terms.items():
-        result = _add(result, _scaled(rows[row], float(weight)))
+        result = _add(result, _times(rows[row], _of_number(weight)))
     return result
 
 
 def sigmoid(x: float) -> float:
-    return 1.0 / (1.0 + math.exp(-x)) if x > -700 else 0.0
+    return float(sigmoid_of_floats(np.asarray(x)))
 
 
 def _run_stage(program: Program, stage: int, table: RangeTable) -> None:
@@ -88,42 +100,44 @@ def _make(m: int, maker: Maker, table: RangeTable) -> None:
             weight = _weight(maker, gate)
             made = _times(weight, value)
             if maker.gate.key == maker.value.key:
-                short = softmax_gap(2) / maker.coldness
-                made = (max(made[0], max(value[0], 0.0) - short), min(made[1], max(value[1], 0.0)))
+                short = up(softmax_gap(2) / maker.coldness)
+                low = down(max(value[0], 0.0) - short)
+                made = (max(made[0], low), min(made[1], max(value[1], 0.0)))
         case Unit():
             gate = value = read(maker.value, rows)
             made = (max(value[0], 0.0), max(value[1], 0.0))
         case Chooser():
-            low, high = _scores(maker, rows)
-            bound = float(max(np.abs(low).max(), np.abs(high).max()))
+            scores = _scores(maker, rows)
+            bound = float(scores.magnitude.max())
             gate, value = (-bound, bound), maker.value_range
-            made = _meet(value, _mean(maker, low, high))
+            made = _meet(value, _mean(maker, scores))
     table.gates[m], table.values[m], table.made[m] = gate, value, made
 
 
-def _scores(maker: Chooser, rows: list[Pair]) -> tuple[np.ndarray, np.ndarray]:
+def _scores(maker: Chooser, rows: list[Pair]) -> Interval:
     """Every token's score: from what is asked where keys are constants, from them elsewhere."""
     if any(key[:, :-1].any() for key in maker.keys):
-        return maker.score_ends
-    low = high = np.zeros(maker.tokens)
+        return Interval(*maker.score_ends)
+    scores = Interval.point(np.zeros(maker.tokens))
     for form, key in zip(maker.query, maker.keys, strict=True):
-        asked, at = read(form, rows), key[:, -1]
-        low = low + np.minimum(at * asked[0], at * asked[1])
-        high = high + np.maximum(at * asked[0], at * asked[1])
-    return low, high
+        low, high = read(form, rows)
+        scores = scores + Interval(np.asarray(low), np.asarray(high)) * key[:, -1]
+    return scores
 
 
-def _mean(maker: Chooser, low: np.ndarray, high: np.ndarray) -> Pair | None:
+def _mean(maker: Chooser, scores: Interval) -> Pair | None:
     """sum_j p_j v_j with p_j = 1/(1 + sum_i exp(coldness (s_i - s_j))) in its range."""
     if maker.values[:, :-1].any():
         return None
-    weights = softmax_ranges(maker.coldness * low, maker.coldness * high)
-    mean = weights * Interval.point(maker.values[:, -1])
-    return float(mean.lo.sum()), float(mean.hi.sum())
+    logits = scores * maker.coldness
+    mean = (softmax_ranges(logits.lo, logits.hi) * maker.values[:, -1]).sum(axis=0)
+    return float(mean.lo), float(mean.hi)
 
 
 def _weight(maker: Gate, gate: Pair) -> Pair:
-    return sigmoid(maker.coldness * gate[0]), sigmoid(maker.coldness * gate[1])
+    low, high = down(maker.coldness * gate[0]), up(maker.coldness * gate[1])
+    ends = elementary_ends(sigmoid(low), sigmoid(high))
+    return max(float(ends[0]), 0.0), min(float(ends[1]), 1.0)
 
 
 def _after(program: Program, r: int, writers: list[int], table: RangeTable) -> Pair:
@@ -132,29 +146,31 @@ def _after(program: Program, r: int, writers: list[int], table: RangeTable) -> P
     scale: Pair = (1.0, 1.0)
     added: Pair = (0.0, 0.0)
     for m in writers:
-        maker, weight = program.makers[m], float(row.writes[m])
+        maker, weight = program.makers[m], row.writes[m]
         own = _own_share(maker, r)
         if own is not None and isinstance(maker, Gate):
-            scale = _add(scale, _scaled(_weight(maker, table.gates[m]), weight * own))
+            share = _weight(maker, table.gates[m])
+            scale = _add(scale, _times(share, _of_number(weight * own)))
         else:
-            added = _add(added, _scaled(table.made[m], weight))
+            added = _add(added, _times(table.made[m], _of_number(weight)))
     plain = _add(_times(before, scale), added)
     if len(writers) == 1:
         return _meet(plain, _in_place(program.makers[writers[0]], r, row.writes[writers[0]], table))
     return plain
 
 
-def _own_share(maker: Maker, r: int) -> float | None:
+def _own_share(maker: Maker, r: int) -> Fraction | None:
     """The factor if the maker's value is a multiple of row r itself, and no soft maximum."""
     if not isinstance(maker, Gate) or maker.value.constant or set(maker.value.terms) != {r}:
         return None
-    return None if maker.gate.key == maker.value.key else float(maker.value.terms[r])
+    return None if maker.gate.key == maker.value.key else Fraction(maker.value.terms[r])
 
 
 def _in_place(maker: Maker, r: int, weight: Fraction, table: RangeTable) -> Pair | None:
     """row + w max(v, 0) with v = a row + b: the larger (w > 0) or smaller of two lines in the row.
 
-    Such a function takes its extremes at the ends of the row's range or where v = 0.
+    Such a function takes its extremes at the ends of the row's range or where v = 0. The float
+    taken for -b/a is off by 3 u |b/a| at most, and the function moves by 1 + |w a| times that.
     """
     if isinstance(maker, Chooser):
         return None
@@ -165,31 +181,36 @@ def _in_place(maker: Maker, r: int, weight: Fraction, table: RangeTable) -> Pair
     low, high = table.rows[r]
     slope, constant = float(maker.value.terms[r]), float(maker.value.constant)
     points = [low, high, *([-constant / slope] if low < -constant / slope < high else [])]
-    ends = [x + float(weight) * max(slope * x + constant, 0.0) for x in points]
-    values = [slope * x + constant for x in points]
-    short = abs(float(weight)) * _shortfall(maker, min(values), max(values))
-    slack = _OUT * 2.0**-8 * (max(map(abs, ends)) + abs(float(weight) * constant))
-    below, above = (short, 0.0) if weight > 0 else (0.0, short)
-    return min(ends) - below - slack, max(ends) + above + slack
+    x, factor = Interval.point(np.array(points)), Interval.point(weight)
+    value = x * Interval.point(maker.value.terms[r]) + Interval.point(maker.value.constant)
+    ends = x + value.maximum(0.0) * factor
+    short = _shortfall(maker, float(value.lo.min()), float(value.hi.max()))
+    slack = (factor.magnitude + 1.0 / abs(slope)) * stray(3, abs(constant))
+    off = inflate(float(short * factor.magnitude), 1), inflate(float(slack), 4)
+    below, above = (off[0], 0.0) if weight > 0 else (0.0, off[0])
+    return _add(_add((ends.lo.min(), ends.hi.max()), (-below, above)), (-off[1], off[1]))
 
 
 def _of_two(maker: Gate | Unit, r: int, weight: Fraction, table: RangeTable) -> Pair:
     """row + w max(v, 0) is the larger (w > 0) or smaller of row and row + w v."""
     joined = Form.combination([(1, Form.of_row(r)), (weight, maker.value)])
     one, other = table.rows[r], read(joined, table.rows)
-    short = abs(float(weight)) * _shortfall(maker, *read(maker.value, table.rows))
+    short = inflate(abs(float(weight)) * _shortfall(maker, *read(maker.value, table.rows)), 2)
     if weight > 0:
-        return max(one[0], other[0]) - short, max(one[1], other[1])
-    return min(one[0], other[0]), min(one[1], other[1]) + short
+        return down(max(one[0], other[0]) - short), max(one[1], other[1])
+    return min(one[0], other[0]), up(min(one[1], other[1]) + short)
 
 
 def _shortfall(maker: Gate | Unit, low: float, high: float) -> float:
     """How far a soft maximum with 0 stays below; nothing to speak of where its sign is settled."""
     if isinstance(maker, Unit):
         return 0.0
-    settled = max(low, -high) * maker.coldness
-    gap = softmax_gap(2) / maker.coldness
-    return gap if settled < _SETTLED else min(gap, math.exp(-settled) * max(abs(low), abs(high)))
+    settled = down(max(low, -high) * maker.coldness)
+    gap = up(softmax_gap(2) / maker.coldness)
+    if settled < _SETTLED:
+        return float(gap)
+    left = float(exp(Interval.point(-settled)).hi)
+    return min(float(gap), inflate(left * max(abs(low), abs(high)), 1))
 
 
 def _meet(a: Pair, b: Pair | None) -> Pair:
@@ -201,14 +222,15 @@ def _size(pair: Pair) -> float:
 
 
 def _add(a: Pair, b: Pair) -> Pair:
-    slack = _OUT * 2.0**-10 * (_size(a) + _size(b))
-    return a[0] + b[0] - slack, a[1] + b[1] + slack
+    return down(float(a[0] + b[0])), up(float(a[1] + b[1]))
 
 
-def _scaled(a: Pair, factor: float) -> Pair:
-    return (a[0] * factor, a[1] * factor) if factor >= 0 else (a[1] * factor, a[0] * factor)
+def _of_number(number: Fraction | int) -> Pair:
+    return below_float(number), above_float(number)
 
 
 def _times(a: Pair, b: Pair) -> Pair:
+    if not (any(a) and any(b)):
+        return 0.0, 0.0
     products = [x * y for x in a for y in b]
-    return min(products), max(products)
+    return down(float(min(products))) - TINY, up(float(max(products))) + TINY

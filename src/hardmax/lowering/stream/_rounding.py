@@ -1,4 +1,4 @@
-"""How far floats stray from the program's real numbers, node by node, for a given unit roundoff.
+"""How far floats stray from the program's real numbers, node by node, for a given format.
 
 Rounding is charged where it happens and multiplied by what it can do from there:
 
@@ -8,7 +8,7 @@ Rounding is charged where it happens and multiplied by what it can do from there
 - *A gate.* Its weight p = sigmoid(l) has slope at most 1/4. The larger of the two exponentials is
   exp(0) = 1, exactly, and an exp with relative error r is the exp of a logit that is off by r: so
   exp costs r/4, an error d of the gate costs coldness d/4, and sum, quotient and product with the
-  value cost one unit each, relative to p.
+  value cost one unit each, relative to p. Where exponentials vanish, p loses that much.
 - *A gate that is its own value* computes z p(z), whose slope lies in [-0.1, 1.1], and a logit that
   is off by d moves it by d |z| p (1 - p) <= 0.28 d/coldness, an error relative to the logit by at
   most 0.28 |z|: y^2 e^-y/(1 + e^-y)^2 <= 0.44 and y p (1 - p) <= 0.23.
@@ -31,11 +31,7 @@ import numpy as np
 from hardmax.lowering.stream._form import Form
 from hardmax.lowering.stream._program import Chooser, Gate, Maker, Program, Row, Unit
 from hardmax.lowering.stream._ranges import Pair, RangeTable, read, sigmoid
-from hardmax.numerics import LARGEST, UNIT_ROUNDOFF, gamma, softmax_gap
-
-EXP_UNITS = 16  # exp is trusted to 8 ulps: NumPy documents 4
-_SECOND_ORDER = 1.001  # products of two roundings
-_SMALLEST = {"float64": 5e-324, "float32": 2.0**-149, "float16": 2.0**-24, "bfloat16": 2.0**-133}
+from hardmax.numerics import FLOAT64, FORMATS, Format, gamma, inflate, softmax_gap, stray
 
 
 @dataclass(eq=False)
@@ -49,17 +45,13 @@ class Rounding:
 
 def rounding(program: Program, ranges: RangeTable, dtype: str = "float64") -> Rounding:
     """Charge every node for the rounding of its makers, in the given float format."""
-    return _Pass(program, ranges, dtype).run()
+    return _Pass(program, ranges, FORMATS[dtype]).run()
 
 
 class _Pass:
-    def __init__(self, program: Program, ranges: RangeTable, dtype: str) -> None:
-        self.program, self.ranges = program, ranges
-        self.unit = UNIT_ROUNDOFF[dtype]
-        self.bits = 1 - round(math.log2(self.unit))
-        self.largest = LARGEST[dtype]
-        self.tiny = _SMALLEST[dtype]  # a product may lose this much to underflow
-        self.casts = 1 if dtype == "float64" else 2  # a weight is rounded to float64, then again
+    def __init__(self, program: Program, ranges: RangeTable, format: Format) -> None:
+        self.program, self.ranges, self.format = program, ranges, format
+        self.casts = 1 if format is FLOAT64 else 2  # a weight is rounded to float64, then again
         self.stored = [self._embedded(r) for r in range(len(program.rows))]
         self.left = [0.0] * len(program.rows)  # on the sink
         self.nodes: dict[int, float] = defaultdict(float)
@@ -72,7 +64,8 @@ class _Pass:
             rows = self.ranges.before[stage]
             for m in by_stage[stage]:
                 maker = self.program.makers[m]
-                self.nodes[maker.node] += maker.gain * self._made(m, maker, rows)
+                added = inflate(maker.gain * self._made(m, maker, rows), 1)
+                self.nodes[maker.node] = inflate(self.nodes[maker.node] + added, 1)
             self._write(set(by_stage[stage]), rows)
         final = self.ranges.rows
         outputs = [self._read(form, final) for form in self.program.outputs]
@@ -84,7 +77,8 @@ class _Pass:
 
     def _held(self, weight: Fraction) -> bool:
         """The format holds it."""
-        return _odd_part(weight).bit_length() <= self.bits
+        digits = _odd_part(weight).bit_length()
+        return digits <= self.format.digits and weight * 2**-self.format.least % 1 == 0
 
     def _terms(self, weights: list[Fraction]) -> int:
         """Roundings a term can go through: casting its weight, multiplying, adding."""
@@ -99,7 +93,12 @@ class _Pass:
             abs(float(w)) * max(abs(domain.low[i]), abs(domain.high[i]))
             for i, w in row.inputs.items()
         )
-        return float(gamma(self._terms(weights), self.unit)) * size + self.tiny * len(weights)
+        return self._stray(weights, inflate(size, len(weights) + 2))
+
+    def _stray(self, weights: list[Fraction], size: float) -> float:
+        """How far a sum with these weights strays, its terms adding up to `size`."""
+        rounded = float(stray(self._terms(weights), size, self.format))
+        return rounded + self.format.smallest * len(weights)
 
     def _read(self, form: Form, rows: list[Pair]) -> float:
         weights = [*form.terms.values(), *([form.constant] if form.constant else [])]
@@ -107,52 +106,66 @@ class _Pass:
             abs(float(w)) * _size(rows[r]) for r, w in form.terms.items()
         )
         inherited = sum(abs(float(w)) * self.stored[r] for r, w in form.terms.items())
-        rounded = float(gamma(self._terms(weights), self.unit)) * size
-        return inherited + rounded + self.tiny * len(weights)
+        count = len(weights) + 3
+        rounded = self._stray(weights, inflate(size + inherited, count))
+        return float(inflate(inherited + rounded, count))
+
+    def _units(self, count: int) -> float:
+        return float(gamma(count, self.format))
+
+    def _vanished(self, logit: float, tokens: int = 1) -> float:
+        """What exponentials of logits so far apart may lose altogether."""
+        return tokens * self.format.vanished if logit > -self.format.exp_vanishes else 0.0
 
     def _made(self, m: int, maker: Maker, rows: list[Pair]) -> float:
-        unit = self.unit
         match maker:
             case Gate():
-                size, gate = _size(self.ranges.values[m]), self.ranges.gates[m]
-                if maker.gate.key == maker.value.key:
-                    off = EXP_UNITS * unit / maker.coldness + 4 * unit * size
-                    asked = self._read(maker.value, rows)
-                    rounded = 0.28 * off + 3 * unit * size
-                    return (1.1 * asked + rounded) * _SECOND_ORDER + self.tiny * (size + 4)
-                logit = maker.coldness * (self._read(maker.gate, rows) + 4 * unit * _size(gate))
-                share = sigmoid(maker.coldness * gate[1])
-                weight = (logit + EXP_UNITS * unit) / 4 + 3 * unit * share
-                total = size * weight + self._read(maker.value, rows)
-                return total * _SECOND_ORDER + self.tiny * (size + 4)
+                return self._gated(m, maker, rows)
             case Unit():
                 return self._read(maker.value, rows)
             case Chooser():
                 return self._chosen(m, maker, rows)
 
+    def _gated(self, m: int, maker: Gate, rows: list[Pair]) -> float:
+        asked, value = self._read(maker.gate, rows), self._read(maker.value, rows)
+        size, reach = _size(self.ranges.values[m]) + value, _size(self.ranges.gates[m]) + asked
+        lost = self._vanished(maker.coldness * reach)
+        if maker.gate.key == maker.value.key:
+            off = self._units(self.format.exp_units) / maker.coldness + self._units(4) * size
+            rounded = 0.28 * off + (self._units(3) + lost) * size
+            total = 1.1 * value + rounded
+        else:
+            logit = maker.coldness * (asked + self._units(4) * reach)
+            moved = (logit + self._units(self.format.exp_units)) / 4 + lost
+            share = sigmoid(maker.coldness * self.ranges.gates[m][1]) + moved
+            total = size * (moved + self._units(3) * share) + value
+        return float(inflate(total + self.format.smallest * (size + 4), 16))
+
     def _chosen(self, m: int, maker: Chooser, rows: list[Pair]) -> float:
         """Tables are rounded like embeddings: relative to |weights| |x| + |constant|."""
-        unit, n = self.unit, maker.tokens
-        inputs = maker.values.shape[1]
-        off = EXP_UNITS * unit
+        n, inputs = maker.tokens, maker.values.shape[1]
+        units = self._units(inputs + len(maker.keys) + 7)
+        off = self._units(self.format.exp_units)
         for form, key in zip(maker.query, maker.keys, strict=True):
-            size, asked = self._table_size(key), _size(read(form, rows))
-            rounded = float(gamma(inputs + len(maker.keys) + 7, unit)) * asked * size
-            off += maker.coldness * (rounded + self._read(form, rows) * size)
+            inherited = self._read(form, rows)
+            asked = _size(read(form, rows)) + inherited
+            off += maker.coldness * (units * asked + inherited) * self._table_size(key)
         low, high = maker.value_range
         if maker.contest:
             moved = 2 * off * (softmax_gap(n) + off) / maker.coldness
         else:
             moved = math.tanh(min(off, 1e3) / 2) * (high - low)
+        lost = self._vanished(2 * maker.coldness * _size(self.ranges.gates[m]), n)
         size = self._table_size(maker.values)
-        rounded = float(gamma(n + inputs + 5, unit)) * size
-        return (moved + rounded) * _SECOND_ORDER + self.tiny * (n + 4)
+        total = moved + lost * (high - low) + self._units(n + inputs + 5) * size
+        return float(inflate(total + self.format.smallest * (n + 4), 2 * len(maker.keys) + 32))
 
     def _table_size(self, table: np.ndarray) -> float:
         """The largest sum of |terms| of a table's entries over the domain."""
         domain = self.program.domain
         reach = np.maximum(np.abs(domain.low), np.abs(domain.high))
-        return float((np.abs(table[:, :-1]) @ reach + np.abs(table[:, -1])).max())
+        sizes = np.abs(table[:, :-1]) @ reach + np.abs(table[:, -1])
+        return float(inflate(float(sizes.max()), len(reach) + 1))
 
     def _write(self, acting: set[int], rows: list[Pair]) -> None:
         before = list(self.left)
@@ -164,12 +177,12 @@ class _Pass:
             total = sum(abs(float(row.writes[m])) * _size(self.ranges.made[m]) for m in writers)
             products = self._terms(weights) - (len(weights) - 1)
             inner = (len(writers) - 1) * (total + _size(rows[r]))
-            self.stored[r] += float(gamma(products, self.unit)) * total
-            self.stored[r] += self.tiny * (len(writers) + 1)
+            sums = inner + self.ranges.largest[r] + len(writers) * self.stored[r]
             left = self._left_on_sink(writers, row, before)
-            self.left[r] += left
-            self.stored[r] += left
-            self.stored[r] += self.unit * (inner + self.ranges.largest[r]) * _SECOND_ORDER
+            lost = self.format.smallest * (len(writers) + 1)
+            rounded = self._units(products) * total + self._units(1) * sums + lost
+            self.left[r] = float(inflate(self.left[r] + left, 1))
+            self.stored[r] = float(inflate(self.stored[r] + left + rounded, len(writers) + 8))
 
     def _left_on_sink(self, writers: list[int], row: Row, before: list[float]) -> float:
         """What is left on the sink, where rows should be 0: charged as if stored on data.
@@ -183,11 +196,11 @@ class _Pass:
                 case Chooser():
                     terms = maker.tokens + maker.values.shape[1] + 4
                     size = self._table_size(maker.values)
-                    left += weight * float(gamma(terms, self.unit)) * size
+                    left += weight * self._units(terms) * size
                 case Gate():
                     read = maker.value.terms.items()
                     left += weight * sum(abs(float(w)) * before[r] for r, w in read)
-        return left
+        return float(inflate(left, len(row.writes) + 8))
 
     def _overflows(self) -> bool:
         """Whether a row, a logit or a table may exceed the format's largest number."""
@@ -202,7 +215,7 @@ class _Pass:
             if isinstance(maker, Chooser)
             for table in (*maker.keys, maker.values)
         ]
-        return max([*self.ranges.largest, *logits, *tables], default=0.0) > self.largest
+        return not self.format.fits([*self.ranges.largest, *logits, *tables])
 
 
 def _odd_part(weight: Fraction) -> int:

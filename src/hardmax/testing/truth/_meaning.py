@@ -19,7 +19,6 @@ from hardmax.core import (
     Product,
     SequenceInput,
     Steps,
-    Sublayer,
     Transformer,
     Univariate,
     VectorInput,
@@ -60,7 +59,8 @@ def outputs_of_stream(
     last = max(attention, default=-1)
     for number, layer in enumerate(transformer.sublayers):
         asking = answering if number >= last else range(len(stream))
-        changes = {t: _change(layer, stream, t, numbers) for t in asking}
+        change = _feed_forward if isinstance(layer, FeedForward) else _attention
+        changes = change(layer, stream, asking, numbers)
         stream = [_sum(row, changes[t]) if t in changes else row for t, row in enumerate(stream)]
     readout = transformer.readout
     return [_affine(readout.weights, readout.bias, stream[t], numbers) for t in answering]
@@ -92,27 +92,40 @@ def _answering(transformer: Transformer, tokens: int) -> Sequence[int]:
     return range(int(isinstance(source, SequenceInput) and source.start is not None), tokens)
 
 
-def _change(layer: Sublayer, stream: list[Row], t: int, numbers: Arithmetic) -> Row:
-    if isinstance(layer, FeedForward):
+def _feed_forward(
+    layer: Any, stream: list[Row], asking: Sequence[int], numbers: Arithmetic
+) -> dict[int, Row]:
+    changes = {}
+    for t in asking:
         hidden = _affine(layer.inner, layer.inner_bias, stream[t], numbers)
         positive = [numbers.apply("relu", h, 1.0) for h in hidden]
-        return _affine(layer.outer, layer.outer_bias, positive, numbers)
-    change = [numbers.number(0)] * layer.width
+        changes[t] = _affine(layer.outer, layer.outer_bias, positive, numbers)
+    return changes
+
+
+def _attention(
+    layer: Any, stream: list[Row], asking: Sequence[int], numbers: Arithmetic
+) -> dict[int, Row]:
+    changes = {t: [numbers.number(0)] * layer.width for t in asking}
     for head in layer.heads:
-        change = _sum(change, _attended(head, stream, t, numbers))
-    return change
+        keys = [_linear(head.key, token, numbers) for token in stream]
+        values = [_linear(head.value, token, numbers) for token in stream]
+        for t in asking:
+            query = _linear(head.query, stream[t], numbers)
+            scores = _scores(head, t, query, keys, numbers)
+            mixed = numbers.mix(scores, head.weighting, values[: len(scores)])
+            changes[t] = _sum(changes[t], _linear(head.output, mixed, numbers))
+    return changes
 
 
-def _attended(head: Head, stream: list[Row], t: int, numbers: Arithmetic) -> Row:
-    seen = range(t + 1) if head.causal else range(len(stream))
-    query = _linear(head.query, stream[t], numbers)
+def _scores(head: Head, t: int, query: Row, keys: list[Row], numbers: Arithmetic) -> Row:
+    """Of the tokens that t sees."""
     scores = []
-    for j in seen:
-        terms = [q * k for q, k in zip(query, _linear(head.key, stream[j], numbers), strict=True)]
+    for j in range(t + 1) if head.causal else range(len(keys)):
+        terms = [q * k for q, k in zip(query, keys[j], strict=True)]
         bias = 0.0 if head.position_bias is None else float(head.position_bias[t, j])
         scores.append(sum(terms, numbers.number(bias)))
-    rows = [_linear(head.value, stream[j], numbers) for j in seen]
-    return _linear(head.output, numbers.mix(scores, head.weighting, rows), numbers)
+    return scores
 
 
 def _sum(a: Row, b: Row) -> Row:
