@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ TINY = FLOAT64.smallest  # covers one underflow
 FAINT = 1e-300  # covers 2^70 of them
 GROWN = 1.0 + 2.0**-30  # for kernels: times a nonnegative bound of up to 2^20 roundings
 _LARGEST = FLOAT64.largest
+_OWN_ROUNDING = 1.0 + 8.0 * UNIT  # of gamma's formula, which is itself evaluated in floats
 
 
 def is_exact_number(x: Any) -> bool:
@@ -68,11 +70,20 @@ def gamma(terms: Any, format: Format = FLOAT64) -> Any:
     (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1). Infinite when
     n u >= 1, where nothing can be promised.
     """
+    if type(terms) is int:
+        return _gamma_of(terms, format.unit)
     nu = np.asarray(terms, dtype=np.float64) * format.unit
     with np.errstate(divide="ignore", invalid="ignore"):
         bound = np.where(nu < 1.0, nu / np.maximum(1.0 - nu, 0.0), np.inf)
-    bound = bound * (1.0 + 8.0 * UNIT)  # this formula is itself evaluated in floats
+    bound = bound * _OWN_ROUNDING
     return float(bound) if np.ndim(terms) == 0 else bound
+
+
+@lru_cache(maxsize=4096)
+def _gamma_of(terms: int, unit: float) -> float:
+    """The same for one number, which most bounds ask for again and again."""
+    nu = terms * unit
+    return nu / (1.0 - nu) * _OWN_ROUNDING if nu < 1.0 else math.inf
 
 
 def inflate(bound: Any, operations: int = 8) -> Any:

@@ -4,6 +4,9 @@ from hardmax.testing._claim_cases import ClaimCase as ClaimCase
 from hardmax.testing._claim_cases import claim_case as claim_case
 from hardmax.testing._claim_cases import claim_fault as claim_fault
 from hardmax.testing._claim_cases import claims_around as claims_around
+from hardmax.testing._float_oracle import RoundingCase as RoundingCase
+from hardmax.testing._float_oracle import rounding_part as rounding_part
+from hardmax.testing._float_oracle import run_in_format as run_in_format
 from hardmax.testing._mutations import MUTATIONS as MUTATIONS
 from hardmax.testing._mutations import Mutant as Mutant
 from hardmax.testing._mutations import mutate as mutate

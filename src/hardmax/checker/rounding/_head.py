@@ -341,10 +341,11 @@ def _mixing_error(
 ) -> np.ndarray:
     """What rounding does besides: to the values, to the weights, and to the sum of products.
 
-    The n powers are added and divided by their sum: n roundings that all weights share or that
-    are relative to each. With two tokens an evaluator may take 1 - p for the other weight, which
-    moves the mean by n roundings of the values' difference. Products with k values that are not
-    0, and their sum, are k roundings more; so is one product for each further block of tokens.
+    The n powers are added and divided by their sum, or multiplied by its reciprocal: n + 1
+    roundings that all weights share or that are relative to each. With two tokens an evaluator may
+    take 1 - p for the other weight, which moves the mean by n roundings of the values' difference.
+    Products with k values that are not 0, and their sum, are k roundings more; and one product for
+    each further block of tokens.
 
     Powers e_j that gain or lose d_j besides, |d_j| <= `faint`, move the mean m = sum e_j v_j / Z
     by sum d_j (v_j - m) / Z', and Z' >= 1 since the largest power is 1: by at most the sum of
@@ -357,7 +358,7 @@ def _mixing_error(
     format, n, off = asked.format, asked.seen, asked.values.error
     most = up(weights.hi + faint)
     by_values = np.minimum(product_up(most[:, None], off).sum(axis=2), off.max(axis=2))
-    size, further = asked.values.size, n // BLOCK
+    size, further = asked.values.size, 1 + n // BLOCK
     largest, parts = size.max(axis=2), product_up(most[:, None], size)
     base = np.maximum(largest, spread) if n == 2 else np.minimum(largest, parts.sum(axis=2))
     counts = most > format.unit
