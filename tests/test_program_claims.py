@@ -36,10 +36,14 @@ def accounted(model):
 
 
 def measured(model, words):
+    """How far answers are from the interpreter's, all of which are decoded as they are meant."""
     answers = evaluate(model.transformer, [list(word) for word in words])
-    wanted = [np.array(model.claim.target(word), dtype=float) for word in words]
-    pairs = zip(answers, wanted, strict=True)
-    return max(float(np.abs(a - b).max(initial=0.0)) for a, b in pairs)
+    target, worst = model.claim.target, 0.0
+    for word, answer in zip(words, answers, strict=True):
+        wanted = target(word)
+        assert target.decode(answer) == target.decode(wanted)
+        worst = max(worst, float(np.abs(answer - np.array(wanted, float)).max(initial=0.0)))
+    return worst
 
 
 @pytest.mark.parametrize(
@@ -48,9 +52,7 @@ def measured(model, words):
 def test_several_conditions_are_right_for_every_word(name, length):
     program, words = p.Program(JOINT[name]), Words("ab", length, 0)
     model = hm.compile(program, on=words)
-    every = list(words)
-    assert [w for w, got in zip(every, model(every), strict=True) if got != program(w)] == []
-    assert measured(model, every) <= accounted(model) < model.claim.error
+    assert measured(model, list(words)) <= accounted(model) < model.claim.error
     assert model.bill.parameters < 2000
 
 
