@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 import random
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -18,6 +18,17 @@ from typing import Any
 from hardmax.core import Words
 from hardmax.languages import programs as p
 from hardmax.languages.programs import Program, Selection, Sequence, Value, there
+from hardmax.testing._whole_numbers import (
+    Whole,
+    clipped_of,
+    constant_of,
+    difference_of,
+    over_of,
+    product_of,
+    scaled_of,
+    squared_of,
+    sum_of,
+)
 
 _S = Sequence()
 _WIDEST = 12  # numbers in a range before a remainder is taken
@@ -58,19 +69,6 @@ class RandomProgram:
 def random_program(seed: int, *, longest: int = 12) -> RandomProgram:
     """The program with this number, on words of at most this length."""
     return _Draw(random.Random(seed), longest).program()
-
-
-@dataclass(frozen=True, eq=False)
-class _Whole:
-    """A value whose items are whole numbers in a range; or nothing, too."""
-
-    value: Value
-    low: int
-    high: int
-
-    @property
-    def width(self) -> int:
-        return self.high - self.low + 1
 
 
 class _Draw:
@@ -137,60 +135,60 @@ class _Draw:
 
     # ---- whole numbers -------------------------------------------------------------------------
 
-    def _small(self, depth: int, widest: int = _WIDEST) -> _Whole:
+    def _small(self, depth: int, widest: int = _WIDEST) -> Whole:
         """A number in a range of at most this width."""
         found = self._whole(depth)
         if found.width <= widest:
             return found
         self._use("remainder")
         by = self.rng.choice([k for k in (2, 3, 4, 5) if k <= widest])
-        return _Whole(found.value % by, 0, by - 1)
+        return Whole(found.value % by, 0, by - 1)
 
-    def _whole(self, depth: int) -> _Whole:
+    def _whole(self, depth: int) -> Whole:
         if depth == 0:
             return self._given()
         options = self._arithmetic(depth - 1) | self._aggregates(depth - 1)
         if self.rng.random() < 0.25:
             options = self._rarer(depth - 1)
-        found: _Whole = self._one_of(options)
+        found: Whole = self._one_of(options)
         return found
 
-    def _given(self) -> _Whole:
+    def _given(self) -> Whole:
         longest = self.words.longest
         numbers = {symbol: self.rng.randint(-2, 3) for symbol in self.words.alphabet}
         options = {
-            "index": lambda: _Whole(_S.index, 0, longest - 1),
-            "length": lambda: _Whole(_S.length, self.words.shortest, longest),
-            "constant": lambda: _constant(self.rng.randint(-2, 4)),
-            "table": lambda: _Whole(_S.tokens.map(numbers), -2, 3),
+            "index": lambda: Whole(_S.index, 0, longest - 1),
+            "length": lambda: Whole(_S.length, self.words.shortest, longest),
+            "constant": lambda: constant_of(self.rng.randint(-2, 4)),
+            "table": lambda: Whole(_S.tokens.map(numbers), -2, 3),
         }
         if not self.is_letters:
-            options["tokens"] = lambda: _Whole(_S.tokens, 0, len(self.words.alphabet) - 1)
-        found: _Whole = self._one_of(options)
+            options["tokens"] = lambda: Whole(_S.tokens, 0, len(self.words.alphabet) - 1)
+        found: Whole = self._one_of(options)
         return found
 
-    def _arithmetic(self, depth: int) -> dict[str, Callable[[], _Whole]]:
+    def _arithmetic(self, depth: int) -> dict[str, Callable[[], Whole]]:
         small = self._small
         return {
-            "+": lambda: _sum(small(depth), small(depth)),
-            "-": lambda: _difference(small(depth), small(depth)),
-            "negative": lambda: _scaled(small(depth), -1),
-            "multiple": lambda: _scaled(small(depth), self.rng.choice([-2, 2, 3])),
-            "product": lambda: _product(small(depth, 5), small(depth, 5)),
-            "floordiv": lambda: _over(small(depth), 2),
-            "remainder": lambda: _Whole(small(depth).value % 3, 0, 2),
-            "map": lambda: _squared(small(depth, 6)),
+            "+": lambda: sum_of(small(depth), small(depth)),
+            "-": lambda: difference_of(small(depth), small(depth)),
+            "negative": lambda: scaled_of(small(depth), -1),
+            "multiple": lambda: scaled_of(small(depth), self.rng.choice([-2, 2, 3])),
+            "product": lambda: product_of(small(depth, 5), small(depth, 5)),
+            "floordiv": lambda: over_of(small(depth), 2),
+            "remainder": lambda: Whole(small(depth).value % 3, 0, 2),
+            "map": lambda: squared_of(small(depth, 6)),
             "where": lambda: self._chosen(depth),
-            "apply": lambda: _clipped(small(depth, 6), small(depth, 6)),
+            "apply": lambda: clipped_of(small(depth, 6), small(depth, 6)),
             "or_else": lambda: self._filled(depth),
         }
 
-    def _chosen(self, depth: int) -> _Whole:
+    def _chosen(self, depth: int) -> Whole:
         one, other = self._small(depth), self._small(depth)
         value = p.where(self._flag(depth), one.value, other.value)
-        return _Whole(value, min(one.low, other.low), max(one.high, other.high))
+        return Whole(value, min(one.low, other.low), max(one.high, other.high))
 
-    def _filled(self, depth: int) -> _Whole:
+    def _filled(self, depth: int) -> Whole:
         """A number of elsewhere, and another where there is none."""
         self._use("shifted")
         found, default = self._small(depth), self.rng.randint(-1, 2)
@@ -199,12 +197,12 @@ class _Draw:
         if self.rng.random() < 0.4:
             self._use("apply-nothing")
             value = p.apply(_seen_or(default), found.value.shifted(by), nothing=True)
-        return _Whole(value, min(found.low, default), max(found.high, default))
+        return Whole(value, min(found.low, default), max(found.high, default))
 
-    def _aggregates(self, depth: int) -> dict[str, Callable[[], _Whole]]:
+    def _aggregates(self, depth: int) -> dict[str, Callable[[], Whole]]:
         longest, chosen = self.words.longest, self._selection
         return {
-            "count": lambda: _Whole(chosen(depth).count(), 0, longest),
+            "count": lambda: Whole(chosen(depth).count(), 0, longest),
             "sum": lambda: self._summed(depth),
             "min": lambda: self._picked(depth, lambda c, v, d: c.min(v, d)),
             "max": lambda: self._picked(depth, lambda c, v, d: c.max(v, d)),
@@ -214,28 +212,28 @@ class _Draw:
             "only": lambda: self._only(depth),
         }
 
-    def _summed(self, depth: int) -> _Whole:
+    def _summed(self, depth: int) -> Whole:
         summand, n = self._small(depth, 4), self.words.longest
         value = self._selection(depth).sum(summand.value)
-        return _Whole(value, min(summand.low * n, 0), max(summand.high * n, 0))
+        return Whole(value, min(summand.low * n, 0), max(summand.high * n, 0))
 
-    def _picked(self, depth: int, pick: Callable[[Selection, Value, int], Value]) -> _Whole:
+    def _picked(self, depth: int, pick: Callable[[Selection, Value, int], Value]) -> Whole:
         found, default = self._small(depth), self.rng.randint(-1, 2)
         value = pick(self._selection(depth), found.value, default)
-        return _Whole(value, min(found.low, default), max(found.high, default))
+        return Whole(value, min(found.low, default), max(found.high, default))
 
-    def _addressed(self, depth: int) -> _Whole:
+    def _addressed(self, depth: int) -> Whole:
         found, default = self._small(depth), self.rng.randint(-1, 2)
         value = found.value.at(self._small(depth).value, default)
-        return _Whole(value, min(found.low, default), max(found.high, default))
+        return Whole(value, min(found.low, default), max(found.high, default))
 
-    def _only(self, depth: int) -> _Whole:
+    def _only(self, depth: int) -> Whole:
         """What all that are selected hold: a number that is the same for equal keys."""
         key = self._small(depth, 6)
         chosen = there(key.value) == self._small(depth, 6).value
-        return _Whole(chosen.only(key.value + 1, 0), min(key.low + 1, 0), max(key.high + 1, 0))
+        return Whole(chosen.only(key.value + 1, 0), min(key.low + 1, 0), max(key.high + 1, 0))
 
-    def _rarer(self, depth: int) -> dict[str, Callable[[], _Whole]]:
+    def _rarer(self, depth: int) -> dict[str, Callable[[], Whole]]:
         return {
             "ranked": lambda: self._ranked(depth),
             "counter": lambda: self._scanned("counter"),
@@ -244,13 +242,13 @@ class _Draw:
             "memorised": lambda: self._memorised([0, 1, 5], 0, 5),
         }
 
-    def _ranked(self, depth: int) -> _Whole:
+    def _ranked(self, depth: int) -> Whole:
         found, default = self._small(depth, 4), self.rng.randint(-1, 2)
         rank = self.rng.choice([_S.index, p.Constant(0), p.Constant(1)])
         value = self._selection(min(depth, 1)).ranked(found.value, rank, default)
-        return _Whole(value, min(found.low, default), max(found.high, default))
+        return Whole(value, min(found.low, default), max(found.high, default))
 
-    def _scanned(self, kind: str) -> _Whole:
+    def _scanned(self, kind: str) -> Whole:
         """A machine with three states that reads the tokens."""
         rng, states = self.rng, range(3)
         moves: dict[tuple[Hashable, Any], Hashable] = {}
@@ -263,15 +261,15 @@ class _Draw:
                 elif kind == "resets":
                     to = state if goal is None else goal
                 moves[state, symbol] = to
-        return _Whole(p.Scanned(_S.tokens, p.Machine.of(moves, 0, (), self.words.alphabet)), 0, 2)
+        return Whole(p.Scanned(_S.tokens, p.Machine.of(moves, 0, (), self.words.alphabet)), 0, 2)
 
-    def _memorised(self, answers: list[Any], low: int, high: int) -> _Whole:
+    def _memorised(self, answers: list[Any], low: int, high: int) -> Whole:
         rows = {}
         for _ in range(self.rng.randint(1, 3)):
             length = self.rng.randint(1, min(self.words.longest, 4))
             word = tuple(self.rng.choices(self.words.alphabet, k=length))
             rows[word] = tuple(self.rng.choices(answers, k=length))
-        return _Whole(p.Memorised(_S.tokens, rows, answers[0]), low, high)
+        return Whole(p.Memorised(_S.tokens, rows, answers[0]), low, high)
 
     # ---- flags and symbols ---------------------------------------------------------------------
 
@@ -358,41 +356,6 @@ class _Draw:
             return p.select(key.value, query.value, _close)
         self._use("shifted")
         return p.select(key.value.shifted(1), query.value, _close_or_none, nothing=True)
-
-
-def _constant(number: int) -> _Whole:
-    return _Whole(p.Constant(number), number, number)
-
-
-def _sum(one: _Whole, other: _Whole) -> _Whole:
-    return _Whole(one.value + other.value, one.low + other.low, one.high + other.high)
-
-
-def _difference(one: _Whole, other: _Whole) -> _Whole:
-    return _Whole(one.value - other.value, one.low - other.high, one.high - other.low)
-
-
-def _scaled(one: _Whole, by: int) -> _Whole:
-    ends = sorted((one.low * by, one.high * by))
-    return _Whole(one.value * by, ends[0], ends[1])
-
-
-def _product(one: _Whole, other: _Whole) -> _Whole:
-    ends = [a * b for a in (one.low, one.high) for b in (other.low, other.high)]
-    return _Whole(one.value * other.value, min(ends), max(ends))
-
-
-def _over(one: _Whole, by: int) -> _Whole:
-    return _Whole(one.value // by, one.low // by, one.high // by)
-
-
-def _squared(one: _Whole) -> _Whole:
-    return _Whole(one.value.map(lambda number: number * number), 0, max(one.low**2, one.high**2))
-
-
-def _clipped(one: _Whole, other: _Whole) -> _Whole:
-    value = p.apply(max, one.value, other.value)
-    return replace(_sum(one, other), value=value, low=min(one.low, other.low))
 
 
 def _seen_or(default: int) -> Callable[[Any], Any]:

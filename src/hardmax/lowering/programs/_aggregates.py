@@ -21,8 +21,9 @@ from hardmax.languages.programs import (
     select,
     written,
 )
+from hardmax.lowering.programs._codes import lost
 from hardmax.lowering.programs._heads import Heads, Rows
-from hardmax.lowering.programs._placing import Made, Placed, Placing, lost
+from hardmax.lowering.programs._placing import Made, Placed, Placing
 from hardmax.lowering.programs._questions import Question
 from hardmax.lowering.programs._relations import Relations
 from hardmax.lowering.programs._sketch import Form

@@ -24,10 +24,11 @@ from hardmax.languages.programs import (
 )
 from hardmax.lowering.programs._aggregates import Aggregates
 from hardmax.lowering.programs._assembly import Assembly
+from hardmax.lowering.programs._codes import Codes, lost
 from hardmax.lowering.programs._heads import Care, Heads, Rows
 from hardmax.lowering.programs._merging import Rename, merge_registers
 from hardmax.lowering.programs._order import check_positions
-from hardmax.lowering.programs._placing import Codes, Made, NeedsSaneStart, Placed, Placing, lost
+from hardmax.lowering.programs._placing import Made, NeedsSaneStart, Placed, Placing
 from hardmax.lowering.programs._questions import compares_jointly
 from hardmax.lowering.programs._scans import Scans
 from hardmax.lowering.programs._sketch import Form, Sketch

@@ -231,3 +231,25 @@ def _coded(
         return None
     x, y, off = found
     return Code(tuple(parts), polygon(x, y, flat), off)
+
+
+def varies(table: np.ndarray, axis: int) -> bool:
+    return bool((table != np.take(table, [0], axis=axis)).any())
+
+
+def diagonal(table: np.ndarray, axes: list[int]) -> np.ndarray:
+    """A table over arguments, of which some are the same, as one over the different ones."""
+    letters = [chr(ord("a") + axis) for axis in axes]
+    return np.einsum(f"{''.join(letters)}->{''.join(dict.fromkeys(letters))}", table)
+
+
+def affine_map(levels: np.ndarray, numbers: np.ndarray) -> tuple[float, float, float] | None:
+    """a, b with numbers = a levels + b, and how far that is from it."""
+    low, high = int(levels.argmin()), int(levels.argmax())
+    if levels[low] == levels[high]:
+        off = misfit(np.full(len(numbers), numbers[0]), numbers)
+        return None if off is None else (0.0, float(numbers[0]), off)
+    scale = float((numbers[high] - numbers[low]) / (levels[high] - levels[low]))
+    shift = float(numbers[low] - scale * levels[low])
+    off = misfit(scale * levels + shift, numbers)
+    return None if off is None else (scale, shift, off)

@@ -12,37 +12,35 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from hardmax._errors import RequestError, SemanticsError
 from hardmax.languages.programs import (
-    Aggregated,
     Applied,
     Code,
     Combined,
     Constant,
     Given,
     Item,
-    ProgramTarget,
     Value,
     evaluated,
     roots_of,
-    value_sets,
     written,
 )
+from hardmax.lowering.programs._codes import Codes, lost
 from hardmax.lowering.programs._lookup import (
     Polygon,
     additive_parts,
+    affine_map,
+    diagonal,
     find_code,
-    misfit,
     polygon,
+    varies,
 )
-from hardmax.lowering.programs._questions import Question, ask, same_values
+from hardmax.lowering.programs._questions import same_values
 from hardmax.lowering.programs._sketch import Form, Levels, OneOf, Sketch, spanned
-from hardmax.numerics import up
 
 _MOST_CASES = 2**17  # combinations of values in one look-up
 _FEW_CASES = 2**12  # of roots: what lies between is not kept
@@ -82,28 +80,6 @@ class Made:
 
     placed: Placed
     levels: np.ndarray
-
-
-class Codes(dict[Value, Code]):
-    """The codes of a program's values, and of others when they are asked for; all ways share them.
-
-    So do they the questions that its aggregates ask.
-    """
-
-    def __init__(self, target: ProgramTarget) -> None:
-        super().__init__(target.codes)
-        self._words = target.words
-        self._questions: dict[Value, Question] = {}
-
-    def asked_by(self, value: Aggregated) -> Question:
-        if value not in self._questions:
-            self._questions[value] = ask(value, self._words, self)
-        return self._questions[value]
-
-    def __missing__(self, value: Value) -> Code:
-        for one, items in value_sets([value], self._words).items():
-            self.setdefault(one, Code(items))
-        return self[value]
 
 
 class NeedsSaneStart(Exception):
@@ -162,7 +138,7 @@ class Placing:
             return
         if all(isinstance(root, Given) and root.what != "tokens" for root in roots_of(value)):
             return
-        affine = _affine(numbers, self.natural(value))
+        affine = affine_map(numbers, self.natural(value))
         if affine is not None and affine[0] != 0.0:
             self.holds[value] = placed.scaled(*affine)
 
@@ -179,8 +155,8 @@ class Placing:
         distinct = list(dict.fromkeys(sources))
         if len(distinct) < len(sources):
             place = {source: k for k, source in enumerate(distinct)}
-            table = _diagonal(table, [place[source] for source in sources])
-        kept = [axis for axis in range(table.ndim) if _varies(table, axis)]
+            table = diagonal(table, [place[source] for source in sources])
+        kept = [axis for axis in range(table.ndim) if varies(table, axis)]
         table = table[tuple(slice(None) if a in kept else 0 for a in range(table.ndim))]
         values = [distinct[axis] for axis in kept]
         if not values:
@@ -249,7 +225,7 @@ class Placing:
             return Placed(Form({}, float(numbers[0])), 0, True)
         if not isinstance(value, Combined) or not self.code(value).is_plain:
             return None
-        affine = _affine(_numbers(self.items(value)), numbers)
+        affine = affine_map(_numbers(self.items(value)), numbers)
         if affine is None or not all(self.code(source).is_plain for source in value.sources):
             return None
         scale, shift, off = affine
@@ -270,7 +246,7 @@ class Placing:
         return self._looked_up[key]
 
     def _found(self, roots: list[Value], table: np.ndarray, clean: bool) -> Placed:
-        kept = [axis for axis in range(table.ndim) if _varies(table, axis)]
+        kept = [axis for axis in range(table.ndim) if varies(table, axis)]
         table = table[tuple(slice(None) if a in kept else 0 for a in range(table.ndim))]
         roots = [roots[axis] for axis in kept]
         if not roots:
@@ -330,7 +306,7 @@ class Placing:
 
     def _unary(self, root: Value, numbers: np.ndarray, clean: bool) -> Placed:
         made = self.held(root)
-        affine = _affine(made.levels, numbers)
+        affine = affine_map(made.levels, numbers)
         if affine is not None and (made.placed.is_clean or not clean):
             return made.placed.scaled(*affine)
         known = [one for one in self._functions.get(root, []) if one[1].is_clean or not clean]
@@ -423,39 +399,5 @@ def _lowest(numbers: Sequence[np.ndarray]) -> float:
     return float(sum(part.min() for part in numbers))
 
 
-def _varies(table: np.ndarray, axis: int) -> bool:
-    return bool((table != np.take(table, [0], axis=axis)).any())
-
-
-def _diagonal(table: np.ndarray, axes: list[int]) -> np.ndarray:
-    """A table over arguments, of which some are the same, as one over the different ones."""
-    letters = [chr(ord("a") + axis) for axis in axes]
-    return np.einsum(f"{''.join(letters)}->{''.join(dict.fromkeys(letters))}", table)
-
-
 def _numbers(items: Sequence[Item]) -> np.ndarray:
     return np.array([float(one) for one in items])
-
-
-def _is_long(one: Item) -> bool:
-    """Whether a whole number has more digits than a float."""
-    return isinstance(one, int) and one.bit_length() > 53
-
-
-def lost(items: Iterable[Item]) -> float:
-    """How far floats are from numbers, at most."""
-    exact = [Fraction(one) for one in items if isinstance(one, Fraction) or _is_long(one)]
-    worst = max((abs(one - Fraction(float(one))) for one in exact), default=Fraction(0))
-    return up(float(worst))
-
-
-def _affine(levels: np.ndarray, numbers: np.ndarray) -> tuple[float, float, float] | None:
-    """a, b with numbers = a levels + b, and how far that is from it."""
-    low, high = int(levels.argmin()), int(levels.argmax())
-    if levels[low] == levels[high]:
-        off = misfit(np.full(len(numbers), numbers[0]), numbers)
-        return None if off is None else (0.0, float(numbers[0]), off)
-    scale = float((numbers[high] - numbers[low]) / (levels[high] - levels[low]))
-    shift = float(numbers[low] - scale * levels[low])
-    off = misfit(scale * levels + shift, numbers)
-    return None if off is None else (scale, shift, off)

@@ -22,8 +22,9 @@ from hardmax.languages.programs import (
     there,
     written,
 )
+from hardmax.lowering.programs._codes import lost
 from hardmax.lowering.programs._heads import Heads
-from hardmax.lowering.programs._placing import Made, Placed, Placing, lost
+from hardmax.lowering.programs._placing import Made, Placed, Placing
 from hardmax.lowering.programs._questions import Question, same_values
 from hardmax.lowering.programs._relations import Relations
 from hardmax.lowering.programs._sketch import Form
