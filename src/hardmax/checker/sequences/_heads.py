@@ -35,7 +35,7 @@ from hardmax.numerics import (
 
 _NOISE = 2.0**-20  # relative: differences below are noise, and become radius
 _COARSE = 2.0**-8  # the same for values that are only nearly multiples of one unit
-_ALIKE = 2.0**-40  # relative: weights that differ by less are one, and the difference is charged
+_ALIKE = 1e-12  # relative: weights that differ by less are one, and the difference is charged
 
 
 def attend(stream: Stream, layer: Attention, slots: Slots, format: Format) -> Stream:
