@@ -259,7 +259,7 @@ def _opened(data: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
     description = json.loads(header_of(data)[0]["__metadata__"]["hardmax"])
     del description["sha256"]
-    return description, dict(load(data))
+    return description, dict(sorted(load(data).items()))  # which come in any order
 
 
 def _signed(description: dict[str, Any], tensors: dict[str, np.ndarray]) -> bytes:

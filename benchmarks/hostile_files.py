@@ -182,8 +182,9 @@ def network_door(place: Path, rng: Rng) -> bool:
         ("regions", place, "--on", on, "--cells", "--limit", 500),
         ("compile", place, "--on", on, "--error", "1e-2", "--points", 20),
     ]
-    ended = call(*commands[rng.integers(len(commands))])
-    if found is None and ended.exit_code != 2:
+    command = commands[rng.integers(len(commands))]
+    ended = call(*command)
+    if found is None and ended.exit_code != 2 and command[0] != "show":  # which shows models, too
         raise Fault("a command reads what the library refuses")
     return found is not None
 

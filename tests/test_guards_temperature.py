@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from flint import arb, fmpq
 
+from hardmax import ShapeError
 from hardmax.geometry.temperature._arrays import _divided_down, _stray, stability_of
 from hardmax.geometry.temperature._cloud import Cloud
 from hardmax.geometry.temperature._curvature import _deviation, hessian_bound, jacobian_bound
@@ -165,10 +166,10 @@ def test_outputs_and_jacobians_are_rounded_up() -> None:
             bound = float(output_bound(gap, tokens, coldness, radius))
             check(bound, ball(share) * ball(radius), 16.0)
             e = min(share, 0.5)
-            turned = float(jacobian_bound(e, coldness, values=(9.0, radius), keys=(9.0, 0.7)))
+            turned = float(jacobian_bound(e, coldness, values=(1e30, radius), keys=(1e30, 0.7)))
             truth = ball(coldness) * ball(e) * (1 - ball(e)) * ball(radius) * ball(0.7)
             check(turned, truth, 64.0)
-            straight = float(jacobian_bound(e, coldness, values=(radius, 99.0), keys=(0.7, 99.0)))
+            straight = float(jacobian_bound(e, coldness, values=(radius, 1e30), keys=(0.7, 1e30)))
             check(straight, ball(coldness) * ball(e) * ball(radius) * ball(0.7), 64.0)
     assert output_bound(800.0, 2, 1.0, 1e-300) >= TINY
     assert jacobian_bound(1e-300, 1.0, values=(1e-200, 1e-200), keys=(1e-200, 1e-200)) > 0.0
@@ -250,8 +251,11 @@ def test_scores_that_underflow_are_counted() -> None:
     q, k = np.array([[[1e-200]]]), np.array([[[1e-200]]])
     assert _stray(q, k, None, q, 1.0)[0, 0] >= TINY
     asked = np.array([[[1e-300]]])
-    keys = np.array([[[1e300]]])
-    assert _stray(asked * 1e-20, keys, None, asked, 1e-20)[0, 0] >= 1e-24  # 2^-1074 times the key
+    keys = np.array([[[1e150]]])
+    assert _stray(asked * 1e-20, keys, None, asked, 1e-20)[0, 0] >= TINY * 1e150
+    huge = np.array([[[1e300]]])
+    with pytest.raises(ShapeError, match="too large for float64"):
+        _stray(asked * 1e-20, huge, None, asked, 1e-20)
     assert _stray(np.zeros((1, 1, 1)), keys, None, np.zeros((1, 1, 1)), 1.0)[0, 0] == 0.0
 
 

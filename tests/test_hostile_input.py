@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import io
 import json
+import math
 import os
 import resource
 import signal
@@ -32,6 +33,7 @@ from hardmax._archives import LARGEST_INFLATED, array_in, arrays_in
 from hardmax._atomic import write_atomically
 from hardmax.cli import main
 from hardmax.cli._errors import guarded
+from hardmax.cli._records import print_json
 
 ON = ("--on", "[-1,1]^2")
 
@@ -507,6 +509,12 @@ def test_warnings_are_for_debugging(recwarn: pytest.WarningsRecorder) -> None:
         assert not recwarn.list
         assert CliRunner().invoke(warn, ["--debug"]).exit_code == 0
         assert len(recwarn.list) == 1
+
+
+def test_json_has_infinities_as_texts(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"a": [math.inf, -math.inf, 1.5], "b": (math.nan, {"c": math.inf})})
+    told = json.loads(capsys.readouterr().out)
+    assert told == {"a": ["infinity", "-infinity", 1.5], "b": ["nan", {"c": "infinity"}]}
 
 
 # ---- benchmarks ---------------------------------------------------------------------------------

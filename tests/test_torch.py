@@ -35,7 +35,7 @@ from hardmax.core import (
     trace,
 )
 from hardmax.interop import write_torch
-from hardmax.numerics import UNIT_ROUNDOFF, gamma
+from hardmax.numerics import FORMATS, Format, gamma
 
 WIDTH, INPUTS, LENGTH = 5, 3, 6
 EXP_ULPS = 32  # PyTorch's vectorised float32 exp promises 20 ulps; 32 leaves room for both sides
@@ -125,55 +125,55 @@ def sequence_model(kind: str, start: bool, token: int | None) -> Transformer:
 
 
 def affine(
-    weights: np.ndarray, bias: Any, stream: np.ndarray, error: np.ndarray, unit: float
+    weights: np.ndarray, bias: Any, stream: np.ndarray, error: np.ndarray, format: Format
 ) -> np.ndarray:
     size = (np.abs(stream) + error) @ np.abs(weights).T + np.abs(bias)
-    return error @ np.abs(weights).T + gamma(weights.shape[1] + 6, unit) * size
+    return error @ np.abs(weights).T + gamma(weights.shape[1] + 6, format) * size
 
 
-def mean(head: Head, stream: np.ndarray, error: np.ndarray, unit: float) -> tuple[Any, Any]:
+def mean(head: Head, stream: np.ndarray, error: np.ndarray, format: Format) -> tuple[Any, Any]:
     """A bound of the values a head mixes, and of the error of the mixture.
 
     Logits off by d at most, and weights by a relative r, move a softmax mean by no more than
     (e^(2d + 2r) - 1) max |v|.
     """
     q, k, v = (np.abs(stream @ m.T) for m in (head.query, head.key, head.value))
-    dq, dk, dv = (affine(m, 0, stream, error, unit) for m in (head.query, head.key, head.value))
+    dq, dk, dv = (affine(m, 0, stream, error, format) for m in (head.query, head.key, head.value))
     tokens = len(stream)
     bias = 0 if head.position_bias is None else np.abs(head.position_bias[:tokens, :tokens])
     logit = head.coldness * ((q + dq) @ (k + dk).T + bias)
-    d = head.coldness * (dq @ k.T + (q + dq) @ dk.T) + gamma(head.key_width + 6, unit) * logit
-    r = (2 * logit.max() + EXP_ULPS + LENGTH + 4) * unit
-    moved = np.expm1(2 * d.max(axis=1, keepdims=True) + 2 * r) + gamma(LENGTH + 2, unit)
+    d = head.coldness * (dq @ k.T + (q + dq) @ dk.T) + gamma(head.key_width + 6, format) * logit
+    r = (2 * logit.max() + EXP_ULPS + LENGTH + 4) * format.unit
+    moved = np.expm1(2 * d.max(axis=1, keepdims=True) + 2 * r) + gamma(LENGTH + 2, format)
     size = (v + dv).max(axis=0)
     return np.broadcast_to(size, v.shape), dv.max(axis=0) + moved * size
 
 
-def change(layer: Any, stream: np.ndarray, error: np.ndarray, unit: float) -> np.ndarray:
+def change(layer: Any, stream: np.ndarray, error: np.ndarray, format: Format) -> np.ndarray:
     if isinstance(layer, FeedForward):
-        inside = affine(layer.inner, layer.inner_bias, stream, error, unit)
+        inside = affine(layer.inner, layer.inner_bias, stream, error, format)
         hidden = np.maximum(stream @ layer.inner.T + layer.inner_bias, 0)
-        return affine(layer.outer, layer.outer_bias, hidden, inside, unit)
-    means = [mean(head, stream, error, unit) for head in layer.heads]
+        return affine(layer.outer, layer.outer_bias, hidden, inside, format)
+    means = [mean(head, stream, error, format) for head in layer.heads]
     joined = np.concatenate([head.output for head in layer.heads], axis=1)
     size, off = (np.concatenate(parts, axis=1) for parts in zip(*means, strict=True))
-    return affine(joined, 0, size, off, unit)
+    return affine(joined, 0, size, off, format)
 
 
-def rounding(transformer: Transformer, x: Any, seen: Trace, unit: float) -> np.ndarray:
+def rounding(transformer: Transformer, x: Any, seen: Trace, format: Format) -> np.ndarray:
     streams = [np.array(stream) for stream in seen.streams]
     source, readout = transformer.input, transformer.readout
     if isinstance(source, VectorInput):
         maps = [np.abs(m) @ np.abs(x) for m in source.maps]
-        error = gamma(INPUTS + 6, unit) * (np.array(maps) + np.abs(source.offsets))
+        error = gamma(INPUTS + 6, format) * (np.array(maps) + np.abs(source.offsets))
     else:
-        error = gamma(3, unit) * (
+        error = gamma(3, format) * (
             np.abs(streams[0]) + 2 * np.abs(source.positions[: len(streams[0])])
         )
     for layer, before, after in zip(transformer.sublayers, streams[:-1], streams[1:], strict=True):
-        error = error + change(layer, before, error, unit)
-        error = error + 2 * unit * (np.abs(before) + np.abs(after) + error)
-    return affine(readout.weights, readout.bias, streams[-1], error, unit)
+        error = error + change(layer, before, error, format)
+        error = error + 2 * format.unit * (np.abs(before) + np.abs(after) + error)
+    return affine(readout.weights, readout.bias, streams[-1], error, format)
 
 
 traced = cache(trace)  # the reference is slow on purpose
@@ -183,8 +183,8 @@ def assert_means(transformer: Transformer, x: Any, found: np.ndarray) -> None:
     """`found` is what the reference says, up to its rounding in float64 and the module's own."""
     seen = traced(transformer, tuple(x))
     dtype = found.dtype.name
-    units = UNIT_ROUNDOFF[dtype], UNIT_ROUNDOFF["float64"]
-    bound = sum(float(rounding(transformer, x, seen, unit).max()) for unit in units)
+    formats = FORMATS[dtype], FORMATS["float64"]
+    bound = sum(float(rounding(transformer, x, seen, format).max()) for format in formats)
     assert bound < (1e-11 if dtype == "float64" else 1e-3)  # a test that cannot fail is none
     meant = np.array(seen.outputs).reshape(found.shape)
     assert np.abs(found - meant).max(initial=0.0) <= bound

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import click
@@ -14,8 +15,19 @@ from hardmax.lowering import routes_for
 
 
 def print_json(record: dict[str, Any]) -> None:
-    """One JSON object on stdout, and nothing else."""
-    click.echo(json.dumps(record, indent=2, allow_nan=False))
+    """One JSON object on stdout, and nothing else; infinities, which JSON lacks, as texts."""
+    click.echo(json.dumps(_finite(record), indent=2, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    match value:
+        case float() if not math.isfinite(value):
+            return "nan" if math.isnan(value) else "infinity" if value > 0 else "-infinity"
+        case dict():
+            return {key: _finite(part) for key, part in value.items()}
+        case list() | tuple():
+            return [_finite(part) for part in value]
+    return value
 
 
 def model_record(construction: Construction) -> dict[str, Any]:

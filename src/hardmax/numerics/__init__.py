@@ -69,8 +69,5 @@ from hardmax.numerics._precision import ball_size_down as ball_size_down
 from hardmax.numerics._precision import ball_size_up as ball_size_up
 from hardmax.numerics._precision import precision as precision
 from hardmax.numerics._projection import Projection as Projection
-from hardmax.numerics._rounding import LARGEST as LARGEST
-from hardmax.numerics._rounding import UNIT_ROUNDOFF as UNIT_ROUNDOFF
-from hardmax.numerics._rounding import is_representable as is_representable
 from hardmax.numerics._softmax import softmax_ends as softmax_ends
 from hardmax.numerics._softmax import softmax_ranges as softmax_ranges

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.numerics._formats import FLOAT64, FORMATS, REALS, Format
+from hardmax.numerics._formats import FLOAT64, Format
 
 UNIT = FLOAT64.unit  # half an ulp of 1
 STEP = 2.0 * UNIT
@@ -69,15 +69,7 @@ def up(x: Any) -> Any:
     return -down(-x)
 
 
-_BY_UNIT = {format.unit: format for format in (*FORMATS.values(), REALS)}
-
-
-def format_of(format: Format | float) -> Format:
-    """A format, or the one with this unit roundoff (while rooms move to formats)."""
-    return format if isinstance(format, Format) else _BY_UNIT[format]
-
-
-def gamma(terms: Any, format: Format | float = FLOAT64) -> Any:
+def gamma(terms: Any, format: Format = FLOAT64) -> Any:
     """gamma_n = n u / (1 - n u): the relative error of n roundings, whatever their order.
 
     A sum of n products, each product and each addition rounded once, with or without fused
@@ -85,7 +77,6 @@ def gamma(terms: Any, format: Format | float = FLOAT64) -> Any:
     (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1). Infinite when
     n u >= 1, where nothing can be promised.
     """
-    format = format_of(format)
     if type(terms) is int:
         return _gamma_of(terms, format.unit)
     nu = np.asarray(terms, dtype=np.float64) * format.unit
@@ -121,7 +112,7 @@ def inflate(bound: Any, operations: int = 8) -> Any:
     return float(grown) if np.ndim(bound) == 0 else grown
 
 
-def stray(terms: Any, size: Any, format: Format | float = FLOAT64) -> Any:
+def stray(terms: Any, size: Any, format: Format = FLOAT64) -> Any:
     """How far a sum of so many products strays, |terms| adding up to `size`; with underflow.
 
     Each product may also lose the format's smallest number; sums do not underflow. Where `size`
@@ -129,7 +120,6 @@ def stray(terms: Any, size: Any, format: Format | float = FLOAT64) -> Any:
     """
     if is_exact_number(size):
         return 0 * size
-    format = format_of(format)
     lost = format.smallest * (np.asarray(terms) + 1.0)
     with np.errstate(over="ignore", invalid="ignore"):
         away = inflate(gamma(terms, format) * size) + lost

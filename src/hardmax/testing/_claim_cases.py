@@ -60,6 +60,7 @@ from hardmax.testing.truth import (
 )
 
 Generator = np.random.Generator
+_LEAST = 1e-12  # claimed where the true error is 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,15 +105,13 @@ def claim_case(number: int, seed: int) -> ClaimCase:
 
 def claims_around(case: ClaimCase, rng: Generator) -> Iterator[tuple[str, float]]:
     """A claim that is false by a hair, and one that is true by a hair or by nothing."""
-    share = Fraction(2) ** -int(rng.integers(20, 46)) * int(rng.integers(2))
-    below = below_float(case.low * (1 - share))
-    if below >= case.low:
-        below = float(np.nextafter(below, 0.0))
+    bits = int(rng.integers(20, 46)) if rng.random() < 0.5 else 60  # 60: the float just below
+    below = below_float(case.low * (1 - Fraction(1, 2**bits)))
     if 0 < below < case.low:
         yield "below", below
     extra = [Fraction(0), Fraction(1, 10**9), Fraction(1, 10**6), Fraction(1, 50)]
     above = above_float(case.high * (1 + extra[int(rng.integers(4))]))
-    yield "above", max(above, 2.0**-60)
+    yield "above", max(above, _LEAST)
 
 
 def claim_fault(case: ClaimCase, certificate: Certificate) -> str | None:

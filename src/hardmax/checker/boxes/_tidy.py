@@ -140,8 +140,8 @@ class Tidier:
         new, moved = self.form(atom.argument)
         if not moved:
             return Form({number: ONE}), 0.0
-        ends = [np.array(v) for v in self.graph.range(atom.argument)]
-        ends = [down(ends[0] - moved), up(ends[1] + moved)]
+        low, high = self.graph.range(atom.argument)
+        ends = np.array(down(low - moved)), np.array(up(high + moved))
         slope = named_curve(atom.name, atom.exponent, *ends)[1]
         steep = float(np.abs(slope[0]) + slope[1])
         if not math.isfinite(steep):

@@ -23,6 +23,7 @@ from hardmax.checker.sequences._stream import LARGEST_TABLE, Blocks, Stream, Too
 from hardmax.core import Attention, Head
 from hardmax.numerics import (
     FLOAT64,
+    UNIT,
     Format,
     MidRadius,
     inflate,
@@ -35,7 +36,8 @@ from hardmax.numerics import (
 
 _NOISE = 2.0**-20  # relative: differences below are noise, and become radius
 _COARSE = 2.0**-8  # the same for values that are only nearly multiples of one unit
-_ALIKE = 1e-12  # relative: weights that differ by less are one, and the difference is charged
+# relative: weights that differ by less are one, and the difference is charged
+_ALIKE = 2.0**13 * UNIT
 
 
 def attend(stream: Stream, layer: Attention, slots: Slots, format: Format) -> Stream:

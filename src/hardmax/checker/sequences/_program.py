@@ -371,12 +371,8 @@ def _called(function: Callable[..., Any], given: tuple[Any, ...]) -> Any:
         return function(*given)
     except Exception as reason:
         shown = ", ".join(map(str, given))
-        why = (
-            "" if isinstance(reason, LookupError) else f" ({reason})"
-        )  # a table's key says nothing
-        raise TooLarge(
-            f"A step of the target has no answer for {shown}{why}, which may or may not occur"
-        ) from reason
+        why = "" if isinstance(reason, LookupError) else f": {reason}"  # a key says nothing more
+        raise TooLarge(f"A step of the target has no answer for {shown}{why}.") from reason
 
 
 def _merged(axes: Axes, codes: np.ndarray, numbers: Sequence[Any]) -> Coded:

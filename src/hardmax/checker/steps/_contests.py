@@ -241,7 +241,7 @@ def _handicapped(
     )
     kept = [form for form, s in zip(forms, shifts, strict=True) if not s]
     behind = [
-        _behind(best, sign * (b if sign > 0 else a), abs(cold), 4 * away - s)
+        _behind(best, sign * (b if sign > 0 else a), abs(cold), s + 4 * away)
         for (a, b), s in zip(spread, shifts, strict=True)
         if s
     ]

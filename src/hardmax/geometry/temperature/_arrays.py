@@ -245,7 +245,7 @@ def _stray(
     it was `asked` or k is 0.
     """
     heads, queries, width = q.shape
-    with np.errstate(over="ignore", under="ignore"):
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         size = np.sqrt(np.einsum("hqd,hqd->hq", q, q))
         size = size * np.sqrt(np.einsum("hkd,hkd->hk", k, k)).max(axis=1)[:, None]
     if not np.isfinite(size).all():

@@ -23,7 +23,7 @@ from hardmax.languages.programs import (
 )
 from hardmax.lowering.programs._heads import Heads, Rows
 from hardmax.lowering.programs._placing import Made, Placed, Placing, lost
-from hardmax.lowering.programs._questions import Question, ask
+from hardmax.lowering.programs._questions import Question
 from hardmax.lowering.programs._relations import Relations
 from hardmax.lowering.programs._sketch import Form
 from hardmax.lowering.programs._totals import Totals, is_index
@@ -46,7 +46,7 @@ class Aggregates:
             return self.totals.make(value)
         add = value.kind == "mean"
         levels = self.placing.numbers(value) if add else self.placing.natural(value)
-        question = ask(value, self.words, self.placing.codes)
+        question = self.placing.codes.asked_by(value)
         if value.kind in ("min", "max"):
             return self._extreme(value, question, levels)
         return self._mean(value, question, levels)

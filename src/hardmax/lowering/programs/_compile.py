@@ -27,7 +27,7 @@ from hardmax.lowering.programs._assembly import Assembly
 from hardmax.lowering.programs._heads import Care, Heads, Rows
 from hardmax.lowering.programs._merging import Rename, merge_registers
 from hardmax.lowering.programs._order import check_positions
-from hardmax.lowering.programs._placing import Made, NeedsSaneStart, Placed, Placing, lost
+from hardmax.lowering.programs._placing import Codes, Made, NeedsSaneStart, Placed, Placing, lost
 from hardmax.lowering.programs._questions import compares_jointly
 from hardmax.lowering.programs._scans import Scans
 from hardmax.lowering.programs._sketch import Form, Sketch
@@ -86,13 +86,14 @@ def _made(target: ProgramTarget, ways: list[Way], positions: str) -> list[tuple[
     What has failed for want of care is tried with more: sums with more bits cost nothing, and what
     costs more is tried if all else has failed.
     """
+    codes = Codes(target)
     refusals: list[RequestError] = []
     made: list[tuple[Way, Construction]] = []
     for care, flat in _CARES:
         hopeful = []
         for way in (replace(way, care=care, flat=flat) for way in ways):
             try:
-                made.append((way, _compiled(target, way, positions)))
+                made.append((way, _compiled(target, codes, way, positions)))
             except Unkept as reason:
                 refusals.append(reason)
                 hopeful.append(way)
@@ -136,19 +137,21 @@ def _ways(program: Program) -> list[Way]:
     ]
 
 
-def _compiled(target: ProgramTarget, way: Way, positions: str) -> Construction:
+def _compiled(target: ProgramTarget, codes: Codes, way: Way, positions: str) -> Construction:
     try:
-        return _Compiler(target, way, positions, sane_start=False).construction()
+        return _Compiler(target, codes, way, positions, sane_start=False).construction()
     except NeedsSaneStart:
-        return _Compiler(target, way, positions, sane_start=True).construction()
+        return _Compiler(target, codes, way, positions, sane_start=True).construction()
 
 
 class _Compiler:
-    def __init__(self, target: ProgramTarget, way: Way, positions: str, sane_start: bool) -> None:
+    def __init__(
+        self, target: ProgramTarget, codes: Codes, way: Way, positions: str, sane_start: bool
+    ) -> None:
         self.target, self.way = target, way
         self.sketch = Sketch(target.words, positions)
         self.sketch.sane_start = sane_start
-        self.placing = Placing(target, self.sketch, self._make, way.fuse, way.flat)
+        self.placing = Placing(codes, self.sketch, self._make, way.fuse, way.flat)
         self.heads = Heads(self.sketch, self.placing, way.care)
         by_values = counted_by_values(target.program.values) if way.by_values else frozenset()
         self.aggregates = Aggregates(self.placing, self.heads, by_values, way.joint)

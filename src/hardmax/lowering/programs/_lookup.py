@@ -24,8 +24,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax._errors import RequestError
+from hardmax.numerics import UNIT
 
-_NOISE = 2.0**-44  # relative: what floats may add to numbers that are the same
+_NOISE = 2.0**9 * UNIT  # relative: what floats may add to numbers that are the same
 _TELLING = 2.0**-10  # of the smallest difference: what misses by more is another function
 _SMALL = 256  # combinations up to which more codes are tried
 _FEWEST = 2  # knots: a step has two, and it is seldom worth looking further

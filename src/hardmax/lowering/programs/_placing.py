@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 
 from hardmax._errors import RequestError, SemanticsError
 from hardmax.languages.programs import (
+    Aggregated,
     Applied,
     Code,
     Combined,
@@ -39,7 +40,7 @@ from hardmax.lowering.programs._lookup import (
     misfit,
     polygon,
 )
-from hardmax.lowering.programs._questions import same_values
+from hardmax.lowering.programs._questions import Question, ask, same_values
 from hardmax.lowering.programs._sketch import Form, Levels, OneOf, Sketch, spanned
 from hardmax.numerics import up
 
@@ -83,12 +84,21 @@ class Made:
     levels: np.ndarray
 
 
-class _Codes(dict[Value, Code]):
-    """The codes of a program's values, and of others when they are asked for."""
+class Codes(dict[Value, Code]):
+    """The codes of a program's values, and of others when they are asked for; all ways share them.
+
+    So do they the questions that its aggregates ask.
+    """
 
     def __init__(self, target: ProgramTarget) -> None:
         super().__init__(target.codes)
         self._words = target.words
+        self._questions: dict[Value, Question] = {}
+
+    def asked_by(self, value: Aggregated) -> Question:
+        if value not in self._questions:
+            self._questions[value] = ask(value, self._words, self)
+        return self._questions[value]
 
     def __missing__(self, value: Value) -> Code:
         for one, items in value_sets([value], self._words).items():
@@ -105,7 +115,7 @@ class Placing:
 
     def __init__(
         self,
-        target: ProgramTarget,
+        codes: Codes,
         sketch: Sketch,
         make: Callable[[Value], Made],
         fuse: bool,
@@ -113,8 +123,8 @@ class Placing:
     ) -> None:
         self._flat = flat  # look-ups end the errors of what they look up
         self._few = _FEW_CASES if fuse else 1
-        self.words, self.sketch, self._make = target.words, sketch, make
-        self.codes = _Codes(target)
+        self.words, self.sketch, self._make = sketch.words, sketch, make
+        self.codes = codes
         self.holds: dict[Value, Placed] = {}  # in the order in which they were placed
         self._functions: dict[Value, list[tuple[np.ndarray, Placed]]] = {}  # of one root each
         self._made: dict[Value, Made] = {}

@@ -48,10 +48,10 @@ from hardmax.lowering.programs._sketch import (
     Sketch,
     Unit,
 )
-from hardmax.numerics import FLOAT64, REALS, Format, gamma, inflate, lowest_bit
+from hardmax.numerics import FLOAT64, REALS, UNIT, Format, gamma, inflate, lowest_bit
 
 _OPERATIONS = 1000  # that a bound of this file takes, at most
-_NEAR = 2.0**-46  # relative: knots that are so close to a level may lie on either side of it
+_NEAR = 2.0**7 * UNIT  # relative: knots that are so close to a level may lie on either side of it
 
 
 class Held(NamedTuple):

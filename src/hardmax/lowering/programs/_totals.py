@@ -24,7 +24,7 @@ from hardmax.languages.programs import (
 )
 from hardmax.lowering.programs._heads import Heads
 from hardmax.lowering.programs._placing import Made, Placed, Placing, lost
-from hardmax.lowering.programs._questions import Question, ask, same_values
+from hardmax.lowering.programs._questions import Question, same_values
 from hardmax.lowering.programs._relations import Relations
 from hardmax.lowering.programs._sketch import Form
 
@@ -47,7 +47,7 @@ class Totals:
         if parts is not None:
             together = self._together(value, parts) if value in self.by_values else None
             return Made(together or self.placing.place(parts, self.placing.natural(parts)), levels)
-        question = ask(value, self.words, self.placing.codes)
+        question = self.placing.codes.asked_by(value)
         if question.is_about_keys:
             return self._sum(value, question, levels)
         if value.kind == "sum":
@@ -82,13 +82,13 @@ class Totals:
         return made
 
     def _may_hold(self, selection: Selection) -> bool:
-        question = ask(Aggregated(selection, "count", None), self.words, self.placing.codes)
+        question = self.placing.codes.asked_by(Aggregated(selection, "count", None))
         return bool(question.mask.any() and question.holds.any())
 
     def _together(self, value: Aggregated, terms: Combined) -> Placed | None:
         """A combination of counts that the same queries ask for, which one gate lets through."""
         counts = [one for one in terms.sources if isinstance(one, Aggregated)]
-        questions = [ask(one, self.words, self.placing.codes) for one in counts]
+        questions = [self.placing.codes.asked_by(one) for one in counts]
         if value.kind != "count" or any(
             not same_values(one.queries, questions[0].queries) for one in questions
         ):
