@@ -30,12 +30,19 @@ TINY = FLOAT64.smallest  # covers one underflow
 FAINT = 1e-300  # covers 2^70 of them
 GROWN = 1.0 + 2.0**-30  # for kernels: times a nonnegative bound of up to 2^20 roundings
 _LARGEST = FLOAT64.largest
+_WIDER = np.finfo(np.longdouble).nmant >= FLOAT64.digits
 _OWN_ROUNDING = 1.0 + 8.0 * UNIT  # of gamma's formula, which is itself evaluated in floats
 
 
 def is_exact_number(x: Any) -> bool:
-    """Fractions, and arrays of them: arithmetic on these rounds nothing."""
-    return isinstance(x, Fraction) or (isinstance(x, np.ndarray) and x.dtype.hasobject)
+    """Fractions, and arrays of them: arithmetic on these rounds nothing.
+
+    Floats with more digits than float64 count as such, where there are any: what float64 rounds
+    they hold nearly, so that formulas with exponentials can be run beside it, too.
+    """
+    if isinstance(x, np.ndarray | np.generic):
+        return bool(x.dtype.hasobject or (x.dtype == np.longdouble and _WIDER))
+    return isinstance(x, Fraction)
 
 
 def down(x: Any) -> Any:

@@ -36,9 +36,8 @@ from hardmax.numerics import (
 
 _NOISE = 2.0**-20  # relative: differences below are noise, and become radius
 _COARSE = 2.0**-8  # the same for values that are only nearly multiples of one unit
-_ALIKE = (
-    2.0**13 * UNIT
-)  # relative: weights that differ by less are one, and the difference is charged
+# relative: weights that differ by less are one, and the difference is charged
+_ALIKE = 2.0**13 * UNIT
 
 
 def attend(stream: Stream, layer: Attention, slots: Slots, format: Format) -> Stream:
