@@ -22,6 +22,7 @@ from hardmax.geometry._frame import _Search
 from hardmax.geometry._incremental import _Facets
 from hardmax.geometry._locating import Locator
 from hardmax.geometry._points import Points
+from hardmax.geometry._rational import quotient
 from hardmax.geometry.counting import (
     _conic_boxes,
     _line_batch,
@@ -355,8 +356,8 @@ def test_nan_and_infinities_decide_nothing() -> None:
             np.array([odd, 0.0]), np.array([0, 1]), 0.0, np.array([odd] * 2)
         )[1]
     assert not _switch_regions.twins(np.array([[0.0, 0.1], [5.0, 0.1]])).any()
-    assert _switch.nearest(10**400, -3) == -math.inf
-    assert _switch.nearest(-(10**400), -3) == math.inf
+    assert quotient(10**400, -3) == -math.inf
+    assert quotient(-(10**400), -3) == math.inf
 
 
 def crossing(values, slack, stray, ends=(1.0, 2.0)):

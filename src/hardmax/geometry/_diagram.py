@@ -26,7 +26,7 @@ from hardmax.geometry._faces import Faces
 from hardmax.geometry._hull import Hull, convex_hull
 from hardmax.geometry._locating import Locator
 from hardmax.geometry._points import Points, depth_of
-from hardmax.geometry._rational import least_solution
+from hardmax.geometry._rational import least_solution, nearest_float
 from hardmax.geometry._signs import whole_normals, whole_signs
 from hardmax.numerics import FAINT, TINY, UNIT, frozen_array, inflate
 
@@ -366,14 +366,6 @@ def sites_of(keys: Any) -> Points:
             f"vertices. Use at most {MOST_DIMENSIONS - 1} dimensions."
         )
     return sites
-
-
-def nearest_float(number: Fraction) -> float:
-    """Infinity beyond the largest float."""
-    try:
-        return float(number)
-    except OverflowError:
-        return np.inf if number > 0 else -np.inf
 
 
 def levels_of(biases: Any, count: int) -> Points:

@@ -13,6 +13,7 @@ import numpy as np
 
 from hardmax.geometry._hull import convex_hull
 from hardmax.geometry._points import Points
+from hardmax.geometry._rational import nearest_float
 from hardmax.geometry._signs import whole_normals
 from hardmax.geometry.counting._plane_piece import PlaneCell
 from hardmax.geometry.counting._space import SpaceCell
@@ -71,7 +72,7 @@ class LinearCell:
     def map(self) -> tuple[np.ndarray, np.ndarray]:
         """The affine map x -> matrix @ x + offset on this cell, in floats."""
         if self.stack is None:
-            rows = np.array([[float(x) for x in row] for row in self.exact_map])
+            rows = np.array([[nearest_float(x) for x in row] for row in self.exact_map])
         else:
             rows = self.stack.float_outputs(self.pattern)
         return rows[:, :-1], rows[:, -1]
@@ -79,7 +80,7 @@ class LinearCell:
     @cached_property
     def inequalities(self) -> tuple[np.ndarray, np.ndarray]:
         """The cell is where matrix @ x + offset > 0, one row a facet, rows of length 1."""
-        rows = np.array([[float(x) for x in _small(row)] for row in self._exact_walls])
+        rows = np.array([[nearest_float(x) for x in _small(row)] for row in self._exact_walls])
         rows /= np.linalg.norm(rows[:, :-1], axis=1, keepdims=True)
         return rows[:, :-1], rows[:, -1]
 
@@ -103,8 +104,9 @@ class LinearCell:
         if self.dimension == 1:
             return float(np.ptp(self.vertices))
         if self.dimension == 2:
-            x, y = (self.vertices - self.vertices.mean(axis=0)).T
-            return float(x @ np.roll(y, -1) - np.roll(x, -1) @ y) / 2
+            with np.errstate(over="ignore", invalid="ignore"):  # infinite, or not a number
+                x, y = (self.vertices - self.vertices.mean(axis=0)).T
+                return float(x @ np.roll(y, -1) - np.roll(x, -1) @ y) / 2
         from scipy.spatial import ConvexHull, QhullError
 
         try:
@@ -156,8 +158,8 @@ def _turn(a: Any, b: Any, c: Any) -> Any:
 
 
 def _small(row: tuple[Any, ...]) -> list[Fraction]:
-    """A row scaled so that its largest number is 1: whole numbers may be beyond floats."""
-    most = max(abs(Fraction(x)) for x in row)
+    """A row scaled so that its largest coefficient is 1: whole numbers may be beyond floats."""
+    most = max(abs(Fraction(x)) for x in row[:-1])
     return [Fraction(x) / most for x in row]
 
 

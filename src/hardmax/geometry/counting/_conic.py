@@ -16,6 +16,7 @@ from hardmax.geometry.counting._conic_tree import Tree
 from hardmax.geometry.counting._conic_walls import Wall
 from hardmax.geometry.counting._domains import Slice
 from hardmax.geometry.counting._switch_transformer import checked
+from hardmax.numerics import above_float
 
 Point = tuple[Fraction, Fraction]
 
@@ -143,7 +144,7 @@ def _result(search: Search, plane: _Plane) -> ConicRegions:
         most = len(maps | {search.tree.output(leaf) for leaf in open_leaves.values()})
     area = sum((box.area for box, _ in left), Fraction(0)) * plane.size[0] * plane.size[1]
     return ConicRegions(
-        MappingProxyType(witnesses), possible, float(area), len(maps), most, search.boxes
+        MappingProxyType(witnesses), possible, above_float(area), len(maps), most, search.boxes
     )
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from hardmax.geometry._rational import nearest_float
+
 
 @dataclass(frozen=True, eq=False)
 class LineCell:
@@ -45,5 +47,8 @@ def joined_cells(cells: Sequence[LineCell]) -> int:
 
 def as_floats(cells: Sequence[LineCell]) -> np.ndarray:
     """cells x outputs x (slope, level)."""
-    maps = [[[float(a), float(b)] for a, b in zip(c.slope, c.level, strict=True)] for c in cells]
+    maps = [
+        [[nearest_float(a), nearest_float(b)] for a, b in zip(c.slope, c.level, strict=True)]
+        for c in cells
+    ]
     return np.array(maps).reshape(len(cells), -1, 2)

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from hardmax.geometry._rational import quotient
 from hardmax.geometry.counting import _plane_kernels as kernels
 from hardmax.geometry.counting._plane_exact import (
     Triple,
@@ -26,7 +27,6 @@ from hardmax.geometry.counting._plane_net import (
 )
 from hardmax.geometry.counting._plane_piece import OPEN, PlanePiece
 from hardmax.geometry.counting._stack import Stack
-from hardmax.geometry.counting._switch import nearest
 from hardmax.numerics import TINY, UNIT, inflate, stray
 
 NO_LIMIT = 2**62
@@ -219,7 +219,7 @@ def _float_line(line: Triple, reach: Sequence[float]) -> tuple[float, float, flo
     One rounding of each coefficient, and three of the sum of two products and the third.
     """
     scale = max(abs(line[0]), abs(line[1]))
-    a, b, c = (nearest(x, scale) for x in line)
+    a, b, c = (quotient(x, scale) for x in line)
     size = inflate(abs(a) * reach[0] + abs(b) * reach[1] + abs(c))
     lost = inflate(TINY * (reach[0] + reach[1]))  # by coefficients that are subnormal
     return a, b, c, inflate(stray(4, size) + lost)
@@ -227,7 +227,7 @@ def _float_line(line: Triple, reach: Sequence[float]) -> tuple[float, float, flo
 
 def _float_corner(corner: Triple, *, fast: bool) -> tuple[float, float, float]:
     """A corner as close as floats come, half a unit in the last place, and that distance."""
-    x, y = nearest(corner[0], corner[2]), nearest(corner[1], corner[2])
+    x, y = quotient(corner[0], corner[2]), quotient(corner[1], corner[2])
     return x, y, 0.0 if fast else inflate(UNIT * max(abs(x), abs(y)) + TINY)
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from hardmax.geometry._rational import quotient
 from hardmax.geometry.counting import _space_kernels as kernels
 from hardmax.geometry.counting._space_exact import (
     Pattern,
@@ -28,7 +29,6 @@ from hardmax.geometry.counting._space_piece import (
     undecided,
 )
 from hardmax.geometry.counting._stack import Stack, what_sensitivities_lose
-from hardmax.geometry.counting._switch import nearest
 from hardmax.numerics import TINY, inflate, matmul_up, stray, sum_up
 
 _CHUNK = (
@@ -98,7 +98,7 @@ def make_net(stack: Stack, sides: tuple[Row, ...], fast: bool) -> kernels.Net:
 
 def _side_forms(sides: tuple[Row, ...], reach: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray]:
     """The domain's sides in floats, scaled to gradients of size 1, each number rounded once."""
-    forms = np.array([[nearest(x, max(map(abs, row[:-1]))) for x in row] for row in sides])
+    forms = np.array([[quotient(x, max(map(abs, row[:-1]))) for x in row] for row in sides])
     forms = forms.reshape(len(sides), d + 1)
     size = inflate(matmul_up(np.abs(forms[:, :d]), reach) + np.abs(forms[:, d]))
     lost = inflate(TINY * sum_up(reach))  # by coefficients that are subnormal

@@ -170,12 +170,13 @@ class Stack:
         ]
 
     def float_outputs(self, patterns: Any) -> np.ndarray:
-        """The same in floats."""
+        """The same in floats, infinite beyond them."""
         rows = np.hstack([self.weights[0], self.biases[0][:, None]])
         for on, W, b in zip(patterns, self.weights[1:], self.biases[1:], strict=True):
             rows = (W * np.asarray(on, dtype=float)) @ rows
             rows[:, -1] += b
-        return np.ldexp(rows, self.shifts[-1][:, None])
+        with np.errstate(over="ignore"):
+            return np.ldexp(rows, self.shifts[-1][:, None])
 
 
 def _composed_error(

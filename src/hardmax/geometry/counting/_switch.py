@@ -10,7 +10,6 @@ attended tokens' values. Payloads that are no scores make the map jump at walls.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -20,6 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from hardmax._errors import RequestError
+from hardmax.geometry._rational import quotient
 
 Row = tuple[Any, ...]  # coefficients of the state, then the constant; exact rationals of flint
 
@@ -263,15 +263,7 @@ def fraction(value: Any) -> Fraction:
 
 def rounded(row: Iterable[Any]) -> list[float]:
     """The nearest floats; what lies beyond all of them is infinite, and decides nothing."""
-    return [nearest(int(x.p), int(x.q)) for x in row]
-
-
-def nearest(over: int, under: int) -> float:
-    """over / under as a float: division of whole numbers rounds once, and may overflow."""
-    try:
-        return over / under
-    except OverflowError:
-        return math.inf if (over > 0) == (under > 0) else -math.inf
+    return [quotient(int(x.p), int(x.q)) for x in row]
 
 
 def unit(width: int, place: int) -> Row:

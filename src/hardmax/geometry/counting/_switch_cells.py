@@ -12,8 +12,9 @@ import numpy as np
 
 from hardmax._errors import DomainError
 from hardmax.core import Box
+from hardmax.geometry._rational import quotient
 from hardmax.geometry.counting._domains import Segment, Slice
-from hardmax.geometry.counting._switch import SwitchProgram, nearest
+from hardmax.geometry.counting._switch import SwitchProgram
 from hardmax.geometry.counting._switch_exact import (
     ExactCell,
     Form,
@@ -155,7 +156,7 @@ def packed_cells(cells: list[ExactCell], patterns: list[tuple[int, ...]]) -> tup
     """Exact cells as arrays: vertices to the nearest floats, half a unit in the last place off."""
     compact = [cell.compact() for cell in cells]
     vertices = [vertex for cell in compact for vertex in cell.vertices]
-    points = np.array([[nearest(x, vertex[-1]) for x in vertex[:-1]] for vertex in vertices])
+    points = np.array([[quotient(x, vertex[-1]) for x in vertex[:-1]] for vertex in vertices])
     words = max(1, *(-(-len(cell.labels) // 64) for cell in compact))
     low = (1 << 64) - 1
     bits = [[b >> 64 * w & low for w in range(words)] for cell in compact for b in cell.bits]
