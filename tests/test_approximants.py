@@ -15,7 +15,7 @@ from hardmax.lowering.approximants._anchors import weights
 from hardmax.lowering.approximants._knots_proof import proved_error
 from hardmax.lowering.approximants._softening import _one_knot
 from hardmax.lowering.approximants._zones import convexity_zones
-from hardmax.numerics import Interval
+from hardmax.numerics import FLOAT32, Interval
 
 flint = pytest.importorskip("flint")
 
@@ -341,10 +341,10 @@ def test_the_hardest_reciprocal():
 
 def test_short_formats_get_small_coefficients():
     c = curve("1/x", 0.1, 1.0)
-    fit = ap.fit_sigmoids(c, 3, unit=2.0**-24)
+    fit = ap.fit_sigmoids(c, 3, format=FLOAT32)
     assert fit.error <= 0.01
-    assert fit.rounding(c.reach, 2.0**-24) <= 0.1 * fit.error
-    assert fit.rounding(c.reach, 2.0**-24) < ap.fit_sigmoids(c, 3).rounding(c.reach, 2.0**-24)
+    assert fit.rounding(c.reach, FLOAT32) <= 0.1 * fit.error
+    assert fit.rounding(c.reach, FLOAT32) < ap.fit_sigmoids(c, 3).rounding(c.reach, FLOAT32)
 
 
 def test_sigmoids_are_remembered_and_repeatable():

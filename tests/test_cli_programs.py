@@ -125,7 +125,8 @@ BAD_PROGRAMS = [
     ("tokens.__class__", "says something that programs do not know"),
     ("(", "could not be read"),
     ("", "The program is empty"),
-    ("-" * 100_000 + "1", "nested too deeply"),
+    ("-" * 99_000 + "1", "nested too deeply"),
+    ("-" * 100_000 + "1", "100,001 characters; at most 100,000"),
 ]
 
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from hardmax._errors import PrecisionError
 from hardmax.lowering.functions._made import Made, Pair, centred
 from hardmax.lowering.stream import Form, Program, attention_after, feed_forward_after
-from hardmax.numerics import above_float, product_up
+from hardmax.numerics import above_float
 
 # max_y 4 y^2 / cosh(y)^2, at y tanh y = 1: what one soft tent loses, times coldness^2
 TENT_LOSS = 1.75691536  # rounded up
@@ -50,7 +50,7 @@ def square_by_tents(
     result = Form.combination(
         [(1, Form.of_row(row)), (2 * m, form)], scale * Fraction(middle) - m * m
     )
-    return Made(result, product_up(above_float(scale), inner))
+    return Made(result, above_float(scale * Fraction(inner)))
 
 
 def product_by_tents(
@@ -86,7 +86,7 @@ def product_by_tents(
     program.view(a, Form.combination([(-r, starts[0]), (-r, starts[1])], m))
     program.view(b, Form.combination([(-s, starts[0]), (s, starts[1])], n))
     form = Form.combination([(1, Form.of_row(row)), (n, a), (m, b)], -m * n)
-    return Made(form, product_up(above_float(r * s), inner))
+    return Made(form, above_float(r * s * Fraction(inner)))
 
 
 def _depth(error: float, *, centred_bound: bool, soft: bool) -> tuple[int, float | None, float]:

@@ -60,7 +60,14 @@ class Unkept(RequestError):
     """What a way would build strays further than its answers are apart."""
 
 
-_CARES = ((Care(), False), (Care(40, 30.0), False), (Care(40, 40.0), False), (Care(40, 36.0), True))
+_CARES = (
+    (Care(), False),
+    (Care(20, 30.0), False),
+    (Care(24, 30.0), False),
+    (Care(40, 30.0), False),
+    (Care(40, 40.0), False),
+    (Care(40, 36.0), True),
+)
 
 
 def lower_program(

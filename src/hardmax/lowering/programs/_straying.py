@@ -9,10 +9,19 @@ large it is at the start token (0 if it is 0 exactly). The lemmas:
 at most gamma_k of the sum of absolute values. Where all terms are multiples of one power of 2, as
 tokens and places that nothing was added to are, and are not too large for it, nothing is rounded.
 
+*Near a grid.* Let the numbers that are added be multiples of 2^g, small enough for all of their
+sums to be floats, but for deviations that add up to D <= 2^g u/2. A partial sum that should not be
+0 is at least 2^g, so half its ulp is at least 2^g u/2: it is rounded to what it should be, and its
+deviation is gone. One that should be 0 is the sum of deviations, rounded relative to itself. So
+the result is off by at most D (1 + gamma_k), as if nothing but D itself were rounded. The same is
+true of products with weights on a grid.
+
 *Means.* Let logits stray by d at most. Losers, ideally G behind, have at most n e^(2 d - G) of the
 weight. Among the winners the mean of values in an interval of length s moves by at most
 s tanh(d/2): it moves most if two groups are moved apart, from the odds e^-d to e^d, and that is
-attained. If all winners hold the same, it does not move.
+attained. If all winners hold the same, it does not move. If there is one winner, and the others
+have less than u/4 of the weight, its computed weight is 1 and its value is what it was: adding a
+term t to a float errs by at most |t|, because the float itself is that near.
 
 *Sums.* Each of n symbols has the weight r/(1 + r n) instead of r, so a sum S becomes S/(1 + r n),
 off by less than r n |S|; the start token, whose weight is near 1, must hold 0 exactly.
@@ -31,6 +40,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -59,6 +69,13 @@ class Held(NamedTuple):
 
     size: float
     stray: float
+
+
+class Passing(NamedTuple):
+    """What a sum of units' values rounds, and the power of 2 of which it is ideally a multiple."""
+
+    rounding: float
+    grid: float
 
 
 class Strays(NamedTuple):
@@ -94,7 +111,7 @@ class _Straying:
         self.size: dict[Register, float] = {}
         self.stray: dict[Register, float] = {}
         self.start: dict[Register, float] = {}  # |what the start token holds|
-        self.grid: dict[Register, float] = {}  # it is a multiple of 2^grid exactly; -inf if unknown
+        self.grid: dict[Register, float] = {}  # ideally a multiple of 2^grid; -inf if unknown
         for register in sketch.registers:
             self._embed(register)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -136,16 +153,25 @@ class _Straying:
         return moved if self.exact else moved + form.off
 
     def _grid(self, form: Form) -> float:
-        """The power of 2 of which a form is an exact multiple; -inf if it may be rounded."""
-        found = float(lowest_bit(form.constant))
+        """The power of 2 of which a form is ideally a multiple, if such sums are exact; or -inf."""
+        found = _lowest_bit(form.constant)
         for register, weight in form.terms.items():
-            found = min(found, self.grid[register] + float(lowest_bit(weight)))
+            found = min(found, self.grid[register] + _lowest_bit(weight))
         size = self._held(form, 0.0).size
         return found if not form.off and FLOAT64.is_exact(size, found) else -math.inf
 
+    def _is_near(self, grid: float, drift: float) -> bool:
+        """Whether deviations are so small that sums on the grid are rounded to what they are."""
+        if grid == -math.inf:
+            return False
+        return drift <= math.ldexp(0.25 * FLOAT64.unit, int(min(max(grid, -900.0), 900.0)))
+
     def _rounding(self, form: Form) -> float:
-        if self.exact or self._grid(form) > -math.inf:
+        if self.exact:
             return 0.0
+        drift = self._drift(form)
+        if self._is_near(self._grid(form), drift):
+            return self._gamma(len(form.terms) + 4.0) * drift
         terms = len(form.terms) + 4.0  # weights and constants are rounded numbers themselves
         whole = abs(form.constant) + sum(
             abs(w) * (self.size[r] + self.stray[r] + (r is self.heir))
@@ -157,12 +183,17 @@ class _Straying:
         """How large a form without a constant is at the start token."""
         return sum(abs(w) * self.start[r] for r, w in form.terms.items())
 
-    def _write(self, register: Register, size: float, stray: float, start: float) -> None:
-        """Something is added to a register."""
-        self.grid[register] = -math.inf
+    def _write(
+        self, register: Register, size: float, stray: float, start: float, grid: float
+    ) -> None:
+        """Something is added to a register, ideally a multiple of 2^grid."""
         self.size[register] = min(self.size[register] + size, register.bound)
-        rounding = self._gamma(2) * (self.size[register] + (register is self.heir))
-        self.stray[register] += stray + rounding
+        held = self.size[register] + (register is self.heir)
+        self.stray[register] += stray
+        grid = min(self.grid[register], grid)
+        self.grid[register] = grid if FLOAT64.is_exact(2.0 * held, grid) else -math.inf
+        near = self._is_near(self.grid[register], self.stray[register])
+        self.stray[register] += self._gamma(2) * (self.stray[register] if near else held)
         self.start[register] = (self.start[register] + start) * (1.0 + self._gamma(4))
         if register.everywhere:
             self.start[register] = register.bound + self.stray[register]
@@ -175,7 +206,11 @@ class _Straying:
             logits = self._logits(head)
             for form, (register, weight) in zip(head.value, head.output, strict=True):
                 row = self.sketch.linear(form)
-                written.append((register, *self._received(head, row, abs(weight), logits)))
+                gained = self._received(head, row, abs(weight), logits)
+                grid = -math.inf
+                if head.does == "fetch":
+                    grid = self._grid(row) + _lowest_bit(weight)
+                written.append((register, *gained, grid))
         for one in written:
             self._write(*one)
 
@@ -202,6 +237,8 @@ class _Straying:
             lost = 0.0  # everybody wins
         moved = math.tanh(min(logits, 40.0) / 2.0) if head.does == "mean" else 0.0
         held = value.stray if head.does == "fetch" else max(value.stray, first)
+        if head.does == "fetch" and lost <= 0.125 * FLOAT64.unit:
+            noise = 2.0 * lost  # the one that wins has all of the weight
         stray = held + 2.0 * most * (lost + moved) + noise * most
         return weight * value.size, weight * stray, at_start
 
@@ -228,7 +265,7 @@ class _Straying:
             if self.sketch.needs_start and head.does != "fetch":
                 first += (query.size + query.stray) * self._at_start(self.sketch.linear(own))
         stray = max(stray, first)
-        if not FLOAT64.is_exact(whole, grid):
+        if not (stray == 0.0 and FLOAT64.is_exact(whole, grid)):
             stray += self._gamma(len(head.query) + 4.0) * whole
         return stray * _coldness(head)
 
@@ -244,11 +281,16 @@ class _Straying:
                 own = [unit for unit in members if register in unit.outer]
                 gains.setdefault(register, []).append(self._gained(own, register))
         starts = {register: self._started(units, register) for register in gains}
-        writers = {r: sum(r in unit.outer for unit in units) for r in gains}
+        passing = self._passing(units)
         for register, found in gains.items():
             size, stray = (sum(column) for column in zip(*found, strict=True))
-            stray += self._gamma(writers[register] + 2.0) * self._passing(units, register)
-            self._write(register, size, stray, starts[register])
+            self._write(
+                register,
+                size,
+                stray + passing[register].rounding,
+                starts[register],
+                passing[register].grid,
+            )
 
     def _group(self, unit: Unit) -> object:
         """Units of a look-up belong together by the form they read, others by their law."""
@@ -302,13 +344,23 @@ class _Straying:
         last = np.searchsorted(knots, levels + reach, side="right")
         return size, drift * _steepest(np.abs(slopes), first, last)
 
-    def _passing(self, units: Sequence[Unit], register: Register) -> float:
-        """The sum of the absolute values that are added up to what a register gains."""
-        total = 0.0
+    def _passing(self, units: Sequence[Unit]) -> dict[Register, Passing]:
+        """What adding up the units' values rounds, for each register they are added to."""
+        sums: dict[Register, list[float]] = {}  # absolute values, deviations, grid, how many
         for unit in units:
-            if register in unit.outer:
-                total += abs(unit.outer[register]) * self._highest(unit)
-        return total
+            highest, grid = self._highest(unit), self._grid(unit.inner)
+            apart = self._drift(unit.inner) + self._rounding(unit.inner)
+            for register, weight in unit.outer.items():
+                total = sums.setdefault(register, [0.0, 0.0, math.inf, 0.0])
+                total[0] += abs(weight) * highest
+                total[1] += abs(weight) * apart
+                total[2] = min(total[2], grid + _lowest_bit(weight))
+                total[3] += 1.0
+        found = {}
+        for register, (whole, apart, grid, count) in sums.items():
+            near = FLOAT64.is_exact(whole, grid) and self._is_near(grid, apart)
+            found[register] = Passing(self._gamma(count + 2.0) * (apart if near else whole), grid)
+        return found
 
     def _highest(self, unit: Unit) -> float:
         """What a unit is at most, at a symbol."""
@@ -331,6 +383,12 @@ class _Straying:
                 on += slack * (moving + abs(unit.inner.constant)) if moving else 0.0
                 total += abs(unit.outer[register]) * max(on, 0.0)
         return total
+
+
+@cache
+def _lowest_bit(number: float) -> float:
+    """`lowest_bit` of one number; there are few weights, and each of them is met many times."""
+    return float(lowest_bit(number))
 
 
 def _coldness(head: HeadSketch) -> float:
