@@ -180,7 +180,7 @@ def test_a_certificate_names_what_it_assumes():
     product = hm.compile("x*y", on={"x": (-1, 1), "y": (-1, 1)}, error=1e-2)
     assumptions = hm.certify(product).assumptions
     assert [f.assumption for f in FORMATS.values()] == list(assumptions[1:])
-    assert "float32: exp is good to 8 unit roundoffs" in assumptions[2]
+    assert "float32: exp is good to 8 units" in assumptions[2]
     assert "may be 0 below -86." in assumptions[2]
     network = hm.compile(
         "max(x, y)", on={"x": (-1, 1), "y": (-1, 1)}, error=1e-2, route="feedforward"

@@ -70,7 +70,7 @@ class Format:
     def assumption(self) -> str:
         """The sentence for a certificate."""
         return (
-            f"{self.name}: exp is good to {self.exp_units} unit roundoffs (per {BLOCK} tokens), "
+            f"{self.name}: exp is good to {self.exp_units} units (per {BLOCK} tokens), "
             f"and may be 0 below {self.exp_vanishes:g}."
         )
 
