@@ -12,9 +12,10 @@ from hardmax import programs as p
 from hardmax.core import Box, Claim, Construction, Words, evaluate
 from hardmax.languages.programs import Code
 from hardmax.lowering.programs import _compile
-from hardmax.lowering.programs._lookup import misfit, points_of, polygon
+from hardmax.lowering.programs._lookup import Bends, misfit, points_of, polygon
 from hardmax.lowering.programs._sketch import Form, HeadSketch, Ladder, Levels, OneOf, Sketch
-from hardmax.lowering.programs._straying import strays_of
+from hardmax.lowering.programs._straying import _Straying, strays_of
+from hardmax.numerics import FLOAT64
 from hardmax.testing import CONSTRUCTS, random_program
 
 S = p.Sequence()
@@ -204,6 +205,72 @@ def test_the_start_token_must_hold_nothing_where_sums_read_it():
     sketch.head(2, head)
     (stray,) = strays_of(sketch, [Form({total: 1.0})])
     assert stray.softening >= 1e-9 * math.exp(20.0)
+
+
+def test_bends_are_largest_at_a_knot_or_at_an_end():
+    """3 (x - 1) from 1 to 4, where it is 9; then 13 - x for ever, 0 at 13."""
+    hat = Bends(np.array([4.0, 1.0, 2.0]), np.array([-4.0, 3.0, 0.0]))
+    assert [hat.largest(np.array([float(x)])) for x in (1, 2, 4)] == pytest.approx([0, 3, 9])
+    assert hat.largest(np.array([1.0, 2.0, 7.0])) == pytest.approx(6.0, rel=1e-12)
+    assert hat.largest_within(3.0) == pytest.approx(6.0, rel=1e-12)  # at the end
+    assert hat.largest_within(12.0) == pytest.approx(9.0, rel=1e-12)  # at the knot
+    assert hat.largest_within(100.0) == pytest.approx(87.0, rel=1e-12)  # at the other end
+    assert hat.largest_within(0.5) <= 1e-13  # rounding alone
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        knots, weights = rng.normal(size=(2, 5)) * 10.0 ** rng.integers(-8, 8, (2, 5))
+        x = float(rng.normal() * 100)
+        exactly = abs(
+            sum(
+                Fraction(w) * max(Fraction(x) - Fraction(k), 0)
+                for k, w in zip(knots, weights, strict=True)
+            )
+        )
+        assert exactly <= Fraction(Bends(knots, weights).largest(np.array([x])))
+
+
+def test_a_form_is_no_larger_than_what_it_stands_for():
+    sketch = drawn()
+    x, y = (sketch.register(name, 8.0) for name in "xy")
+    peaks = Form({x: 1.0, y: -2.0}, 1.0)
+    assert peaks.bound == 25.0
+    step = peaks.within(1.0)
+    assert (step.bound, (step * -3.0).bound, (step + 2.0).bound) == (1.0, 3.0, 3.0)
+    assert ((step + step).bound, sketch.linear(step).bound) == (2.0, 1.0)
+    assert step.within(5.0).bound == 1.0
+    assert step.widest == 25.0  # the start token holds what it holds
+
+
+def test_the_start_token_gains_no_more_than_symbols_do_where_it_asks_as_they_do():
+    """Peaks that add up to 1 at symbols: their sum is 3 at most, at the start token as well."""
+    found = {}
+    for sane in (True, False):
+        sketch = drawn(3)
+        sketch.sane_start = sane
+        peaks = [sketch.register(f"peak {k}", 1.0) for k in range(4)]
+        for peak in peaks:
+            sketch.unit(1, "peak", sketch.token, {peak: 1.0})
+        total, after = sketch.register("total", 3.0), sketch.register("after", 1e6)
+        step = Form(dict.fromkeys(peaks, 1.0)).within(1.0)
+        head = HeadSketch(
+            "sum", [sketch.one], [sketch.token * -20.0], [step], [(total, math.exp(20.0))],
+            hm.core.Softmax(1.0), does="sum",
+        )  # fmt: skip
+        sketch.head(2, head)
+        sketch.unit(3, "after", Form({total: 1.0}, -4.0), {after: 1.0})
+        found[sane] = _Straying(sketch, [Form({after: 1.0})], FLOAT64).start[after]
+    assert found[True] == 0.0 < found[False]  # the unit is off at 3 and a little
+
+
+def test_a_look_up_at_the_start_token_is_as_large_as_its_polygon():
+    """A hat of height 1, read at 100: it is 1 at most, though its units are 100, 99 and 98."""
+    sketch = drawn(3)
+    x, y = sketch.register("x", 4.0), sketch.register("y", 4.0)
+    x.start = 100.0
+    for knot, weight in ((0.0, 1.0), (1.0, -2.0), (2.0, 1.0)):
+        sketch.unit(1, "y", Form({x: 1.0}, -knot), {y: weight}, Levels(np.arange(4.0)))
+    start = _Straying(sketch, [Form({y: 1.0})], FLOAT64).start[y]
+    assert start == pytest.approx(1.0, rel=1e-9)
 
 
 def test_numbers_that_floats_explain_are_one_and_others_are_not():

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax._errors import RequestError
-from hardmax.numerics import UNIT
+from hardmax.numerics import UNIT, inflate, stray
 
 _NOISE = 2.0**9 * UNIT  # relative: what floats may add to numbers that are the same
 _TELLING = 2.0**-10  # of the smallest difference: what misses by more is another function
@@ -42,6 +42,29 @@ class Polygon:
     weights: np.ndarray
     levels: np.ndarray
     off: float = 0.0  # how far from what was wanted, at the levels
+
+
+class Bends:
+    """x -> sum of weights * relu(x - knots), and how large it is: it turns at its knots alone."""
+
+    def __init__(self, knots: np.ndarray, weights: np.ndarray) -> None:
+        order = np.argsort(knots)
+        self.knots, weights = knots[order], weights[order]
+        self._slopes = np.concatenate([[0.0], np.cumsum(weights)])
+        self._fixed = np.concatenate([[0.0], np.cumsum(weights * self.knots)])
+        self._steepness = float(np.abs(weights).sum())
+
+    def largest(self, points: np.ndarray) -> float:
+        """The largest absolute value at some points, from above."""
+        before = np.searchsorted(self.knots, points)
+        values = self._slopes[before] * points - self._fixed[before]
+        reach = float(np.abs(points).max() + np.abs(self.knots).max())
+        rounding = stray(len(self.knots) + 4.0, self._steepness * reach)
+        return float(inflate(float(np.abs(values).max()) + rounding))
+
+    def largest_within(self, reach: float) -> float:
+        """The largest absolute value where |x| <= reach: at a knot or at an end."""
+        return self.largest(np.concatenate([np.clip(self.knots, -reach, reach), [-reach, reach]]))
 
 
 def misfit(found: np.ndarray, wanted: np.ndarray, slack: float = _NOISE) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from hardmax.lowering.programs._sketch import Form, HeadSketch, Register, Sketch, Unit
 
@@ -58,7 +59,7 @@ def _renaming(becomes: dict[Register, tuple[Register, float]]) -> Rename:
                 if abs(form.terms.get(member, 0.0) - own * ratio) > 1e-9 * abs(own):
                     return None
         kept = {r: w for r, w in form.terms.items() if r not in becomes}
-        return Form(kept, form.constant, form.off)
+        return replace(form, terms=kept)
 
     return rename
 
@@ -99,7 +100,8 @@ def _renamed(
             if register in becomes:
                 keeper, ratio = becomes[register]
                 off += abs(weight - form.terms[keeper] * ratio) * register.bound
-        return Form({r: w for r, w in form.terms.items() if r not in becomes}, form.constant, off)
+        kept = {r: w for r, w in form.terms.items() if r not in becomes}
+        return replace(form, terms=kept, off=off)
 
     for unit in _units(sketch):
         unit.inner = reads(unit.inner)

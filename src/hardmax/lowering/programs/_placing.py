@@ -31,6 +31,7 @@ from hardmax.languages.programs import (
 )
 from hardmax.lowering.programs._codes import Codes, lost
 from hardmax.lowering.programs._lookup import (
+    Bends,
     Polygon,
     additive_parts,
     affine_map,
@@ -147,6 +148,7 @@ class Placing:
     ) -> Placed:
         """The form that holds a function of several values, given by a table over their items."""
         placed = self._place(sources, table, clean)
+        placed = replace(placed, form=placed.form.within(float(np.abs(table).max())))
         if len(sources) == 1:
             self._note(sources[0], table, placed)
         return placed
@@ -359,10 +361,9 @@ class Placing:
         if not len(knots):
             return passed
         sublayer = inner.ready + 1 - inner.ready % 2
-        steepness, furthest = float(np.abs(weights).sum()), float(np.abs(knots).max())
-        reach = steepness * (inner.form.bound + furthest)
-        register = self.sketch.register(name, reach)
-        register.beyond = steepness * (inner.form.widest + furthest)
+        bends = Bends(knots, weights)
+        register = self.sketch.register(name, bends.largest(line.levels))
+        register.beyond = 0.0 if clean else bends.largest_within(inner.form.widest)
         is_wild = any(one.is_wild for one in inner.form.terms)
         register.is_wild = is_wild and not clean
         law = Levels(line.levels - inner.form.constant - self.sketch.token_weight(inner.form))

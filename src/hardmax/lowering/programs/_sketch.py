@@ -7,6 +7,7 @@ a register begins with what the embedding puts there and grows by what sublayers
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -44,30 +45,41 @@ class Register:
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    """constant + sum of multiples of registers; what it stands for is at most `off` away."""
+    """constant + sum of multiples of registers; what it stands for is at most `off` away.
+
+    At every symbol that is at most `most` in absolute value: less than the terms add up to where
+    they cancel, as in a step that is a sum of many peaks.
+    """
 
     terms: Mapping[Register, float] = field(default_factory=dict)
     constant: float = 0.0
     off: float = 0.0
+    most: float = math.inf
 
     def __add__(self, other: Form | float) -> Form:
         if not isinstance(other, Form):
-            return Form(self.terms, self.constant + other, self.off)
+            other = Form({}, other)
         terms = dict(self.terms)
         for register, weight in other.terms.items():
             terms[register] = terms.get(register, 0.0) + weight
         kept = {register: weight for register, weight in terms.items() if weight != 0.0}
-        return Form(kept, self.constant + other.constant, self.off + other.off)
+        most = self.bound + other.bound
+        return Form(kept, self.constant + other.constant, self.off + other.off, most)
 
     def __mul__(self, factor: float) -> Form:
         if factor == 0.0:
             return Form()
         terms = {r: w * factor for r, w in self.terms.items()}
-        return Form(terms, self.constant * factor, self.off * abs(factor))
+        size = abs(factor)
+        return Form(terms, self.constant * factor, self.off * size, self.most * size)
 
     def looser(self, off: float) -> Form:
         """The same form for what is so much further away."""
         return replace(self, off=self.off + off) if off else self
+
+    def within(self, most: float) -> Form:
+        """The same form, of which is known how large it is at symbols."""
+        return replace(self, most=most) if most < self.bound else self
 
     def __sub__(self, other: Form) -> Form:
         return self + other * -1.0
@@ -75,7 +87,8 @@ class Form:
     @property
     def bound(self) -> float:
         """On the absolute value, at every symbol."""
-        return abs(self.constant) + sum(abs(w) * r.bound for r, w in self.terms.items())
+        terms = abs(self.constant) + sum(abs(w) * r.bound for r, w in self.terms.items())
+        return min(terms, self.most)
 
     @property
     def widest(self) -> float:
@@ -289,7 +302,7 @@ class Sketch:
         """The same at every symbol, without a constant: 0 where the registers are."""
         if form.constant == 0.0:
             return form
-        return Form(form.terms, 0.0, form.off) + self.token * form.constant
+        return replace(Form(form.terms, 0.0, form.off) + self.token * form.constant, most=form.most)
 
     # ---- sublayers ---------------------------------------------------------------------------
 

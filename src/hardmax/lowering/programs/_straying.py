@@ -48,6 +48,7 @@ import numpy as np
 from hardmax.core import Softmax
 from hardmax.lowering.programs._assembly import heir_of
 from hardmax.lowering.programs._heads import EXCLUDED
+from hardmax.lowering.programs._lookup import Bends
 from hardmax.lowering.programs._sketch import (
     Form,
     HeadSketch,
@@ -144,8 +145,11 @@ class _Straying:
         return self._held(form, self._drift(form) + self._rounding(form))
 
     def _held(self, form: Form, stray: float) -> Held:
-        size = abs(form.constant) + sum(abs(w) * self.size[r] for r, w in form.terms.items())
-        return Held(size, stray)
+        return Held(min(self._terms(form), form.most), stray)
+
+    def _terms(self, form: Form) -> float:
+        """The sum of absolute values, which partial sums do not exceed."""
+        return abs(form.constant) + sum(abs(w) * self.size[r] for r, w in form.terms.items())
 
     def _drift(self, form: Form) -> float:
         """What comes from the registers, and from what was charged when the form was found."""
@@ -157,7 +161,7 @@ class _Straying:
         found = _lowest_bit(form.constant)
         for register, weight in form.terms.items():
             found = min(found, self.grid[register] + _lowest_bit(weight))
-        size = self._held(form, 0.0).size
+        size = self._terms(form)
         return found if not form.off and FLOAT64.is_exact(size, found) else -math.inf
 
     def _is_near(self, grid: float, drift: float) -> bool:
@@ -184,10 +188,22 @@ class _Straying:
         return sum(abs(w) * self.start[r] for r, w in form.terms.items())
 
     def _write(
-        self, register: Register, size: float, stray: float, start: float, grid: float
+        self,
+        register: Register,
+        size: float,
+        stray: float,
+        start: float,
+        grid: float,
+        is_shared: bool = False,
     ) -> None:
-        """Something is added to a register, ideally a multiple of 2^grid."""
-        self.size[register] = min(self.size[register] + size, register.bound)
+        """Something is added to a register, ideally a multiple of 2^grid.
+
+        It is shared if the start token gains what every symbol does.
+        """
+        before = self.size[register]
+        self.size[register] = min(before + size, register.bound)
+        if is_shared:  # what a symbol gains, it holds afterwards or held the opposite of before
+            start = min(start, self.size[register] + before + stray)
         held = self.size[register] + (register is self.heir)
         self.stray[register] += stray
         grid = min(self.grid[register], grid)
@@ -210,9 +226,14 @@ class _Straying:
                 grid = -math.inf
                 if head.does == "fetch":
                     grid = self._grid(row) + _lowest_bit(weight)
-                written.append((register, *gained, grid))
+                written.append((register, *gained, grid, self._is_shared(head)))
         for one in written:
             self._write(*one)
+
+    def _is_shared(self, head: HeadSketch) -> bool:
+        """Whether the start token asks for the sum that every symbol asks for."""
+        everybody = not head.causal and head.bias is None
+        return head.does == "sum" and self.sketch.sane_start and everybody
 
     def _received(
         self, head: HeadSketch, row: Form, weight: float, logits: float
@@ -303,7 +324,7 @@ class _Straying:
         token = self.sketch.token_register
         kept = {r: w for r, w in unit.inner.terms.items() if r is not token}
         constant = unit.inner.constant + self.sketch.token_weight(unit.inner)
-        return Form(kept, constant, unit.inner.off)
+        return Form(kept, constant, unit.inner.off, unit.inner.most)
 
     def _gained(self, units: list[Unit], register: Register) -> tuple[float, float]:
         """What units of one group write to a register: how large, and how far it strays.
@@ -374,15 +395,35 @@ class _Straying:
         """How much units add to a register at the start token, at most."""
         if not self.sketch.needs_start:
             return 0.0
-        total = 0.0
+        groups: dict[object, list[Unit]] = {}
         for unit in units:
             if register in unit.outer:
-                moving = self._at_start(unit.inner)
-                slack = self._gamma(len(unit.inner.terms) + 4.0)
-                on = moving + unit.inner.constant
-                on += slack * (moving + abs(unit.inner.constant)) if moving else 0.0
-                total += abs(unit.outer[register]) * max(on, 0.0)
-        return total
+                groups.setdefault(self._group(unit), []).append(unit)
+        return sum(self._started_together(group, register) for group in groups.values())
+
+    def _started_together(self, units: Sequence[Unit], register: Register) -> float:
+        """Units of a look-up read one number there, too: the polygon is as large as at its knots.
+
+        A unit that is off whatever the number, with its rounding, adds nothing and rounds nothing.
+        """
+        total = rounding = reach = 0.0
+        knots, weights = [], []
+        for unit in units:
+            moving, constant = self._at_start(unit.inner), unit.inner.constant
+            slack = self._gamma(len(unit.inner.terms) + 4.0) * (moving + abs(constant))
+            on = moving + constant + (slack if moving else 0.0)
+            if on > 0.0:
+                weight = unit.outer[register]
+                total += abs(weight) * on
+                rounding += abs(weight) * slack
+                reach = max(reach, moving)
+                knots.append(-constant)
+                weights.append(weight)
+        if not knots or not isinstance(units[0].law, Levels):
+            return total
+        return min(
+            total, Bends(np.array(knots), np.array(weights)).largest_within(reach) + rounding
+        )
 
 
 @cache
