@@ -8,7 +8,6 @@ anything else is looked up by hidden units, in one layer where its roots have fe
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hardmax._errors import RequestError, SemanticsError
+from hardmax._errors import RequestError
 from hardmax.languages.programs import (
     Applied,
     Code,
@@ -25,7 +24,6 @@ from hardmax.languages.programs import (
     Given,
     Item,
     Value,
-    evaluated,
     roots_of,
     written,
 )
@@ -36,7 +34,6 @@ from hardmax.lowering.programs._lookup import (
     additive_parts,
     affine_map,
     diagonal,
-    find_code,
     polygon,
     varies,
 )
@@ -205,19 +202,9 @@ class Placing:
         """The table as one over the items of the roots; what cannot happen repeats what can."""
         if same_values(roots, values):
             return table
-        place = [{item: k for k, item in enumerate(self.items(value))} for value in values]
-        found = np.full([len(self.items(root)) for root in roots], np.nan)
-        lists = [range(size) for size in found.shape]
-        items = [self.items(root) for root in roots]
-        for index in itertools.product(*lists):
-            given = {
-                root: items[r][k] for r, (root, k) in enumerate(zip(roots, index, strict=True))
-            }
-            try:
-                held = [evaluated(value, given) for value in values]
-                found[index] = table[tuple(p[one] for p, one in zip(place, held, strict=True))]
-            except (SemanticsError, KeyError):
-                continue
+        where = self.codes.cases(tuple(roots), tuple(values))
+        happens = np.all([numbers >= 0 for numbers in where], axis=0)
+        found = np.where(happens, table[where], np.nan)
         known = found[~np.isnan(found)]
         return np.where(np.isnan(found), known[0] if known.size else 0.0, found)
 
@@ -256,7 +243,7 @@ class Placing:
         parts = additive_parts(table)
         if parts is not None:
             return self._sum(roots, parts[0], clean).looser(parts[1])
-        code = find_code(table, [self._levels(root) for root in roots], self._flat)
+        code = self.codes.look_up(table, [self._levels(root) for root in roots], self._flat)
         inner = self._sum(roots, list(code.numbers), False).looser(code.off)
         return self._polygon(inner, code.polygon, _lowest(code.numbers), _name(roots), clean)
 

@@ -296,22 +296,20 @@ class _Straying:
         groups: dict[object, list[Unit]] = {}
         for unit in units:
             groups.setdefault(self._group(unit), []).append(unit)
-        gains: dict[Register, list[tuple[float, float]]] = {}
+        gains: dict[Register, list[tuple[float, float, float]]] = {}
         for members in groups.values():
-            for register in dict.fromkeys(r for unit in members for r in unit.outer):
-                own = [unit for unit in members if register in unit.outer]
-                gains.setdefault(register, []).append(self._gained(own, register))
-        starts = {register: self._started(units, register) for register in gains}
+            writers: dict[Register, list[Unit]] = {}
+            for unit in members:
+                for register in unit.outer:
+                    writers.setdefault(register, []).append(unit)
+            for register, own in writers.items():
+                gained = *self._gained(own, register), self._started(own, register)
+                gains.setdefault(register, []).append(gained)
         passing = self._passing(units)
         for register, found in gains.items():
-            size, stray = (sum(column) for column in zip(*found, strict=True))
-            self._write(
-                register,
-                size,
-                stray + passing[register].rounding,
-                starts[register],
-                passing[register].grid,
-            )
+            size, stray, start = (sum(column) for column in zip(*found, strict=True))
+            rounding, grid = passing[register]
+            self._write(register, size, stray + rounding, start, grid)
 
     def _group(self, unit: Unit) -> object:
         """Units of a look-up belong together by the form they read, others by their law."""
@@ -392,20 +390,13 @@ class _Straying:
         return self._held(unit.inner, 0.0).size + stray
 
     def _started(self, units: Sequence[Unit], register: Register) -> float:
-        """How much units add to a register at the start token, at most."""
+        """How much units of one group add to a register at the start token, at most.
+
+        Units of a look-up read one number there, too: the polygon is as large as at its knots. A
+        unit that is off whatever the number, with its rounding, adds nothing and rounds nothing.
+        """
         if not self.sketch.needs_start:
             return 0.0
-        groups: dict[object, list[Unit]] = {}
-        for unit in units:
-            if register in unit.outer:
-                groups.setdefault(self._group(unit), []).append(unit)
-        return sum(self._started_together(group, register) for group in groups.values())
-
-    def _started_together(self, units: Sequence[Unit], register: Register) -> float:
-        """Units of a look-up read one number there, too: the polygon is as large as at its knots.
-
-        A unit that is off whatever the number, with its rounding, adds nothing and rounds nothing.
-        """
         total = rounding = reach = 0.0
         knots, weights = [], []
         for unit in units:
