@@ -55,13 +55,18 @@ def down(x: Any) -> Any:
     """
     if is_exact_number(x):
         return x
-    if type(x) is float and math.isfinite(x):
-        return x - (abs(x) * STEP + TINY) if x else x
-    r = np.asarray(x)
-    r = np.where(np.isnan(r), -np.inf, np.minimum(r, _LARGEST))
-    with np.errstate(over="ignore"):
-        below = np.where((r == 0.0) | np.isinf(r), r, r - (np.abs(r) * STEP + TINY))
-    return float(below) if np.ndim(x) == 0 else below
+    if np.ndim(x) == 0:
+        r = min(float(x), _LARGEST) if x == x else -math.inf
+        return r - (abs(r) * STEP + TINY) if r else r
+    r = np.minimum(x, _LARGEST)
+    with np.errstate(over="ignore", invalid="ignore"):
+        below = np.abs(r)  # in place from here on: large arrays are what takes time
+        below *= STEP
+        below += TINY
+        np.subtract(r, below, out=below)
+    np.copyto(below, r, where=r == 0.0)
+    np.copyto(below, -np.inf, where=~(below >= -_LARGEST))
+    return below
 
 
 def up(x: Any) -> Any:
@@ -104,12 +109,16 @@ def inflate(bound: Any, operations: int = 8) -> Any:
     if is_exact_number(bound):
         return bound
     factor, lost = 1.0 + 2.0 * gamma(operations + 1), operations * TINY
-    if type(bound) is float:
-        return math.inf if bound != bound else (bound * factor + lost if bound > 0.0 else 0.0)
+    if np.ndim(bound) == 0:
+        size = float(bound)
+        return math.inf if size != size else (size * factor + lost if size > 0.0 else 0.0)
+    bound = np.asarray(bound)
     with np.errstate(over="ignore", invalid="ignore"):
-        grown = np.where(bound <= 0.0, 0.0, bound * factor + lost)
-    grown = np.where(np.isnan(grown), np.inf, grown)
-    return float(grown) if np.ndim(bound) == 0 else grown
+        grown = bound * factor  # in place from here on, as in `down`
+        grown += lost
+    np.copyto(grown, 0.0, where=bound <= 0.0)
+    np.copyto(grown, np.inf, where=grown != grown)
+    return grown
 
 
 def stray(terms: Any, size: Any, format: Format = FLOAT64) -> Any:

@@ -176,10 +176,14 @@ def _place(
     parts: dict[Axes, MidRadius], axes: Axes, table: MidRadius, rows: np.ndarray, width: int
 ) -> None:
     """Put a table into those coordinates of a block, which is made if it is not there."""
-    shape = (*table.middle.shape[:-1], width)
-    here = MidRadius(np.zeros(shape), np.zeros(shape))
+    if axes in parts:
+        here = MidRadius(*(part.copy() for part in parts[axes]))
+        table = MidRadius(*(part[..., rows] for part in here)).plus(table)
+    else:
+        shape = (*table.middle.shape[:-1], width)
+        here = MidRadius(np.zeros(shape), np.zeros(shape))
     here.middle[..., rows], here.radius[..., rows] = table
-    parts[axes] = parts[axes].plus(here) if axes in parts else here
+    parts[axes] = here
 
 
 def tidied(stream: Stream) -> Stream:
