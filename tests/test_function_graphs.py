@@ -153,6 +153,25 @@ def test_a_single_error_with_slope_one_is_the_bound_itself():
     assert shares == pytest.approx({3: 0.1})
 
 
+def test_outputs_that_are_one_are_analysed_once():
+    """5,000 outputs of a hostile file, all the same, took minutes and gigabytes."""
+    domain = hm.Box([0.0, 0.0], [1.0, 2.0])
+    once, often = graph_of("exp(x)*y"), graph_of(", ".join(["exp(x)*y"] * 500))
+    errors = dict.fromkeys(range(2, len(once.nodes)), 0.01)
+    single, repeated = analyse(once, domain, errors), analyse(often, domain, errors)
+    assert np.array_equal(single.sensitivities, repeated.sensitivities)
+    assert single.total(errors) == repeated.total(errors)
+
+
+def test_many_outputs_are_analysed_on_larger_boxes():
+    """Memory is bounded, and ranges still enclose."""
+    graph = graph_of(", ".join(f"x*y + {k}*x" for k in range(1, 151)))
+    found = analyse(graph, hm.Box([0.0, 0.0], [1.0, 1.0]), {})
+    assert found.sensitivities.shape[:2] == (150, len(graph.nodes))
+    assert found.sensitivities.size <= 2**26
+    assert found.range(graph.outputs[-1])[1] >= 151.0
+
+
 def test_maxima_do_not_expand_errors():
     """A sorting network of six rounds errs by six comparators, not by two to the sixth."""
     function = sorting_network(8)

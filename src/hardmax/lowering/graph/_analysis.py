@@ -46,6 +46,7 @@ from hardmax.lowering.graph._nodes import (
 from hardmax.numerics import Interval, exp, inflate
 
 _BOXES = 4096
+_MOST_NUMBERS = 2**26  # sensitivities: of many outputs, boxes are larger, and memory stays bounded
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +56,7 @@ class Analysis:
     graph: Graph
     ranges: list[Interval]
     off: list[np.ndarray]  # node -> boxes: how far its computed value can be from the exact one
-    sensitivities: np.ndarray  # outputs x nodes x boxes
+    sensitivities: np.ndarray  # distinct outputs x nodes x boxes
     partials: list[list[np.ndarray]]  # node -> its arguments -> boxes: |derivatives|
 
     def range(self, node: int) -> tuple[float, float]:
@@ -82,7 +83,7 @@ class Analysis:
             )  # outputs x nodes x boxes
         sums = inflate(parts.sum(axis=1), len(amounts) + 8)
         forwards = self._forwards(amounts)
-        sums = np.minimum(sums, np.stack([forwards[end] for end in self.graph.outputs]))
+        sums = np.minimum(sums, np.stack([forwards[end] for end in _ends(self.graph)]))
         output, box = np.unravel_index(int(np.argmax(sums)), sums.shape)
         whole, bound = float(parts[output, :, box].sum()), float(sums[output, box])
         scale = min(bound / whole, 1.0) if whole > 0 else 0.0
@@ -115,7 +116,8 @@ def analyse(
     graph: Graph, domain: Box, errors: Mapping[int, float] | None = None, boxes: int = _BOXES
 ) -> Analysis:
     """Enclose ranges, widen them by the errors that nodes make, and run backwards."""
-    errors = errors or {}
+    errors, ends = errors or {}, _ends(graph)
+    boxes = min(boxes, max(_MOST_NUMBERS // (len(ends) * len(graph.nodes)), 1))
     inputs = _grid(domain, boxes)
     ranges: list[Interval] = []
     off: list[np.ndarray] = []
@@ -126,9 +128,14 @@ def analyse(
         partials.append(_partials(node, wide))
         own = np.full(inputs.shape[1], errors.get(number, 0.0))
         off.append(_carried(node, own, [p.magnitude for p in partials[-1]], off))
-    sensitivities = np.stack([_backwards(graph, end, partials) for end in graph.outputs])
+    sensitivities = np.stack([_backwards(graph, end, partials) for end in ends])
     sizes = [[p.magnitude for p in parts] for parts in partials]
     return Analysis(graph, ranges, off, sensitivities, sizes)
+
+
+def _ends(graph: Graph) -> list[int]:
+    """The nodes that are outputs; several outputs may be one."""
+    return list(dict.fromkeys(graph.outputs))
 
 
 def _carried(
@@ -148,8 +155,8 @@ def _carried(
 def opaque_analysis(graph: Graph) -> Analysis:
     """For a graph of opaque nodes: each output feels its own node, once."""
     nodes = len(graph.nodes)
-    sensitivities = np.zeros((len(graph.outputs), nodes, 1))
-    for row, end in enumerate(graph.outputs):
+    sensitivities = np.zeros((len(_ends(graph)), nodes, 1))
+    for row, end in enumerate(_ends(graph)):
         sensitivities[row, end] = 1.0
     nothing = [Interval.point(np.zeros(1))] * nodes
     none = [[np.zeros(1)] * len(node.arguments) for node in graph.nodes]
@@ -263,9 +270,13 @@ def _backwards(graph: Graph, end: int, partials: list[list[Interval]]) -> np.nda
     """|d output / d node| for every node, by the chain rule from the end: nodes x boxes."""
     boxes = next(p.shape for parts in partials for p in parts) if any(partials) else (1,)
     zero = Interval.point(np.zeros(boxes))
-    adjoint = [zero] * len(graph.nodes)
-    adjoint[end] = Interval.point(np.ones(boxes))
+    adjoint = {end: Interval.point(np.ones(boxes))}
     for number in range(end, -1, -1):
-        for partial, argument in zip(partials[number], graph.nodes[number].arguments, strict=True):
-            adjoint[argument] = adjoint[argument] + adjoint[number] * partial
-    return np.stack([a.magnitude for a in adjoint])
+        if number in adjoint:
+            mine = adjoint[number]
+            for partial, a in zip(partials[number], graph.nodes[number].arguments, strict=True):
+                adjoint[a] = adjoint.get(a, zero) + mine * partial
+    sizes = np.zeros((len(graph.nodes), *boxes))
+    for number, interval in adjoint.items():
+        sizes[number] = interval.magnitude
+    return sizes
