@@ -6,12 +6,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
 import hardmax as hm
+from hardmax import _atomic
 from hardmax._reading import read_file
 from hardmax.cli import main
 from hardmax.core import Words
@@ -101,6 +104,44 @@ def test_an_output_that_no_file_can_be(model: Path) -> None:
 def test_biases_that_do_not_fit_the_heads(biases: np.ndarray, tmp_path: Path) -> None:
     np.savez(tmp_path / "keys.npz", keys=np.ones((2, 3, 2)), biases=biases)
     assert "biases of shape" in refused(run("diagram", tmp_path / "keys.npz"))
+
+
+# between `open` and `with`, where nobody but the collector closes the file
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interruption_at_any_line_leaves_no_temporary_file(tmp_path: Path) -> None:
+    place, line, finished = tmp_path / "file", 0, False
+    while not finished:
+        place.write_bytes(b"old")
+        finished = _write_interrupted(place, line)
+        assert os.listdir(tmp_path) == ["file"], line
+        assert place.read_bytes() in (b"old", b"new")
+        line += 1
+    assert line > 20
+
+
+def _write_interrupted(place: Path, line: int) -> bool:
+    """Whether a write was done before Ctrl-C came, at the line number `line` of those it goes."""
+    left = [line]
+
+    def at_line(frame: object, event: str, _: object) -> object:
+        left[0] -= event == "line"
+        if left[0] < 0:
+            left[0] = 10**9
+            raise KeyboardInterrupt
+        return at_line
+
+    def anywhere(frame: FrameType, event: str, _: object) -> Any:
+        return at_line if frame.f_code.co_filename == _atomic.__file__ else None
+
+    before = sys.gettrace()
+    sys.settrace(anywhere)
+    try:
+        _atomic.write_atomically(place, b"new")
+    except KeyboardInterrupt:
+        return False
+    finally:
+        sys.settrace(before)
+    return True
 
 
 # ---- numbers ------------------------------------------------------------------------------------
