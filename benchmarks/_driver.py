@@ -71,8 +71,12 @@ def _conclude(console: Console, checks: list[Check]) -> None:
 
 
 def as_json(record: dict[str, Any]) -> str:
-    """The record as text; NumPy's numbers and arrays, which json does not know, as Python's."""
-    return json.dumps(record, indent=2, default=_plain) + "\n"
+    """The record as text; NumPy's numbers and arrays, which json does not know, as Python's.
+
+    Infinities and nan, which JSON lacks though Python writes them, become texts.
+    """
+    finite = json.loads(json.dumps(record, default=_plain), parse_constant=str.lower)
+    return json.dumps(finite, indent=2, allow_nan=False) + "\n"
 
 
 def _plain(value: Any) -> Any:

@@ -523,6 +523,9 @@ def test_json_has_infinities_as_texts(capsys: pytest.CaptureFixture[str]) -> Non
 def test_records_with_numbers_of_numpy_become_json() -> None:
     record = {"cells": np.int64(3), "rate": np.float64(0.5), "all": np.arange(2)}
     assert json.loads(_driver.as_json(record)) == {"cells": 3, "rate": 0.5, "all": [0, 1]}
+    endless = {"a": math.inf, "b": np.float32(math.nan), "c": np.array([-math.inf])}
+    told = {"a": "infinity", "b": "nan", "c": ["-infinity"]}
+    assert json.loads(_driver.as_json(endless)) == told
     with pytest.raises(TypeError, match="holds a object"):
         _driver.as_json({"cells": object()})
 

@@ -67,40 +67,36 @@ def destination_of(path: str | os.PathLike[str]) -> Path:
 
 
 def _write_beside(destination: Path, data: bytes) -> None:
-    file, temporary = _new_file(destination)
-    try:
-        with file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-            if fcntl is None:
-                file.close()  # without locks, systems do not rename what is open
-            os.replace(temporary, destination)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
-
-
-def _new_file(destination: Path) -> tuple[BinaryIO, Path]:
-    """A new file beside the destination, locked, so that nobody takes it for an abandoned one.
+    """Write a new file beside the destination, locked, so that nobody takes it for abandoned.
 
     Somebody may do so in the instant before it is locked. Then its name is gone, and another one
-    is made.
+    is made. Its name is known before it is there: whenever this is interrupted, it goes.
     """
-    while True:
+    written = False
+    while not written:
         temporary = destination.with_name(f"{_OURS}{secrets.token_hex(8)}{_SUFFIX}")
-        file = open(temporary, "xb")  # noqa: SIM115  the caller closes it
         try:
-            with contextlib.suppress(OSError):  # a file system without locks
-                _lock(file.fileno(), waiting=True)
-            if temporary.exists():
-                return file, temporary
-            file.close()
+            with open(temporary, "xb") as file:
+                written = _put(file, temporary, destination, data)
         except BaseException:
-            file.close()
-            temporary.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                temporary.unlink()
             raise
+
+
+def _put(file: BinaryIO, temporary: Path, destination: Path, data: bytes) -> bool:
+    """Fill a new file and rename it; False if it was taken away before it was locked."""
+    with contextlib.suppress(OSError):  # a file system without locks
+        _lock(file.fileno(), waiting=True)
+    if not temporary.exists():
+        return False
+    file.write(data)
+    file.flush()
+    os.fsync(file.fileno())
+    if fcntl is None:
+        file.close()  # without locks, systems do not rename what is open
+    os.replace(temporary, destination)
+    return True
 
 
 def _remove_abandoned(folder: Path) -> None:

@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import BinaryIO
 
 from hardmax._errors import FileError
 
@@ -31,8 +32,9 @@ def read_file(path: str | os.PathLike[str]) -> bytes:
         _check_ordinary(os.stat(path))
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
         with open(descriptor, "rb") as file:
-            _check_ordinary(os.fstat(descriptor))
-            return file.read()
+            status = os.fstat(descriptor)
+            _check_ordinary(status)
+            return _whole(file, status.st_size)
     except FileNotFoundError as reason:
         raise FileError("was not found.") from reason
     except MemoryError as reason:
@@ -55,6 +57,19 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
 def told(reason: BaseException) -> str:
     """What an error of the operating system says, without its number and the path."""
     return getattr(reason, "strerror", None) or str(reason)
+
+
+def _whole(file: BinaryIO, size: int) -> bytes:
+    """As many bytes as a file says that it has.
+
+    Files that the kernel makes up say 0, and have any number, or none until somebody writes them.
+    """
+    data = file.read(size)
+    if data is None or file.read(1) != b"":
+        raise FileError(
+            f"has more than the {size:,} bytes that it says: save its content in a file first."
+        )
+    return data
 
 
 def _check_ordinary(status: os.stat_result) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import Any
 
 import click
@@ -74,11 +76,12 @@ def _heads(file: str) -> list[tuple[np.ndarray, np.ndarray | None]]:
     keys, biases = arrays["keys"], arrays.get("biases")
     if keys.ndim < 3:
         return [(keys, biases)]
-    levels = [None] * len(keys) if biases is None else list(biases)
-    if len(levels) != len(keys) or keys.ndim > 3:
+    levels = [None] * len(keys) if biases is None else biases
+    shape = keys.shape[:1] if biases is None else biases.shape
+    if keys.ndim > 3 or shape[:1] != keys.shape[:1]:
         raise RequestError(
-            f"{file} has keys of shape {keys.shape} and {len(levels)} rows of biases; give heads x "
-            f"keys x dimensions, and heads x keys."
+            f"{file} has keys of shape {keys.shape} and biases of shape {shape}; give heads x keys "
+            f"x dimensions, and heads x keys."
         )
     return list(zip(keys, levels, strict=True))
 
@@ -121,8 +124,15 @@ def _record(head: PowerDiagram) -> dict[str, Any]:
     }
     if head.on is not None:
         found["on"] = str(head.on)
-        found["volumes"] = {str(key): float(v) for key, v in head.volumes().items()}
+        found["volumes"] = {str(key): _as_float(v) for key, v in head.volumes().items()}
     return found
+
+
+def _as_float(volume: Fraction) -> float:
+    try:
+        return float(volume)
+    except OverflowError:  # a cell of a box with sides of 1e300
+        return math.inf
 
 
 def _show_top_k(file: str, k: int, domain: str | None, output: str | None, as_json: bool) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import io
+import os
 import sys
 import traceback
 import warnings
 from collections.abc import Callable
-from typing import NoReturn, ParamSpec
+from typing import Any, NoReturn, ParamSpec, final
 
 import click
 
@@ -20,6 +22,7 @@ BROKEN_CLAIM = 1
 BAD_INPUT = 2
 INTERNAL = 70  # EX_SOFTWARE of sysexits.h
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
+UNREAD = 141  # 128 + SIGPIPE
 
 _WRITTEN = "hardmax.written"
 _DEBUG = "hardmax.debug"
@@ -45,8 +48,8 @@ debug = click.option(
 def guarded(command: Callable[_P, None]) -> Callable[_P, None]:
     """The command, with refusals and interruptions told in one line on stderr, and --debug.
 
-    A closed pipe is left to click, which ends in silence with exit code 1. What nobody foresaw
-    ends in a line, too, and in an exit code of its own: it says nothing about the input.
+    A closed pipe ends in silence. What nobody foresaw ends in a line, too. Both have exit codes
+    of their own: they say nothing about the input, nor about a claim.
     """
 
     @debug
@@ -58,14 +61,30 @@ def guarded(command: Callable[_P, None]) -> Callable[_P, None]:
                 if not _debugging():
                     hide_warnings()
                 command(*args, **kwargs)
-        except (click.exceptions.Exit, click.ClickException, click.Abort, BrokenPipeError):
+        except (click.exceptions.Exit, click.ClickException, click.Abort):
             raise
+        except (BrokenPipeError, SystemExit):  # which is how Rich tells of a closed pipe
+            _forget_output()
+            raise click.exceptions.Exit(UNREAD) from None
         except KeyboardInterrupt:
             _interrupted()
         except Exception as reason:
             _leave(*_verdict(reason))
 
     return safe
+
+
+@final
+class Commands(click.Group):
+    """A group that has the net where its commands do not: around help, version and usage."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().main(*args, **kwargs)
+        except OSError as reason:  # all that is done outside of commands is writing
+            sentence, code = _verdict(reason)
+            _say(sentence)
+            sys.exit(code)
 
 
 def _verdict(reason: Exception) -> tuple[str, int]:
@@ -123,9 +142,23 @@ def _print_anything() -> None:
 
 def _leave(sentence: str, code: int) -> NoReturn:
     if _debugging():
-        click.echo(traceback.format_exc(), err=True, nl=False)
-    click.echo(_on_one_line(sentence), err=True)
+        _say(traceback.format_exc().rstrip("\n"))
+    _say(_on_one_line(sentence))
     raise click.exceptions.Exit(code)
+
+
+def _say(text: str) -> None:
+    """On stderr; where that cannot be written to, the exit code has to do."""
+    with contextlib.suppress(OSError):
+        click.echo(text, err=True)
+
+
+def _forget_output() -> None:
+    """Python writes what is left in its buffers when it ends: to nobody."""
+    with contextlib.suppress(OSError, AttributeError):  # a stream without a file
+        nobody = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nobody, sys.stdout.fileno())
+        os.close(nobody)
 
 
 def _on_one_line(sentence: str) -> str:

@@ -78,10 +78,14 @@ def check_writable(path: str, *, source: str | None = None, called: str = "the n
         folder = destination_of(path).parent
     if not folder.is_dir():
         raise FileError(f"There is no folder {folder} for {path}. Make it, or choose another.")
-    if source is not None and os.path.exists(path) and os.path.samefile(path, source):
+    if source is not None and _is_same(path, source):
         raise FileError(f"{path} is {called} itself. Choose another name.")
     if not os.access(folder, os.W_OK):
         raise FileError(f"The folder {folder} cannot be written to. Choose another for {path}.")
+
+
+def _is_same(path: str, source: str) -> bool:
+    return all(map(os.path.exists, (path, source))) and os.path.samefile(path, source)
 
 
 def check_picture_place(plot: str, *, source: str | None, called: str = "the network") -> None:
@@ -98,7 +102,10 @@ def check_different(**places: str | None) -> None:
     for option, place in places.items():
         if place is None:
             continue
-        real = os.path.realpath(place)
+        try:
+            real = os.path.realpath(place)
+        except ValueError:  # no file can have this name, as whoever writes it will say
+            continue
         if real in seen:
             raise RequestError(f"--{seen[real]} and --{option} name one file. Give another name.")
         seen[real] = option

@@ -8,7 +8,7 @@ from hardmax import __version__
 from hardmax.cli._bounds import show_bounds
 from hardmax.cli._compile import compile_source
 from hardmax.cli._diagram import show_diagram
-from hardmax.cli._errors import debug
+from hardmax.cli._errors import Commands, debug
 from hardmax.cli._experiment import run_experiment
 from hardmax.cli._plan import plan_source
 from hardmax.cli._regions import show_regions
@@ -20,10 +20,11 @@ from hardmax.cli._verify import verify_model
 
 @click.group(
     "hardmax",
+    cls=Commands,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 done, 1 a claim fails or is not proved, 2 bad input, "
-    "70 a fault of hardmax itself, 130 interrupted.",
+    "70 a fault of hardmax itself, 130 interrupted, 141 nobody read all of the output.",
 )
 @debug
 @click.version_option(__version__, prog_name="hardmax", message="%(prog)s %(version)s")

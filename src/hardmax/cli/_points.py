@@ -6,6 +6,7 @@ import io
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 
@@ -39,6 +40,13 @@ def points_from(place: str, inputs: int) -> np.ndarray:
             f"{_name(place)} must hold rows of {_numbers(inputs)}, but its shape is {points.shape}."
         )
     return points
+
+
+def standard_input() -> TextIO:
+    """What is piped into the command; Python has nothing there if it was closed."""
+    if sys.stdin is None:
+        raise FileError("The standard input is closed. Pipe something into it, or name a file.")
+    return sys.stdin
 
 
 def example(inputs: int) -> str:
@@ -92,7 +100,7 @@ def _read(place: str) -> np.ndarray:
     suffix = Path(place).suffix.lower()
     try:
         if place == "-":
-            return _rows(sys.stdin, place)
+            return _rows(standard_input(), place)
         with naming(place):
             data = read_file(place)
             if suffix in (".npy", ".npz"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 from hardmax import Construction, FileError, RequestError
 from hardmax._reading import naming, read_file, told
 from hardmax.cli._errors import BROKEN_CLAIM, note_written
+from hardmax.cli._points import standard_input
 from hardmax.cli._programs import read_word
 from hardmax.cli._records import print_json
 from hardmax.core import (
@@ -150,7 +150,7 @@ def _plain(item: Any) -> Any:
 def _lines(place: str) -> list[str]:
     try:
         if place == "-":
-            return sys.stdin.read().splitlines()
+            return standard_input().read().splitlines()
         with naming(place):
             return read_file(place).decode().splitlines()
     except UnicodeDecodeError:

@@ -16,6 +16,7 @@ from hardmax._errors import DomainError
 Symbol = str | int
 Word = tuple[Symbol, ...]
 _TEXT = re.compile(r"words over (\[.*\]) of length (\d{1,9})(?: to (\d{1,9}))?")
+LONGEST = 10**6  # symbols of a word: a model that attends to so many has 10^12 scores to compute
 _LARGEST_INDEX = 2**62  # words of one length are numbered in int64 up to here
 
 
@@ -45,6 +46,11 @@ class Words:
                 f"Words need lengths 0 <= shortest <= longest, but they are {self.shortest} and "
                 f"{self.longest}."
             )
+        if self.longest > LONGEST:
+            raise DomainError(
+                f"Words have at most {LONGEST:,} symbols, but longer ones are asked for. Give a "
+                f"smaller length."
+            )
 
     @classmethod
     def parse(cls, text: str) -> Words:
@@ -69,7 +75,10 @@ class Words:
     @property
     def count(self) -> int:
         """How many words there are, exactly; it may be far beyond any float."""
-        return sum(self.count_of(length) for length in self.lengths)
+        size = len(self.alphabet)
+        if size == 1:
+            return len(self.lengths)
+        return (size ** (self.longest + 1) - size**self.shortest) // (size - 1)
 
     def count_of(self, length: int) -> int:
         """How many words have this length."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from hardmax._errors import RequestError
+from hardmax._errors import PrecisionError, RequestError
 from hardmax.core import Box, Construction
 from hardmax.languages import CallableFunction, Function
 from hardmax.lowering._planner import BASELINES, Offer, Plan, make_offers
@@ -91,7 +91,30 @@ def _routes(
 ) -> dict[str, Proposer]:
     """The routes that differ for this function; or every one, for those who ask by name."""
     if isinstance(function, CallableFunction):
-        return _opaque_routes(function, domain, error)
+        routes = _opaque_routes(function, domain, error)
+    else:
+        routes = _routes_of_text(function, domain, error, dtype, every)
+    return {name: _in_floats(name, propose, domain) for name, propose in routes.items()}
+
+
+def _in_floats(name: str, propose: Proposer, domain: Box) -> Proposer:
+    """The same route, which refuses where its weights, exact rationals, exceed all floats."""
+
+    def proposed(least: int | None) -> Proposal:
+        try:
+            return propose(least)
+        except OverflowError:
+            raise PrecisionError(
+                f"The {name} route needs weights beyond all floats on {domain}. Scale the "
+                f"variables, so that their ranges are nearer to 1."
+            ) from None
+
+    return proposed
+
+
+def _routes_of_text(
+    function: Function, domain: Box, error: float, dtype: str, every: bool
+) -> dict[str, Proposer]:
 
     def by(way: Callable[[], Way]) -> Proposer:
         return lambda least: compose(function, domain, error, way(), dtype=dtype)

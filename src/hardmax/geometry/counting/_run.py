@@ -23,6 +23,9 @@ _MOST_POOLS = 5  # that may break without a piece finished in between
 _WAIT = 0.5  # seconds between two looks for Ctrl-C
 
 
+_UNREACHED = 2**62  # cells
+
+
 @dataclass(frozen=True)
 class Way:
     """How a count is carried out.
@@ -43,6 +46,8 @@ class Way:
             raise RequestError(
                 f"A limit is a whole number of cells, at least 1 cell, but it is {self.limit!r}."
             )
+        if self.limit is not None:  # what nobody counts up to fits into the loops' integers
+            object.__setattr__(self, "limit", min(self.limit, _UNREACHED))
         if self.progress is not None and not callable(self.progress):
             raise RequestError("progress= takes a function of the number of cells so far.")
         if not (self.executor is None or isinstance(self.executor, Executor)) and not callable(
