@@ -105,7 +105,7 @@ def test_refusals(square: Path, tmp_path: Path) -> None:
         ((tmp_path / "other.npz",), "must hold keys, but it holds values"),
         ((tmp_path / "nan.npz",), "keys hold nan or infinities"),
         ((tmp_path / "high.npz",), "12 dimensions are too many to enumerate"),
-        ((tmp_path / "heads.npz",), "3 rows of biases"),
+        ((tmp_path / "heads.npz",), "biases of shape (3, 3)"),
         ((tmp_path / "solid.npz", "-o", tmp_path / "x.svg"), "drawn in the plane"),
         ((square, "--temperature", 1), "give -o FILE"),
         ((square, "--temperature", 0, "-o", tmp_path / "x.svg"), "larger than 0, but it is 0"),
