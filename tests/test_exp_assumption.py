@@ -8,6 +8,7 @@ many tokens that vectors, their remainders and several blocks are reached.
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +19,10 @@ from torch.nn.functional import scaled_dot_product_attention
 
 import hardmax as hm
 from hardmax.checker.rounding._bounds import _bound, float_bounds
-from hardmax.core import Share
+from hardmax.checker.sequences._batches import enclose_words
+from hardmax.checker.sequences._stream import Overflow
+from hardmax.checker.sequences._values import follow_words
+from hardmax.core import Share, Words
 from hardmax.numerics import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, FORMATS
 
 LENGTHS = (1, 2, 5, 8, 9, 16, 17, 31, 100, 513, 600)
@@ -176,6 +180,30 @@ def test_a_fused_sum_overflows_though_the_mean_does_not(name, tokens):
         given = float(module(torch.ones(1, 1, dtype=getattr(torch, name))).detach()[0, 0])
         assert math.isfinite(given) is fits
         assert math.isfinite(float_bounds(transformer, box, (name,))[name][0]) is fits
+
+
+def crowded_words(tokens: int, size: float) -> hm.Transformer:
+    """The same for symbols that all hold `size`."""
+    rows, nothing = np.eye(2), np.zeros((1, 2))
+    head = hm.Head(nothing, nothing, rows[[0]], rows[:, [1]], hm.Softmax(1.0))
+    source = hm.SequenceInput(("a", "b"), size * rows[[0, 0]], np.zeros((tokens, 2)))
+    return hm.Transformer(source, [hm.Attention([head])], hm.ReadOut(rows[[1]] / size, [0.0], 0))
+
+
+@pytest.mark.parametrize("tokens", [20, 40])
+def test_words_need_the_same_room(tokens):
+    """One word at a time, or all at once."""
+    word, words = np.zeros((1, tokens), dtype=int), Words("ab", tokens)
+    for room, fits in ((4 * tokens, True), (tokens / 2, False)):
+        size = 2.0 ** math.floor(math.log2(FLOAT32.largest / room))
+        transformer = crowded_words(tokens, size)
+        given = hm.interop.write_torch(transformer, "float32")(torch.tensor(word))
+        assert bool(torch.isfinite(given).all()) is fits
+        refused = pytest.raises(Overflow, match="a sum may be too large")
+        with nullcontext() if fits else refused:
+            enclose_words(transformer, word, FLOAT32)
+        with nullcontext() if fits else refused:
+            follow_words(transformer, words, tokens, FLOAT32)
 
 
 def test_float16_is_added_up_in_float32():
