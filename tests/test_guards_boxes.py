@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from flint import arb, fmpq
 
+from hardmax.checker._budget import Budget, Clock
 from hardmax.checker.boxes import _cuts, _parts, _small_box
 from hardmax.checker.boxes._bank import FAINT_WEIGHT, FAR, Affine, Bank, hull
-from hardmax.checker.boxes._compile_tape import _facets
+from hardmax.checker.boxes._compile_tape import Problem, _facets
 from hardmax.checker.boxes._enclose import _chunk, _parabola, upper_bound
 from hardmax.checker.boxes._jets import Jet, Shape
 from hardmax.checker.boxes._large_mean import LargeMean
@@ -22,7 +23,7 @@ from hardmax.checker.boxes._tidy import Tidier
 from hardmax.checker.forms import ONE, Bounds, Form, Graph, constant, rational
 from hardmax.checker.forms._ranges import mean_range
 from hardmax.checker.forms._targets import TargetForms
-from hardmax.numerics import UNIT, Interval, exact, precision
+from hardmax.numerics import UNIT, Interval, exact, precision, up
 from hardmax.testing import full_floats
 
 RNG = np.random.default_rng
@@ -325,6 +326,20 @@ def test_no_box_that_meets_the_domain_s_image_is_left_out():
         ends = np.nextafter(ends[0], -np.inf), np.nextafter(ends[1], np.inf)
         keeping = _Keeping(facets)
         assert Search._inside(keeping, *ends)[0].shape[1] == 64
+
+
+def test_what_was_left_aside_is_added_upwards():
+    """|x| on a box around 1e-20, and 1 besides: more than 1; and all digits, either larger."""
+    rng = RNG(14)
+    for end, slack in [(1e-20, 1.0), *rng.uniform(0.5, 2.0, (100, 2))]:
+        tape, low, high = Tape(1, (), Linear((0,), (1.0,), 0.0)), np.array([0.0]), np.array([end])
+        problem = Problem(tape, low, high, float(slack), np.eye(1), (0,))
+        found = Search(problem, Clock(Budget(boxes=100)), enough=4.0).run()
+        assert Fraction(found.certified) >= Fraction(float(end)) + Fraction(float(slack))
+        enough = up(end + slack)  # or a little more, which must be enough
+        search = Search(problem, Clock(Budget(boxes=100)), enough=enough * (1.0 + 1e-12))
+        assert search.run().certified <= enough * (1.0 + 1e-12)
+        assert exact(np.array(search.enough)) + Fraction(float(slack)) <= Fraction(search.limit)
 
 
 @dataclass

@@ -55,7 +55,11 @@ def test_formats_are_those_of_ieee(name):
 
 def test_bfloat16_is_float32_cut_to_eight_digits():
     assert (BFLOAT16.unit, BFLOAT16.normal) == (2.0**-8, FLOAT32.normal)
-    assert BFLOAT16.smallest == 2.0**-133
+    assert BFLOAT16.smallest == BFLOAT16.flushed == BFLOAT16.normal  # subnormals may be 0
+    assert BFLOAT16.holds(np.array([2.0**-126, 2.0**-127, 0.0])).tolist() == [True, False, True]
+    assert BFLOAT16.is_exact(2.0**-120, np.array([-126, -127])).tolist() == [True, False]
+    least = np.array([2.0**-126, 2.0**-127, -(2.0**-126) * (1 - 2.0**-12)])
+    assert BFLOAT16.stored(least).tolist() == [2.0**-126, 0.0, -(2.0**-126)]
     assert BFLOAT16.largest == float.fromhex("0x1.fep127")
     assert REALS.unit == REALS.smallest == 0.0
 

@@ -371,7 +371,20 @@ def test_a_weight_beyond_the_format_is_refused() -> None:
             write_torch(transformer, dtype)
 
 
-@pytest.mark.parametrize("dtype", ["float128", "int64", "nn", torch.int32, 64, ""])
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        "float128",
+        "int64",
+        "nn",
+        torch.int32,
+        64,
+        "",
+        "float8_e4m3fn",
+        torch.float8_e5m2,
+        ["float32"],
+    ],
+)
 def test_a_dtype_that_is_none_is_refused(dtype: Any) -> None:
     with pytest.raises(RequestError, match="dtype must be"):
         write_torch(vector_model("plain"), dtype)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from hardmax._errors import MissingExtra, RequestError, SemanticsError
 from hardmax.core import Attention, Construction, Hardmax, Transformer
+from hardmax.numerics import FORMATS
 
 if TYPE_CHECKING:
     from hardmax.interop._torch_modules import TransformerModule
@@ -19,8 +20,9 @@ def write_torch(model: Construction | Transformer, dtype: Any = None) -> Transfo
     b (q . k + bias) is (b q) . k + b bias, so query weights and position biases are multiplied
     by b once, here, and PyTorch's own scale is 1.
 
-    `dtype` is "float64" (the default), "float32", or any floating dtype of torch; every weight
-    is rounded to it to nearest, after the multiplication. A weight beyond its range is refused.
+    `dtype` is "float64" (the default), "float32", "float16" or "bfloat16", or that dtype of torch;
+    every weight is rounded to it to nearest, after the multiplication. A weight beyond its range
+    is refused.
 
     A hardmax is refused: ties share their weight equally, and PyTorch has no attention that
     does.
@@ -39,8 +41,11 @@ def write_torch(model: Construction | Transformer, dtype: Any = None) -> Transfo
 
     named = "float64" if dtype is None else dtype
     kind = getattr(torch, named, None) if isinstance(named, str) else named
-    if not isinstance(kind, torch.dtype) or not kind.is_floating_point:
-        raise RequestError(f'dtype must be "float64", "float32" or a torch dtype, not {dtype!r}.')
+    if not isinstance(kind, torch.dtype) or kind not in [getattr(torch, n) for n in FORMATS]:
+        known = ", ".join(f'"{name}"' for name in FORMATS)
+        raise RequestError(
+            f"dtype must be one of {known}, or a torch dtype of these: not {dtype!r}."
+        )
     return TransformerModule(transformer, kind)
 
 

@@ -8,18 +8,23 @@ assumptions, named in every certificate that rests on them.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 BLOCK = 512  # tokens that PyTorch's fused attention takes together
+_ACCUMULATED = (2.0 - 2.0**-23) * 2.0**127  # the largest float32
 
 
 @dataclass(frozen=True)
 class Format:
     """Binary floats of so many digits, rounded to nearest, with subnormal numbers.
+
+    Without `gradual` underflow a number below `normal` may be taken for 0 wherever it is stored,
+    read or computed. PyTorch's products of bfloat16 do that on processors with instructions for
+    them (seen with AVX-512 BF16, from 4096 multiplications on); of the other formats nobody does.
 
     `exp_units` and `exp_vanishes` are the two assumptions. For exp_vanishes <= x < 0 exp(x) is off
     by at most so many unit roundoffs of its value and one smallest number; exp(0) is 1; and below
@@ -37,6 +42,7 @@ class Format:
     largest: float
     exp_units: int
     exp_vanishes: float
+    gradual: bool = True
 
     @cached_property
     def unit(self) -> float:
@@ -44,14 +50,37 @@ class Format:
         return 2.0**-self.digits
 
     @cached_property
+    def _kept(self) -> int:
+        """Multiples of 2 to this power that have few enough digits are kept."""
+        return self.least if self.gradual else self.least + self.digits - 1
+
+    @cached_property
     def smallest(self) -> float:
-        """The smallest positive number: what a product may lose besides its relative error."""
-        return 2.0**self.least
+        """The smallest number that is kept: what a product may lose besides its relative error."""
+        return 2.0**self._kept
+
+    @cached_property
+    def flushed(self) -> float:
+        """Numbers below may be read as 0, and sums below computed as 0; 0 if there are none."""
+        return 0.0 if self.gradual else self.normal
 
     @cached_property
     def normal(self) -> float:
         """The smallest number with all digits."""
         return 2.0 ** (self.least + self.digits - 1)
+
+    @cached_property
+    def sheltered(self) -> Format:
+        """A gradual format that loses no less than this one, for numbers up to 2^60.
+
+        A term of a sum loses most where both of its factors are read as 0, the product vanishes,
+        and the sum with it: 2^60 (2 f) + 2 f < 2^62 f, f being `flushed`. With 2^62 f for the
+        smallest number each term is charged as much, and every result once more: that covers a
+        result that somebody reads as 0 and somebody else as it is. Multiples of 2^62 f are normal.
+        """
+        if self.gradual:
+            return self
+        return replace(self, least=self._kept + 62, largest=2.0**60, gradual=True)
 
     def power_units(self, tokens: int) -> int:
         """The relative error assumed of a softmax's powers exp(l - max l), in unit roundoffs.
@@ -79,8 +108,9 @@ class Format:
         values = np.asarray(values)
         if self.digits >= 53 and self.least <= -1074:
             return np.ones(np.shape(values), dtype=bool)
-        fine = lowest_bit(values) >= self.least
-        return np.asarray(fine & self.has_digits_for(values) & (np.abs(values) <= self.largest))
+        fine = (lowest_bit(values) >= self.least) & (np.abs(values) <= self.largest)
+        fine &= (np.abs(values) >= self.flushed) | (values == 0.0)
+        return np.asarray(fine & self.has_digits_for(values))
 
     def has_digits_for(self, values: Any) -> np.ndarray:
         """Which float64 numbers have so few digits that they fit, whatever their exponent."""
@@ -97,23 +127,35 @@ class Format:
         most `digits` digits: the format holds it, whatever the order.
         """
         with np.errstate(over="ignore", under="ignore"):
-            return np.asarray((size <= np.exp2(self.digits + grid)) & (grid >= self.least))
+            return np.asarray((size <= np.exp2(self.digits + grid)) & (grid >= self._kept))
 
     def fits(self, size: Any) -> bool:
         """Whether no number of these sizes exceeds the largest of the format; nan does."""
         return bool((np.asarray(size) <= self.largest).all())
 
+    def accumulates(self, size: Any, tokens: int) -> bool:
+        """Whether a softmax has room for |values| of so many tokens that add up to `size`.
+
+        Fused attention adds powers times values before it divides by the sum of the powers, so
+        that it needs room for the sum over the tokens and not for the mean alone. It does so in
+        float32 if the format is smaller. Products and sums are rounded, each by a factor 1 + u at
+        most, of which a term meets no more than n + 1. Not a number is no room.
+        """
+        room = max(self.largest, _ACCUMULATED) * math.exp(-2.0 * (tokens + 1) * self.unit)
+        return tokens == 1 or bool((np.asarray(size) <= room).all())
+
     def stored(self, values: np.ndarray) -> np.ndarray:
         """The float64 numbers rounded to nearest, ties to even, as float64.
 
         The quantum of a number is 2^(exponent - digits), or the smallest number; dividing by it
-        and multiplying with it round nothing.
+        and multiplying with it round nothing. What may be taken for 0 is 0 here.
         """
         if self.digits >= 53:
             return values
         _, exponent = np.frexp(values)
         quantum = np.ldexp(1.0, np.maximum(exponent - self.digits, self.least))
-        return np.asarray(np.rint(values / quantum) * quantum)
+        rounded = np.rint(values / quantum) * quantum
+        return np.where(np.abs(rounded) < self.flushed, 0.0, rounded)
 
 
 def lowest_bit(values: Any) -> np.ndarray:
@@ -126,9 +168,9 @@ def lowest_bit(values: Any) -> np.ndarray:
 
 
 FLOAT64 = Format("float64", 53, -1074, float(np.finfo(np.float64).max), 8, -500.0)
-FLOAT32 = Format("float32", 24, -149, (2.0 - 2.0**-23) * 2.0**127, 8, -86.0)
+FLOAT32 = Format("float32", 24, -149, _ACCUMULATED, 8, -86.0)
 FLOAT16 = Format("float16", 11, -24, 65504.0, 8, -16.0)
-BFLOAT16 = Format("bfloat16", 8, -133, (2.0 - 2.0**-7) * 2.0**127, 8, -86.0)
+BFLOAT16 = Format("bfloat16", 8, -133, (2.0 - 2.0**-7) * 2.0**127, 8, -86.0, gradual=False)
 REALS = Format("reals", 2**11, -(2**12), FLOAT64.largest, 0, -math.inf)  # nothing rounds
 
 FORMATS = {format.name: format for format in (FLOAT64, FLOAT32, FLOAT16, BFLOAT16)}

@@ -41,7 +41,7 @@ from hardmax.checker.forms import (
     direction_of,
     nearest,
 )
-from hardmax.numerics import FAINT, stray
+from hardmax.numerics import FAINT, inflate, stray
 
 _MANY = 24  # tokens of a mean or gates of a sum, from which on only the near ones are followed
 _EXTREME = 1e20 * FAINT  # smaller weights, and larger ones than 1 over this, are not followed
@@ -84,8 +84,7 @@ def pose(graph: Graph, answer: Form, scale: float) -> Problem:
     dust = 0.0
     if math.isfinite(scale):
         answer, dust = tidied(graph, answer, scale)
-    answer, slack = _without_crumbs(graph, answer, scale)
-    slack += dust
+    answer, crumbs = _without_crumbs(graph, answer, scale)
     order = needed(graph, answer)
     variables = [a for a in order if isinstance(graph.atoms[a], Variable)]
     column = {a: i for i, a in enumerate(variables)}
@@ -96,7 +95,7 @@ def pose(graph: Graph, answer: Form, scale: float) -> Problem:
     if beyond > (_CRUMB * scale if math.isfinite(scale) else 0.0):
         basis.admit(rest)
         beyond = 0.0
-    return over_basis(graph, answer, basis, variables, slack + beyond)
+    return over_basis(graph, answer, basis, variables, float(inflate(dust + crumbs + beyond)))
 
 
 def over_basis(

@@ -26,12 +26,15 @@ def float_bounds(
 ) -> dict[str, np.ndarray]:
     """For each format and output: |T_format(x) - T(x)| for all x in the box that the format holds.
 
+    These are its floats, or its normal floats and 0 if numbers may be flushed to 0.
+
     T(x) is the real value, for hard heads and soft ones as they are. T_format rounds every weight
     to the format, multiplies a coldness into the query weights and rounds that, rounds every
     product and every sum, in any order of summation and fused or not, subtracts the maximum of
     the logits, and takes exponentials as good as `Format.assumption` says, which may vanish below
-    an edge. Other underflow is gradual and counted. The bound is infinite where a number may
-    overflow, or a sum has too many terms for the format.
+    an edge. Other underflow is counted; it is gradual, unless the format says that numbers may be
+    flushed to 0. The bound is infinite where a number may overflow, the sum of powers times values
+    among them, or a sum has too many terms for the format.
 
     Sequences are followed at every length; the domain then says nothing, and may be None.
     """
@@ -65,7 +68,9 @@ def _followed(
             raise
         needs = [np.ones_like(need) for need in needs]  # look closer, at everything
     flow = follow(start, sublayers, needs, format)
-    answer = Stored.of(readout.weights, format, readout.bias).times(flow.end.where[:, reads])
+    answer = Stored.of(readout.weights, format, readout.bias).times(
+        flow.end.where[:, reads], flow.end.off[:, reads]
+    )
     inherited = adjoint_bound(flow, readout, reads, eager=False)
     if flow.stops:
         inherited = np.minimum(inherited, adjoint_bound(flow, readout, reads, eager=True))
@@ -109,7 +114,7 @@ def _embedded(source: VectorInput, domain: Box, format: Format) -> Stream:
     """Inputs are numbers of the format: nothing is rounded but the map."""
     box = domain.interval.reshape(-1, 1)
     matrix = source.maps.reshape(-1, source.inputs)
-    total = Stored.of(matrix, format, source.offsets.ravel()).times(box)
+    total = Stored.of(matrix, format, source.offsets.ravel()).times(box, np.zeros(box.shape))
     error = total.error()
     where = total.value.widened(error)
     shape = (source.tokens, source.width)
@@ -130,7 +135,8 @@ def _sequence(source: SequenceInput, format: Format) -> Stream:
     off = off + moved(source.positions, format)
     where = Interval(lo, hi) + source.positions
     both = (Interval(lo, hi).magnitude > 0.0) & (source.positions != 0.0)
-    off = inflate(off + np.where(both, format.unit * (where.magnitude + off), 0.0), 5)
+    rounded = format.unit * (where.magnitude + off) + format.flushed
+    off = inflate(off + np.where(both, rounded, 0.0), 6)
     check(format, where.magnitude + off)
     where = where.widened(off)
     return Stream(Interval(where.lo.T, where.hi.T), off.T)

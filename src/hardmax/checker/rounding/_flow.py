@@ -113,7 +113,7 @@ def _feed_forward(
     tokens = np.flatnonzero(need.any(axis=0))
     where, off = stream.where[:, tokens], stream.off[:, tokens]
     inner = Stored.of(layer.inner, format, layer.inner_bias)
-    read = inner.times(where)
+    read = inner.times(where, off)
     error = read.error()
     around = read.value.widened(error)
     dead = (around.hi <= 0.0) | ((read.value.hi <= 0.0) & (read.terms <= 1.0))
@@ -123,7 +123,7 @@ def _feed_forward(
     total = np.where(dead, 0.0, np.minimum(up(moved + error), np.maximum(around.hi, 0.0)))
     hidden = Interval(np.maximum(around.lo, 0.0), np.where(dead, 0.0, around.hi))
     outer = Stored.of(layer.outer, format, layer.outer_bias)
-    added = outer.times(hidden, carried=where)
+    added = outer.times(hidden, total, carried=where)
     written = Written(added.value, up(off + outer.carry(total)))
     for i in range(len(tokens)):
         sharpen_units(written, i, layer, where[:, i], off[:, i], slopes[:, i], error[:, i])
@@ -157,7 +157,7 @@ def _attend(
     stored = Stored.of(output, format)
     mean, local, moved = _columns(mixings, tokens, output.shape[1])
     where, off = stream.where[:, tokens], stream.off[:, tokens]
-    added = stored.times(mean.widened(local), carried=where)
+    added = stored.times(mean.widened(local), up(moved + local), carried=where)
     written = Written(added.value, up(off + stored.carry(up(moved + local))))
     for i, t in enumerate(tokens):
         here = [mixing for mixing in mixings if mixing.t == t]

@@ -36,6 +36,12 @@ def check(format: Format, *sizes: np.ndarray) -> None:
         raise NothingKnown
 
 
+def check_accumulated(format: Format, size: np.ndarray, tokens: int) -> None:
+    """Refuse to go on where powers times values may overflow before they are divided."""
+    if not format.accumulates(size, tokens):
+        raise NothingKnown
+
+
 def moved(weights: np.ndarray, format: Format) -> np.ndarray:
     """|stored - real| for every weight.
 
@@ -50,6 +56,18 @@ def moved(weights: np.ndarray, format: Format) -> np.ndarray:
 
 def is_point(value: Interval) -> np.ndarray:
     return np.asarray(value.lo == value.hi)
+
+
+def may_vanish(x: Interval, off: np.ndarray, format: Format) -> np.ndarray:
+    """By how much numbers change at most when the format takes them for 0.
+
+    What is not off at all is never taken for 0: inputs and stored weights are numbers that the
+    format holds, copies and multiples by powers of two from 1 on are so too, and whatever else is
+    computed is charged for a loss.
+    """
+    nearest = np.maximum(np.maximum(x.lo, -x.hi), 0.0)
+    kept = (off == 0.0) | (nearest >= format.flushed)
+    return np.where(kept, 0.0, np.minimum(x.magnitude, format.flushed))
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +92,8 @@ class Sum:
         addition of computed a and b errs by at most u |a + b|. Let E be the sum of all these
         errors. Then |a + b| <= (real partial sum) + base + E at every node; at the root the real
         sum is the `value`, of which the caller may know more. Adding up over the tree,
-        E <= u ((k-2) partial + |value| + (k-1) (base + E)), which is solved for E.
+        E <= u ((k-2) partial + |value| + (k-1) (base + E)), which is solved for E. Sums do not
+        underflow where that is gradual; elsewhere each of them loses `flushed` besides.
         """
         unit = self.format.unit
         root = np.minimum((self.value if value is None else value).magnitude, self.partial)
@@ -82,7 +101,8 @@ class Sum:
         if (inner * unit >= 0.5).any():
             raise NothingKnown
         partials = np.maximum(inner - 1.0, 0.0) * self.partial + np.where(inner > 0, root, 0.0)
-        added = unit * (partials + inner * self.base) / (1.0 - inner * unit)
+        added = unit * (partials + inner * self.base) + inner * self.format.flushed
+        added = added / (1.0 - inner * unit)
         total = inflate(self.base + added, 12)
         check(self.format, self.partial + total)
         return np.asarray(total)
@@ -162,12 +182,13 @@ class Stored:
         exact = is_power_of_two(self.matrix) & (self.moved == 0.0) & (np.abs(self.matrix) >= 1.0)
         return np.where(exact | (self.held == 0.0), 0.0, 1.0)
 
-    def times(self, x: Interval, carried: Interval | None = None) -> Sum:
+    def times(self, x: Interval, off: np.ndarray, carried: Interval | None = None) -> Sum:
         """matrix @ x + bias, and `carried` besides, for floats x (columns) in their ranges.
 
-        A product with a number that is a constant and a power of two rounds nothing either.
+        A product with a number that is a constant and a power of two rounds nothing either. Numbers
+        that are `off` may be flushed, and are read as 0, whatever is done with them.
         """
-        x = x[self.columns]
+        x, off = x[self.columns], off[self.columns]
         unit, size = self.format.unit, x.magnitude
         check(self.format, size)
         easy = is_point(x) & is_power_of_two(x.lo)
@@ -176,6 +197,8 @@ class Stored:
         base = matmul_up(self.moved, size) + self.bias_moved[:, None]
         base = base + unit * matmul_up(self._rounding, rounding)
         base = inflate(base + self.format.smallest * (self._losing @ losing))
+        if self.format.flushed > 0.0:
+            base = inflate(base + matmul_up(self.held, may_vanish(x, off, self.format)))
         terms = (self.held != 0.0).astype(float) @ (size != 0.0).astype(float)
         terms = terms + (self.bias != 0.0)[:, None]
         up_part, down_part = self._parts(x)

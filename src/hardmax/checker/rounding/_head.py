@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from hardmax.checker.rounding._contest import BEND, PULL, Contest, Unrest, steepness, unrest
-from hardmax.checker.rounding._format import relative
+from hardmax.checker.rounding._format import check_accumulated, may_vanish, relative
 from hardmax.checker.rounding._logits import Asked
 from hardmax.checker.rounding._weights import LogitRounding, weights_of, with_softmax
 from hardmax.numerics import (
@@ -68,6 +68,7 @@ def answer(asked: Asked) -> Answer:
     """
     if asked.seen == 1:
         return _only_token(asked)
+    check_accumulated(asked.format, sum_up(asked.values.size[~asked.hard], 2), asked.seen)
     rounding = with_softmax(asked)
     shifted = np.asarray(up(rounding.total + asked.shift))
     weights = weights_of(asked, shifted)
@@ -99,12 +100,14 @@ def answer(asked: Asked) -> Answer:
 
 
 def _only_token(asked: Asked) -> Answer:
-    """A token that sees itself alone takes its own value: e/e = 1, and 1 v = v, exactly."""
-    value, error, off = (
-        asked.values.value[:, :, 0],
-        asked.values.error[:, :, 0],
-        asked.values.off[:, :, 0],
-    )
+    """A token that sees itself alone takes its own value: e/e = 1, and 1 v = v, exactly.
+
+    Unless v is flushed.
+    """
+    value, off = asked.values.value[:, :, 0], asked.values.off[:, :, 0]
+    own = asked.values[:, :, 0]
+    gone = may_vanish(own.computed, own.strays, asked.format)
+    error = np.where(gone > 0.0, up(own.error + gone), own.error)
     every = np.zeros(asked.values.value.shape)
     nothing = np.zeros(value.shape)
     return Answer(
@@ -350,6 +353,7 @@ def _mixing_error(
     Powers e_j that gain or lose d_j besides, |d_j| <= `faint`, move the mean m = sum e_j v_j / Z
     by sum d_j (v_j - m) / Z', and Z' >= 1 since the largest power is 1: by at most the sum of
     `faint` times |v_j| + |m|. Weights and products that underflow lose the smallest number each.
+    Where underflow is not gradual n values may be read as 0, and n - 1 sums may vanish besides.
 
     Tokens with negligible weights do not count: an addition errs by no more than its smaller
     operand. Where a sum of negligible terms meets another one it errs by at most that sum, and
@@ -369,7 +373,7 @@ def _mixing_error(
     heavy = product_up(relative(some + further, format), base) + negligible
     mixed = np.minimum(product_up(every, base), heavy)
     faintly = product_up(faint[:, None], size + base[:, :, None]).sum(axis=2)
-    lost = faintly + n * format.smallest * (largest + 1.0)
+    lost = faintly + n * format.smallest * (largest + 1.0) + 2 * n * format.flushed
     lost = np.where(largest > 0.0, lost, 0.0)
     return np.asarray(inflate(by_values + mixed + lost, 2 * n + 12))
 
@@ -395,5 +399,6 @@ def _hard_error(
     roundings = np.where(even, np.maximum(some - 1, 0), some + 1)
     roundings = np.where((count == 1) | (some == 0), 0, roundings)
     tied = product_up(relative(roundings, asked.format), size.max(axis=2))
-    tied = tied + asked.format.smallest * np.where(count > 1, some, 0)
+    lost = asked.format.smallest + 2.0 * asked.format.flushed
+    tied = tied + lost * np.where(count > 1, some, 0)
     return np.asarray(inflate(behind[:, None] + off.max(axis=2) + tied + jump, 6))

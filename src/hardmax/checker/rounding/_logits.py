@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hardmax.checker.rounding._contest import Contest, find_contest
-from hardmax.checker.rounding._format import Stored, Sum, check, is_point, moved
+from hardmax.checker.rounding._format import Stored, Sum, check, is_point, may_vanish, moved
 from hardmax.core import HeadGroup
 from hardmax.numerics import (
     Format,
@@ -37,7 +37,7 @@ class Read:
 
     @classmethod
     def of(cls, stored: Stored, where: Interval, off: np.ndarray, heads: int) -> Read:
-        total = stored.times(where)
+        total = stored.times(where, off)
         shape = (heads, len(stored.matrix) // heads, where.shape[1])
         error, carried = total.error(), stored.carry(off)
         return cls(total.value.reshape(*shape), error.reshape(shape), carried.reshape(shape))
@@ -49,6 +49,11 @@ class Read:
     def computed(self) -> Interval:
         """Where the computed numbers are."""
         return self.value.widened(self.error)
+
+    @property
+    def strays(self) -> np.ndarray:
+        """How far they are from the real ones in all; rounded, but 0 only where they are equal."""
+        return np.asarray(self.error + self.off)
 
     @property
     def size(self) -> np.ndarray:
@@ -102,6 +107,11 @@ class Asked:
         some = products > 0.0
         base = format.unit * np.where(easy, 0.0, products).sum(axis=1)
         lost = format.smallest * (some & ~whole).sum(axis=1)
+        if format.flushed > 0.0:
+            gone = product_up(may_vanish(query.computed, query.strays, format), keys.size)
+            unseen = may_vanish(keys.computed, keys.strays, format)
+            gone = gone + product_up(query.size, unseen)
+            lost = inflate(lost + gone.sum(axis=1), products.shape[1] + 2)
         base = inflate(base + lost, products.shape[1] + 2)
         bias = self.bias.widened(self.bias_moved)
         partial = inflate(products.sum(axis=1) + bias.magnitude, products.shape[1] + 1)
@@ -190,7 +200,7 @@ class Heads:
         here, off = self.where[:, [t]], self.off[:, [t]]
         query = Read.of(self.query, here, off, heads)[:, :, 0]
         keys, values = self.keys[:, :, seen], self.values[:, :, seen]
-        plain = self.plain.times(here).value.reshape(heads, -1)
+        plain = self.plain.times(here, off).value.reshape(heads, -1)
         contest = find_contest(
             self.group, self.cold, self.where, self.off, t, seen, plain, keys.value
         )

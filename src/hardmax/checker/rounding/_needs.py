@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hardmax.checker.rounding._format import check, moved, relative
+from hardmax.checker.rounding._format import check, check_accumulated, moved, relative
 from hardmax.core import Attention, FeedForward, HeadGroup, ReadOut, Sublayer
 from hardmax.numerics import Format, inflate, matmul_up
 
@@ -81,7 +81,7 @@ def check_sizes(
             case Attention():
                 mixing = 1.0 + float(relative(2 * tokens + 2, format))
                 for group in sublayer.groups:
-                    change = change + _written(group, size, mixing, format)
+                    change = change + _written(group, size, tokens, mixing, format)
                 size = _grown(size + change, len(sublayer.groups) + 1, format)
         check(format, size)
     _sized(readout.weights, size, format, readout.bias)
@@ -103,8 +103,10 @@ def _grown(size: np.ndarray, roundings: int, format: Format) -> np.ndarray:
     return inflate(size * (1.0 + relative(roundings, format)) + format.smallest * roundings)
 
 
-def _written(group: HeadGroup, size: np.ndarray, mixing: float, format: Format) -> np.ndarray:
-    """What a group of heads adds to a token; their logits are checked on the way.
+def _written(
+    group: HeadGroup, size: np.ndarray, tokens: int, mixing: float, format: Format
+) -> np.ndarray:
+    """What a group of heads adds to a token; their logits and sums are checked on the way.
 
     A difference of logits may overflow: its exponential is 0 then, which is counted.
     """
@@ -123,5 +125,7 @@ def _written(group: HeadGroup, size: np.ndarray, mixing: float, format: Format) 
     value = _sized(group.value.reshape(-1, width), size, format)
     mean = _grown(mixing * value, 2, format)
     check(format, mean)
+    soft = np.repeat(np.isfinite(group.coldness), group.value.shape[1])
+    check_accumulated(format, inflate(tokens * mean[soft]), tokens)
     joined = group.output.transpose(1, 0, 2).reshape(width, -1)
     return _sized(joined, mean, format)

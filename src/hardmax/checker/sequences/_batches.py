@@ -12,7 +12,7 @@ import numpy as np
 from hardmax.checker._work import CALL, ENTRY, EXP, FLOPS, charge
 from hardmax.checker.sequences._layers import feed_forward, read_out, updated
 from hardmax.checker.sequences._scores import Asks, is_hard, power_error, score_radius, underflow
-from hardmax.checker.sequences._stream import Stream, check, stored, strays
+from hardmax.checker.sequences._stream import Stream, check, check_sums, stored, strays
 from hardmax.core import Attention, FeedForward, Head, SequenceInput, Transformer
 from hardmax.numerics import (
     FLOAT64,
@@ -163,6 +163,7 @@ def soft_mean(logits: MidRadius, visible: np.ndarray, values: Stream, format: Fo
         radius[..., row] += (change * away).sum(axis=-1)
     size = inflate((weights + change) @ (np.abs(v) + rv), tokens + 8)
     lost = strays(2 * tokens + 8, size, format)
+    check_sums(format, tokens, np.abs(v) + rv)
     alone = (visible.sum(axis=-1) == 1)[:, None]
     check(format, size + np.where(alone, 0.0, lost))
     return MidRadius(middle, inflate(radius + np.where(alone, 0.0, lost), tokens + 8))

@@ -64,7 +64,7 @@ class _Trial:
     def _enclose(self, name: str, ids: np.ndarray, words: list[Word], wanted: MidRadius) -> None:
         search, transformer = self.search, self.search.construction.transformer
         try:
-            given = enclose_words(transformer, ids, FORMATS[name])
+            given = enclose_words(transformer, ids, FORMATS[name].sheltered)
         except Overflow:
             self.bounds[name] = math.inf
             return

@@ -19,7 +19,15 @@ from hardmax.checker.sequences._graded import Graded, graded
 from hardmax.checker.sequences._layers import tidied, updated
 from hardmax.checker.sequences._scores import is_hard
 from hardmax.checker.sequences._slots import LARGEST_SLOT, Slots, Total, Whole
-from hardmax.checker.sequences._stream import LARGEST_TABLE, Blocks, Stream, TooLarge, check, strays
+from hardmax.checker.sequences._stream import (
+    LARGEST_TABLE,
+    Blocks,
+    Stream,
+    TooLarge,
+    check,
+    check_sums,
+    strays,
+)
 from hardmax.core import Attention, Head
 from hardmax.numerics import (
     FLOAT64,
@@ -53,6 +61,8 @@ def _head(stream: Stream, head: Head, slots: Slots, format: Format) -> Stream:
     seen = seen if head.causal else np.ones(seen.shape, dtype=bool)
     low, high = _seen_range(values, seen)
     hull, most = MidRadius.between(low, high), np.maximum(np.abs(low), np.abs(high))
+    if not is_hard(head):
+        check_sums(format, slots.tokens, most)
     try:
         weights = graded(stream, head, slots, format)
         if weights is not None:

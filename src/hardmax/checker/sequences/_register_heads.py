@@ -14,7 +14,7 @@ from hardmax.checker.sequences._register_state import Register, State, near_grid
 from hardmax.checker.sequences._register_target import NOWHERE, Form, Target
 from hardmax.checker.sequences._register_units import Hints
 from hardmax.checker.sequences._scores import Asks, is_hard, power_error, score_radius, underflow
-from hardmax.checker.sequences._stream import check, check_weights, strays
+from hardmax.checker.sequences._stream import check, check_sums, check_weights, strays
 from hardmax.core import Aggregate, Attention, Head
 from hardmax.numerics import Format, down, inflate, stray, up
 
@@ -56,6 +56,8 @@ def _received(state: State, layer: Attention, format: Format) -> np.ndarray:
         values = values + stray(width + 3, values, format)
         values = inflate(values + stray(2 * tokens + 8, values, format))
         check(format, values)
+        if not is_hard(head):
+            check_sums(format, tokens, values)
         total = total + np.abs(head.output) @ values
         terms += head.value_width
     total = inflate(total, terms + 8)

@@ -50,6 +50,12 @@ def check(format: Format, size: np.ndarray) -> None:
         raise Overflow(f"Nothing can be said in {format.name}: a number may be too large for it.")
 
 
+def check_sums(format: Format, tokens: int, values: np.ndarray) -> None:
+    """Refuse values up to sizes for which a softmax may overflow before it divides."""
+    if not format.accumulates(inflate(tokens * values), tokens):
+        raise Overflow(f"Nothing can be said in {format.name}: a sum may be too large for it.")
+
+
 def check_weights(format: Format, weights: np.ndarray) -> None:
     """Refuse weights that overflow, or lose digits below the smallest normal number."""
     check(format, np.abs(weights))

@@ -48,7 +48,7 @@ def bound_words(search: Search, steps: SequenceSteps) -> None:
             if search.clock.is_spent:
                 search.advice = f"The budget was spent at words of length {length}. Raise it."
                 return
-            worst = max(worst, _bound(search, steps, length, format, memory, modes))
+            worst = max(worst, _bound(search, steps, length, format.sheltered, memory, modes))
             search.tell(f"words of length {length} in {name}")
             if not worst <= search.claimed:
                 worst = math.inf
