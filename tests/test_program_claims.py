@@ -99,6 +99,34 @@ def test_what_floats_cannot_add_up_is_refused():
         hm.compile(p.Program(SO_FAR.mean(close)), alphabet=[1, 2], length=3)
 
 
+HELD = {1: "x", 2: 0, 3: 1}
+MIXED = {
+    "numbers and symbols": (p.there(S.tokens) > 1).mean(S.tokens.map(HELD)),
+    "numbers or a symbol": (p.there(S.tokens) == S.tokens).mean(S.tokens.map(HELD)),
+    "one of them": S.tokens.map(HELD).shifted(1),
+    "numbers, or none": (p.there(S.tokens) > 1).mean(S.tokens, "none"),
+    "one number, or none": (p.there(S.tokens) > 1).mean(2, "none"),
+    "no number": (p.there(S.tokens) > 1).mean(S.tokens.map({}), "none"),
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_means_beside_symbols_are_right_for_every_word(name):
+    """The value set has all means of the numbers, and symbols stand for numbers above them."""
+    program, words = p.Program(MIXED[name]), Words([1, 2, 3], 3, 0)
+    model = hm.compile(program, on=words)
+    assert measured(model, list(words)) <= accounted(model) < model.claim.error
+    assert all(model(word) == program(word) for word in words)
+
+
+def test_few_numbers_have_few_sums_however_close():
+    numbers = S.tokens.map({1: 1000001, 2: 999983})
+    for value in (SO_FAR.sum(numbers), SO_FAR.mean(numbers)):
+        program, words = p.Program(value), Words([1, 2], 4, 0)
+        model = hm.compile(program, on=words)
+        assert measured(model, list(words)) <= accounted(model) < model.claim.error
+
+
 def test_a_way_that_strays_too_far_is_not_offered(monkeypatch):
     program = p.Program(JOINT["counts"])
     cares = _compile._CARES

@@ -18,6 +18,7 @@ from typing import Any
 from hardmax.core import Words
 from hardmax.languages import programs as p
 from hardmax.languages.programs import Program, Selection, Sequence, Value, there
+from hardmax.testing._odd_values import Parts, odd_values
 from hardmax.testing._whole_numbers import (
     Whole,
     clipped_of,
@@ -51,6 +52,8 @@ _NAMES = """
     both either neither causal
     one-output several-outputs at-position every-position letters numbers
     scalar one-hot sinusoidal relative none shallow parallel
+    mixed mixed-mean symbol-default odd-numbers odd-sum several-keys machine-of-values
+    memorised-values
 """
 CONSTRUCTS = frozenset(_NAMES.split())
 
@@ -121,7 +124,13 @@ class _Draw:
             return self._symbol(depth)
         if kind < 0.85:
             return self._flag(depth)
-        return self._fraction(depth)
+        return self._fraction(depth) if kind < 0.93 else self._odd(max(depth - 1, 0))
+
+    def _odd(self, depth: int) -> Value:
+        flag, chosen = partial(self._flag, depth), partial(self._selection, depth)
+        digit = lambda: self._small(depth).value % 4  # noqa: E731
+        found: Value = self._one_of(odd_values(Parts(self.rng, flag, digit, chosen)))
+        return found
 
     def _fraction(self, depth: int) -> Value:
         below = max(depth - 1, 0)

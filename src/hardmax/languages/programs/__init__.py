@@ -8,6 +8,7 @@ p.sort("hello")
 """
 
 from hardmax.languages.programs._items import Item as Item
+from hardmax.languages.programs._items import counted as counted
 from hardmax.languages.programs._library import copy as copy
 from hardmax.languages.programs._library import count_of as count_of
 from hardmax.languages.programs._library import counter as counter
@@ -61,6 +62,7 @@ from hardmax.languages.programs._program import program as program
 from hardmax.languages.programs._rasp import from_rasp as from_rasp
 from hardmax.languages.programs._steps import Code as Code
 from hardmax.languages.programs._steps import Round as Round
+from hardmax.languages.programs._steps import codes_of as codes_of
 from hardmax.languages.programs._target import ProgramTarget as ProgramTarget
 from hardmax.languages.programs._text import parse_program as parse_program
 from hardmax.languages.programs._value_sets import TooLarge as TooLarge

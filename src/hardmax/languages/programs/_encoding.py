@@ -49,16 +49,16 @@ _NAMED = {
 Sets = Mapping[Value, tuple[Item, ...]]
 
 
-class _TooMany(Exception):
-    """The tables would be too long for a file."""
+class _Unwritable(Exception):
+    """The tables would be too long for a file, or hold what no file can."""
 
 
 def encode_program(program: Program, words: Words, sets: Sets) -> EncodedTarget | None:
-    """The program on these words as JSON; None if its tables would be too long."""
+    """The program on these words as JSON; None if its tables cannot be written."""
     writer = _Writer(sets)
     try:
         nodes = [writer.node(value) for value in program.values]
-    except _TooMany:
+    except _Unwritable:
         return None
     content = {
         "name": program.name,
@@ -159,7 +159,7 @@ class _Writer:
     def _count(self, rows: int) -> None:
         self.rows += rows
         if self.rows > _MOST_ROWS:
-            raise _TooMany
+            raise _Unwritable
 
 
 def _applier(value: Applied) -> Callable[..., Item]:
@@ -181,6 +181,8 @@ def _all(items: Any) -> list[Any]:
 def _packed(one: Any) -> Any:
     """JSON has no fractions: they are written in a list of their own; so are floats and bools."""
     if isinstance(one, Kept):
+        if type(one.seen) not in (bool, float):  # NumPy's numbers, say, which no file has
+            raise _Unwritable
         return [str(Fraction(one)), *one.look]
     return [str(one)] if isinstance(one, Fraction) else one
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from hardmax._errors import SemanticsError
 from hardmax.core import plain
-from hardmax.languages.programs._items import Item, in_order, item, number
+from hardmax.languages.programs._items import Item, counted, in_order, item, number
 from hardmax.languages.programs._machines import Machine
 from hardmax.languages.programs._nodes import (
     Aggregated,
@@ -138,7 +138,7 @@ class _Run:
                 return related(selection, own, [self._row(query)[here] for query in queries])
             case Joined(how=how, parts=parts):
                 found = (self._selects(part, there, here) for part in parts)
-                return joined(how, found)
+                return joined(how, list(found) if selection.is_strict else found)
         raise AssertionError(f"unknown selection {selection!r}")
 
 
@@ -204,6 +204,8 @@ def aggregated(value: Aggregated, selected: list[Item]) -> Item:
     held = [one for one in selected if one is not None]
     if value.kind == "sum":
         return plain(sum(_numbers(value, held), Fraction(0)))
+    if value.kind == "mean":
+        held = [counted(one) for one in held]
     if not held:
         return value.default
     if all(operator.eq(one, held[0]) for one in held):

@@ -45,6 +45,11 @@ def item(given: Any) -> Item:
     return plain(number(given))
 
 
+def counted(one: Item) -> Item:
+    """What an item is in a mean: the number itself, whatever functions see it as."""
+    return plain(Fraction(one)) if isinstance(one, Kept) else one
+
+
 def number(given: Any) -> Fraction:
     """An exact number; a float is the dyadic rational that it is."""
     try:

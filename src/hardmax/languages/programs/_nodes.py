@@ -294,10 +294,11 @@ class Related(Selection):
 
 @dataclass(frozen=True, eq=False)
 class Joined(Selection):
-    """and, or, not of selections."""
+    """and, or, not of selections; strict if a part fails even where the others decide."""
 
     how: str
     parts: tuple[Selection, ...]
+    is_strict: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,9 +3,9 @@
 Nothing is imported: a tree is whatever has the names that Tracr gives to its nodes. It means what
 Tracr's evaluator says. None goes through maps; a predicate that is a function sees it, and a
 comparison fails on it. Functions get the ints, floats and bools that others returned, so that
-str(1.0) is not str(1). An aggregate of whole numbers is the float nearest to their mean; of
-anything else it is what the one position selected holds, None included, and fails if there are
-several.
+str(1.0) is not str(1). An aggregate is what the one position selected holds, None included; of
+several numbers it is their mean, a float, and of several that are not all numbers it fails. All
+parts of a selector are worked out: one that fails does so even where the others decide.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from hardmax.languages.programs._items import Item, Kept
 from hardmax.languages.programs._nodes import (
     Aggregated,
     Constant,
+    Joined,
     Selection,
     Sequence,
     Value,
@@ -52,7 +53,7 @@ def from_rasp(expression: Any, *, causal: bool = False, name: str | None = None)
         reverse = rasp.Aggregate(rasp.Select(...), rasp.tokens)
         hm.compile(hm.programs.from_rasp(reverse), alphabet="abc", length=8)
     """
-    found = _Reader(causal).value(expression)
+    found = _Reader(causal, _looked_at(expression)).value(expression)
     if not _is_whole(expression):
         found = apply(_number, found, text="{}")
     label = getattr(expression, "name", None) or "rasp"
@@ -62,8 +63,9 @@ def from_rasp(expression: Any, *, causal: bool = False, name: str | None = None)
 class _Reader:
     """Each node of the tree once: its identity is the object, not its name."""
 
-    def __init__(self, causal: bool) -> None:
+    def __init__(self, causal: bool, seen: set[int]) -> None:
         self.causal = causal
+        self._seen = seen  # the nodes of which a function sees what they hold
         self._known: dict[int, tuple[Any, Any]] = {}
         self._open: set[int] = set()
 
@@ -100,8 +102,7 @@ class _Reader:
             case "SelectorWidth":
                 return self.selection(node.selector).count()
             case "Aggregate":
-                chosen, held = self.selection(node.selector), self.value(node.sop)
-                return _aggregated(chosen, held, getattr(node, "default", None))
+                return self._aggregated(node, self.selection(node.selector), self.value(node.sop))
         raise RequestError(f"{kind} is not one of the RASP values that are known.")
 
     def _linear(self, node: Any, first: Value, second: Value) -> Value:
@@ -111,6 +112,14 @@ class _Reader:
             return combination([(a, first), (b, second)])
         return _applied(lambda x, y: a * x + b * y, first, second)
 
+    def _aggregated(self, node: Any, chosen: Selection, held: Value) -> Value:
+        default = getattr(node, "default", None)
+        if _selects_one_at_most(node.selector):
+            return _only(chosen, held, default)
+        if id(node) in self._seen:
+            return _seen_mean(chosen, held, default, _is_whole(node.sop))
+        return _mean(chosen, held, default)
+
     def _selection(self, node: Any) -> Selection:
         kind = _kind(node)
         match kind:
@@ -119,15 +128,18 @@ class _Reader:
                 found = select(keys, queries, _relation(node.predicate), nothing=True)
                 return found.causal() if self.causal else found
             case "SelectorAnd":
-                return self.selection(node.fst) & self.selection(node.snd)
+                return Joined("and", self._both(node), is_strict=True)
             case "SelectorOr":
-                return self.selection(node.fst) | self.selection(node.snd)
+                return Joined("or", self._both(node), is_strict=True)
             case "SelectorNot":
                 found = ~self.selection(node.inner)
                 return found.causal() if self.causal else found
             case "ConstantSelector":
                 return self._stated(node.value)
         raise RequestError(f"{kind} is not one of the RASP selectors that are known.")
+
+    def _both(self, node: Any) -> tuple[Selection, Selection]:
+        return self.selection(node.fst), self.selection(node.snd)
 
     def _stated(self, rows: Any) -> Selection:
         """Rows of queries, columns of keys, written out for words of that length."""
@@ -201,47 +213,141 @@ def _number(one: Item) -> Item:
     return Fraction(one) if isinstance(one, Kept) else one
 
 
-def _aggregated(chosen: Selection, held: Value, default: Any) -> Value:
-    """None, if one holds it; else the mean as a float, or what is not a number as it is.
+def _looked_at(expression: Any) -> set[int]:
+    """The nodes, by identity, of which a function sees what they hold: an int, a float or a bool.
 
-    An int or bool as the default stays one, and is put in afterwards: means are floats.
+    Comparisons and the answer itself take numbers for what they are.
     """
-    is_late = isinstance(default, int)
-    nones = chosen.sum(apply(_is_nothing, held, nothing=True, text="{} is None"))
-    found = Aggregated(chosen, "mean", held, None if is_late else default, _check_mean)
+    known: set[tuple[int, bool]] = set()
+    stack = [(expression, False)]
+    while stack:
+        node, is_seen = stack.pop()
+        if (id(node), is_seen) not in known:
+            known.add((id(node), is_seen))
+            stack += _read_by(node, is_seen)
+    return {name for name, is_seen in known if is_seen}
 
-    def answer(mean: Item, count: int) -> Item:
-        if count:
-            return None
-        if mean is None:
-            return _kept(default)
-        return _kept(float(mean)) if isinstance(mean, int | Fraction) else mean
+
+def _read_by(node: Any, is_seen: bool) -> list[tuple[Any, bool]]:
+    """What a node reads, and whether a function sees it."""
+    match _kind(node):
+        case "Map":
+            return [(node.inner, True)]
+        case "SequenceMap" | "LinearSequenceMap":
+            return [(node.fst, True), (node.snd, True)]
+        case "Aggregate":
+            return [(node.selector, False), (node.sop, is_seen)]
+        case "SelectorWidth":
+            return [(node.selector, False)]
+        case "Select":
+            by_function = _comparison(node.predicate) is None
+            return [(node.keys, by_function), (node.queries, by_function)]
+        case "SelectorAnd" | "SelectorOr":
+            return [(node.fst, False), (node.snd, False)]
+        case "SelectorNot":
+            return [(node.inner, False)]
+    return []
+
+
+# ---- aggregates ---------------------------------------------------------------------------------
+
+
+def _selects_one_at_most(selector: Any) -> bool:
+    """Whether it is plain to see that no position selects two: there are no equal indices."""
+    match _kind(selector):
+        case "Select":
+            return _kind(selector.keys) == "IndicesType" and _comparison(selector.predicate) == "EQ"
+        case "SelectorAnd":
+            return _selects_one_at_most(selector.fst) or _selects_one_at_most(selector.snd)
+    return False
+
+
+def _only(chosen: Selection, held: Value, default: Any) -> Value:
+    """What the one position selected holds; the default where there is none."""
+    found = Aggregated(chosen, "only", held, _kept(default))
+    return found if default is None else _unless_none(found, chosen, held)
+
+
+def _unless_none(found: Value, chosen: Selection, held: Value) -> Value:
+    """None where it is selected, which is the only one then."""
+    nones = chosen.sum(apply(lambda one: one is None, held, nothing=True, text="{} is None"))
+
+    def answer(one: Item, count: int) -> Item:
+        return None if count else one
 
     return apply(answer, found, nones, text="{}, unless {}", nothing=True)
 
 
-def _is_nothing(one: Item) -> bool:
-    return one is None
+def _mean(chosen: Selection, held: Value, default: Any) -> Value:
+    """The mean as a number, of which nobody sees whether it is a float.
+
+    A mean that is whole and beyond floats is that of one (`_check_mean`): it is not rounded.
+    """
+    found = Aggregated(chosen, "mean", held, None, _check_mean)
+
+    def answer(mean: Item) -> Item:
+        if mean is None:
+            return _kept(default)
+        return float(mean) if isinstance(mean, Fraction) else mean
+
+    number = apply(answer, found, text="{}", nothing=True)
+    return number if default is None else _unless_none(number, chosen, held)
+
+
+def _seen_mean(chosen: Selection, held: Value, default: Any, is_whole: bool) -> Value:
+    """The mean of several as a float; what one position holds as what it is."""
+    mean = Aggregated(chosen, "mean", held, None, _check_mean)
+    look: Value = Constant(0) if is_whole else chosen.max(apply(_look, held, text="look of {}"))
+
+    def answer(found: Item, look: int | None, count: int) -> Item:
+        if count == 0 or found is None:
+            return None if count else _kept(default)
+        if isinstance(found, str):
+            return found
+        return _kept(float(found)) if count > 1 else _seen_as(found, look)
+
+    return apply(answer, mean, look, chosen.count(), text="{} as {} of {}", nothing=True)
+
+
+def _look(one: Item) -> int:
+    """As what a function sees an item: 0 an int (or a symbol), 1 a float, 2 a bool, 3 is -0.0."""
+    seen = _python(one)
+    if isinstance(seen, str) or type(seen) is int:
+        return 0
+    if type(seen) not in (float, bool):
+        raise TypeError(f"a function returned {seen!r}, which is no int, float or bool")
+    return 2 if type(seen) is bool else 3 if str(seen) == "-0.0" else 1
+
+
+def _seen_as(found: int | Fraction, look: int | None) -> Item:
+    """The item of a number with this look."""
+    items = [int(found), float(found), bool(found), -0.0]
+    item = items[0 if look is None else look]
+    if item != found:
+        raise ValueError(f"{found} is no {type(item).__name__}")  # they never come together
+    return _kept(item)
 
 
 def _check_mean(*selected: Item) -> None:
-    """Fails where RASP has no answer: several that are neither ints nor bools, or None among them.
+    """Fails where RASP has no answer: several that are not all numbers.
 
-    Also where Python's sum of floats is rounded on the way, so that it is not the nearest to the
-    mean.
+    Also where Python's sum is rounded on the way, so that it is not the nearest to the mean, and
+    where the mean of several is whole and no float is equal to it.
     """
     held = [_python(one) for one in selected]
-    if len(held) > 1 and not isinstance(held[0], int):
+    if len(held) < 2:
+        return
+    if not all(isinstance(one, int | float) for one in held):
         raise ValueError(f"several positions are selected, and they hold {held}")
-    if held and isinstance(held[0], int):
-        mean = sum(map(Fraction, selected), Fraction(0)) / len(held)
-        if sum(held) / len(held) != float(mean):
-            raise ValueError(f"the sum of the floats {held} is rounded on the way")
+    mean = sum(map(Fraction, selected), Fraction(0)) / len(held)
+    is_long = mean.denominator == 1 and mean != float(mean)
+    if is_long or sum(held) / len(held) != float(mean):
+        raise ValueError(f"the sum of {held} is rounded on the way")
 
 
 def _relation(predicate: Any) -> Callable[[Any, Any], bool]:
-    label = getattr(predicate, "name", None)
-    if isinstance(label, str) and label in _COMPARISONS:
+    label = _comparison(predicate)
+    if label is not None:
         return _compared(label)
     if callable(predicate):
         return lambda key, query: bool(predicate(_python(key), _python(query)))
@@ -249,6 +355,12 @@ def _relation(predicate: Any) -> Callable[[Any, Any], bool]:
         f"A RASP predicate is a comparison ({', '.join(_COMPARISONS)}) or a function of key and "
         f"query, not {predicate!r}."
     )
+
+
+def _comparison(predicate: Any) -> str | None:
+    """The name of a comparison; None for anything else."""
+    label = getattr(predicate, "name", None)
+    return label if isinstance(label, str) and label in _COMPARISONS else None
 
 
 def _compared(label: str) -> Callable[[Any, Any], bool]:

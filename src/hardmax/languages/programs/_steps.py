@@ -27,7 +27,7 @@ from hardmax.core import (
 )
 from hardmax.core import Selection as Chosen
 from hardmax.languages.programs._interpreter import applied, combined, joined, related
-from hardmax.languages.programs._items import Item
+from hardmax.languages.programs._items import Item, counted
 from hardmax.languages.programs._machines import Machine
 from hardmax.languages.programs._nodes import (
     Aggregated,
@@ -52,18 +52,29 @@ _CLOSEST = Fraction(1, 2**40)  # of the largest number: closer ones stand for to
 
 
 class Code:
-    """The numbers that stand for the items of a value set."""
+    """The numbers that stand for the items of a value set.
 
-    def __init__(self, items: Items) -> None:
+    Numbers that are apart stand for themselves, with nothing below them. If symbols are among the
+    items, an item's place stands for it, unless they are means of numbers or a symbol: then the
+    symbols are above the numbers. The numbers add up if means of them are the right ones: they do
+    if one item at a time is selected, too, whatever stands for it.
+    """
+
+    def __init__(self, items: Items, *, are_means: bool = False) -> None:
         self.items = items
-        found = [one for one in items if one is not None]
-        numbers = not any(isinstance(one, str) for one in items)
-        nothing = min(found, default=1) - 1 if numbers else 0
-        held = [nothing if one is None else one for one in items]
-        self.is_numeric = numbers and _are_apart(held)
+        symbols = [one for one in items if isinstance(one, str)]
+        numbers = [one for one in items if one is not None and not isinstance(one, str)]
+        top = max(numbers, default=0)
+        above: dict[Item, Any] = {one: top + 1 + k for k, one in enumerate(symbols)}
+        above[None] = min(numbers, default=1) - 1
+        held: list[Any] = [above.get(one, one) for one in items]
+        self.keeps_numbers = (are_means or not symbols) and _are_apart(held)
+        self.adds_up = self.keeps_numbers or bool(symbols and not are_means)
+        self.is_numeric = self.keeps_numbers and not symbols
         self.is_plain = self.is_numeric and None not in items
         self._number: dict[Item, Any] = {
-            one: plain(Fraction(held[k])) if self.is_numeric else k for k, one in enumerate(items)
+            one: plain(Fraction(held[k])) if self.keeps_numbers else k
+            for k, one in enumerate(items)
         }
         self._item = {number: one for one, number in self._number.items()}
 
@@ -88,6 +99,18 @@ def _are_apart(numbers: list[Any]) -> bool:
     largest = max(map(abs, exact), default=Fraction(0))
     near = largest * _CLOSEST
     return largest < 2**1000 and all(b - a >= near for a, b in itertools.pairwise(exact))
+
+
+def codes_of(sets: Mapping[Value, Items]) -> dict[Value, Code]:
+    """The numbers that stand for the items of every value."""
+    return {value: Code(items, are_means=_are_new(value, sets)) for value, items in sets.items()}
+
+
+def _are_new(value: Value, sets: Mapping[Value, Items]) -> bool:
+    """Whether a value's items are means of those that it reads, and not only some of them."""
+    if not (isinstance(value, Aggregated) and value.kind == "mean" and value.value is not None):
+        return False
+    return bool({*sets[value]} - {*sets[value.value], value.default})
 
 
 def steps_of(program: Program, words: Words, codes: Mapping[Value, Code]) -> Written:
@@ -168,7 +191,7 @@ class _Writer:
             return self._by(code, self._add(Aggregate(chosen, "sum", self._plain(read))))
         if value.kind == "mean" and not self._has_symbols(read):
             return self._mean(value, chosen, code)
-        recoded = self._recoded(read, code)
+        recoded = self._recoded(read, code, is_mean=value.kind == "mean")
         kind = value.kind if value.kind in ("min", "max") else "mean"
         return self._add(Aggregate(chosen, kind, recoded, code.number_or(value.default, 0)))
 
@@ -213,9 +236,10 @@ class _Writer:
     def _mean(self, value: Aggregated, chosen: Chosen, code: Code) -> int:
         assert value.value is not None
         read = self._plain(value.value)
-        if code.is_numeric:
+        if code.keeps_numbers:
             return self._add(Aggregate(chosen, "mean", read, code.number_or(value.default, 0)))
-        apart = min(Fraction(one) for one in code.items if one is not None) - 1
+        numbers = [one for one in code.items if one is not None and not isinstance(one, str)]
+        apart = min(map(Fraction, numbers), default=Fraction(0)) - 1
         found = self._add(Aggregate(chosen, "mean", read, apart))
         return self._by(code, found, {apart: value.default})
 
@@ -236,7 +260,7 @@ class _Writer:
             return self.place[value]
         return self._add(Pointwise((self.place[value],), lambda n: _or_zero(code.item(n))))
 
-    def _recoded(self, value: Value, code: Code) -> int:
+    def _recoded(self, value: Value, code: Code, *, is_mean: bool) -> int:
         """The value by the code of what is made of it; nothing, which nobody selects, is 0."""
         own = self.codes[value]
         if own.items == code.items or (own.is_numeric and code.is_numeric):
@@ -244,7 +268,7 @@ class _Writer:
 
         def again(number: Any) -> Any:
             one = own.item(number)
-            return 0 if one is None else code.number(one)
+            return 0 if one is None else code.number(counted(one) if is_mean else one)
 
         return self._add(Pointwise((self.place[value],), again))
 

@@ -16,7 +16,7 @@ from hardmax.languages.programs._nodes import (
     Value,
 )
 from hardmax.languages.programs._program import Program
-from hardmax.languages.programs._steps import Code, Round, Written, steps_of
+from hardmax.languages.programs._steps import Code, Round, Written, codes_of, steps_of
 from hardmax.languages.programs._value_sets import value_sets
 
 
@@ -34,8 +34,7 @@ class ProgramTarget:
     @cached_property
     def codes(self) -> dict[Value, Code]:
         """How the items of every value are numbered."""
-        sets = value_sets(self.program.outputs, self.words)
-        return {value: Code(items) for value, items in sets.items()}
+        return codes_of(value_sets(self.program.outputs, self.words))
 
     def spacing(self, output: Value) -> float:
         """The smallest distance between the numbers of two items of an output."""

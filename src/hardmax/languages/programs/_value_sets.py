@@ -23,7 +23,7 @@ from hardmax.languages.programs._interpreter import (
     sources_of,
     values_behind,
 )
-from hardmax.languages.programs._items import Item, in_order, number
+from hardmax.languages.programs._items import Item, counted, in_order, number
 from hardmax.languages.programs._nodes import (
     Aggregated,
     Applied,
@@ -42,6 +42,7 @@ from hardmax.languages.programs._printing import written
 
 LARGEST = 2**14  # items of one value
 _MOST_CASES = 2**20  # combinations of arguments that are tried
+_MOST_SUMS = 2**17  # of one number more that are tried
 
 Case = tuple[int, int, int]  # token, index, length; 0 for what does not matter
 Reads = tuple[bool, bool, bool]  # whether they matter
@@ -175,10 +176,13 @@ class _Sets:
 
     def _aggregates(self, value: Aggregated, items: Items) -> set[Item]:
         held = {one for one in items if one is not None}
-        has_symbols = any(isinstance(one, str) for one in held)
         nothing = set() if self._finds_some(value, items) else {value.default}
-        if value.kind in ("only", "min", "max") or (value.kind == "mean" and has_symbols):
+        if value.kind in ("only", "min", "max"):
             return held | nothing
+        held = {counted(one) for one in held} if value.kind == "mean" else held
+        symbols = {one for one in held if isinstance(one, str)}
+        if value.kind == "mean" and symbols:
+            return held | nothing | self._mixed(value, held - symbols)
         numbers = sorted(map(number, held)) or [Fraction(0)]
         unit = _unit(numbers)
         longest = self.words.longest
@@ -186,9 +190,31 @@ class _Sets:
         steps = int((high - low) * longest / unit)
         if value.kind == "sum":
             if steps > LARGEST:
-                raise _too_large(value, steps)
+                return {plain(one) for sums in self._added(value, numbers, steps) for one in sums}
             return {plain(low * longest + k * unit) for k in range(steps + 1)}
         return self._means(value, numbers, unit) | nothing
+
+    def _mixed(self, value: Aggregated, held: set[Item]) -> set[Item]:
+        """The means of the numbers beside symbols, if several of them may be selected."""
+        if len(held) < 2 or self._selects_one_at_most(value.selection):
+            return set()
+        numbers = sorted(map(number, held))
+        return self._means(value, numbers, _unit(numbers))
+
+    def _selects_one_at_most(self, selection: Selection) -> bool:
+        """Whether no query selects two indices; False where that is not plain to see."""
+        if isinstance(selection, Joined):
+            some = any(map(self._selects_one_at_most, selection.parts))
+            return selection.how == "and" and some
+        assert isinstance(selection, Related)
+        is_index = [isinstance(key, Given) and key.what == "index" for key in selection.keys]
+        asked = [self.sets[query] for query in selection.queries]
+        if is_index != [True] or math.prod(map(len, asked)) * self.words.longest > _MOST_CASES:
+            return False
+        return all(
+            sum(_may_select(selection, k, here) for k in range(self.words.longest)) <= 1
+            for here in itertools.product(*asked)
+        )
 
     def _finds_some(self, value: Aggregated, items: Items) -> bool:
         """Whether the selection is never empty; False where that is not plain to see."""
@@ -234,10 +260,20 @@ class _Sets:
         spread = int((numbers[-1] - numbers[0]) / unit)
         total = spread * self.words.longest * (self.words.longest + 1) // 2
         if total > _MOST_CASES:
-            raise _too_large(value, total)
+            sums = enumerate(self._added(value, numbers, total))
+            return {plain(one / count) for count, added in sums if count for one in added}
         for count in range(1, self.words.longest + 1):
             shares = range(spread * count + 1)
             found |= {plain(numbers[0] + unit * Fraction(k, count)) for k in shares}
+        return found
+
+    def _added(self, value: Aggregated, numbers: list[Fraction], size: int) -> list[set[Fraction]]:
+        """The sums of 0, 1, 2, ... of the numbers: few, if the numbers are, however close."""
+        found = [{Fraction(0)}]
+        for _ in range(self.words.longest):
+            if len(found[-1]) * len(numbers) > _MOST_SUMS:
+                raise _too_large(value, size)
+            found.append({a + b for a in found[-1] for b in numbers})
         return found
 
 
@@ -247,6 +283,14 @@ def _selects_some(selection: Related, query: Item, length: int) -> bool:
         return query in range(length)
     try:
         return any(related(selection, [index], [query]) for index in range(length))
+    except SemanticsError:
+        return False
+
+
+def _may_select(selection: Related, index: int, queries: Items) -> bool:
+    """Whether queries select an index; where the relation fails there will be no answer at all."""
+    try:
+        return related(selection, [index], list(queries))
     except SemanticsError:
         return False
 

@@ -16,6 +16,7 @@ from hardmax.languages.programs import (
     Ranked,
     Sequence,
     Value,
+    counted,
     evaluated,
     roots_of,
     select,
@@ -60,14 +61,17 @@ class Aggregates:
         own = dict(zip(self.placing.items(value), levels.tolist(), strict=True))
         numbers = self._recoded(value, read, own)
         held = self.placing.place(read, numbers, clean=True)
-        if self.placing.code(value).is_numeric:
+        if self.placing.code(value).keeps_numbers:
             held = held.looser(lost(self.placing.items(read)))
         default = own.get(value.default, 0.0)
         return Made(self._mean_of(value, question, held, default), levels)
 
     def _recoded(self, value: Aggregated, read: Value, own: Mapping[Item, float]) -> list[float]:
         """The numbers of what is read, in those of what is made of it."""
-        return [own.get(one, 0.0) if one is not None else 0.0 for one in self.placing.items(read)]
+        held = self.placing.items(read)
+        if value.kind == "mean":
+            held = tuple(map(counted, held))
+        return [0.0 if one is None else own[one] for one in held]
 
     def _mean_of(
         self, value: Aggregated, question: Question, held: Placed, default: float

@@ -15,6 +15,7 @@ from hardmax.languages.programs import (
     Item,
     ProgramTarget,
     Value,
+    codes_of,
     evaluated,
     value_sets,
 )
@@ -70,8 +71,8 @@ class Codes(dict[Value, Code]):
         return self._look_ups[key]
 
     def __missing__(self, value: Value) -> Code:
-        for one, items in value_sets([value], self._words).items():
-            self.setdefault(one, Code(items))
+        for one, code in codes_of(value_sets([value], self._words)).items():
+            self.setdefault(one, code)
         return self[value]
 
 

@@ -260,7 +260,7 @@ class Placing:
     def numbers(self, value: Value) -> np.ndarray:
         """The numbers themselves, which are added up."""
         code = self.code(value)
-        if not code.is_numeric and not any(isinstance(one, str) for one in code.items):
+        if not code.adds_up:
             raise RequestError(
                 f"The numbers of {written(value)} are too large, or too close to each other, to be "
                 f"added up in float64. Scale them, or map them to fewer values first."
