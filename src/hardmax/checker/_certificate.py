@@ -14,7 +14,7 @@ import numpy as np
 from hardmax._errors import FileError, HardmaxError, RequestError
 from hardmax.checker._verdict import Verdict
 from hardmax.core import Construction, Target, Transformer, fingerprint
-from hardmax.numerics import FORMATS
+from hardmax.numerics import FORMATS, about_underflow
 
 INTERRUPTED = "The check was interrupted"  # how the advice begins when Ctrl-C ended the search
 _NOT_FINITE = {math.inf: "infinity", -math.inf: "-infinity"}
@@ -34,8 +34,9 @@ class Certificate:
 
     `certified` bounds the error over the whole domain, float64 rounding included; `measured` is
     an error that is attained, over the reals, at the point `worst`. `formats` gives the same
-    bound for each float format (weights and inputs in it, any order of summation); the claim
-    holds in those where it is at most `claimed`. A refuted claim has `worst` as counterexample,
+    bound for each float format (weights cast to it, inputs already in it, any order of summation;
+    where tiny numbers may be taken for 0, inputs are none of these); the claim holds in those
+    where it is at most `claimed`. A refuted claim has `worst` as counterexample,
     confirmed in exact or ball arithmetic (against values that are taken as exact, if the target
     has no steps).
     """
@@ -152,11 +153,14 @@ class Certificate:
         return f"{line.removesuffix(' < ').removesuffix(' <= ')}: {self.verdict}{at}"
 
 
-def about_exp(transformer: Transformer, bounds: Mapping[str, float]) -> tuple[str, ...]:
-    """What is assumed of exp in each format of which something is said; nothing of hard heads."""
-    if transformer.is_hard:
-        return ()
-    return tuple(FORMATS[name].assumption for name, bound in bounds.items() if bound < math.inf)
+def about_floats(transformer: Transformer, bounds: Mapping[str, float]) -> tuple[str, ...]:
+    """What is assumed of the formats of which something is said: exp, and what is tiny.
+
+    Hard heads take no exponentials.
+    """
+    spoken_of = [FORMATS[name] for name, bound in bounds.items() if bound < math.inf]
+    exponentials = [] if transformer.is_hard else [format.assumption for format in spoken_of]
+    return (*exponentials, *([about_underflow()] if spoken_of else []))
 
 
 def subject(construction: Construction) -> dict[str, Any]:

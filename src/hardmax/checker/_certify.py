@@ -8,7 +8,7 @@ from typing import Any
 
 from hardmax._errors import RequestError
 from hardmax.checker._budget import Budget, Clock, Progress, Standing
-from hardmax.checker._certificate import INTERRUPTED, Certificate, about_exp
+from hardmax.checker._certificate import INTERRUPTED, Certificate, about_floats
 from hardmax.checker._verdict import Verdict
 from hardmax.checker._work import charge
 from hardmax.core import Box, Construction
@@ -129,6 +129,6 @@ def _assumptions(construction: Construction, bounds: dict[str, float]) -> tuple[
     told = construction.claim.target.steps() is None
     return (
         _EXP,
-        *about_exp(construction.transformer, bounds),
+        *about_floats(construction.transformer, bounds),
         *(("The bounds that the user gave for the target hold.",) if told else ()),
     )

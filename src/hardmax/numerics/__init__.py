@@ -27,6 +27,7 @@ from hardmax.numerics._formats import FLOAT64 as FLOAT64
 from hardmax.numerics._formats import FORMATS as FORMATS
 from hardmax.numerics._formats import REALS as REALS
 from hardmax.numerics._formats import Format as Format
+from hardmax.numerics._formats import about_underflow as about_underflow
 from hardmax.numerics._formats import lowest_bit as lowest_bit
 from hardmax.numerics._interval import Interval as Interval
 from hardmax.numerics._lambert import lambert_w as lambert_w

@@ -174,3 +174,9 @@ BFLOAT16 = Format("bfloat16", 8, -133, (2.0 - 2.0**-7) * 2.0**127, 8, -86.0, gra
 REALS = Format("reals", 2**11, -(2**12), FLOAT64.largest, 0, -math.inf)  # nothing rounds
 
 FORMATS = {format.name: format for format in (FLOAT64, FLOAT32, FLOAT16, BFLOAT16)}
+
+
+def about_underflow() -> str:
+    """The sentence for a certificate that speaks of floats."""
+    abrupt = [f"in {f.name} below {f.normal:.3g}" for f in FORMATS.values() if not f.gradual]
+    return f"Underflow is gradual, but {' and '.join(abrupt)} numbers may be taken for 0."

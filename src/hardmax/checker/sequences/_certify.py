@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from hardmax.checker._budget import Clock, Progress
-from hardmax.checker._certificate import INTERRUPTED, Certificate, about_exp
+from hardmax.checker._certificate import INTERRUPTED, Certificate, about_floats
 from hardmax.checker._verdict import Verdict
 from hardmax.checker._work import PER_SECOND
 from hardmax.checker.sequences._enumeration import enumerate_words
@@ -105,7 +105,7 @@ def _result(search: Search) -> SequenceResult:
         method=search.method,
         boxes=search.clock.boxes,
         formats=dict(search.formats),
-        assumptions=about_exp(search.construction.transformer, search.formats),
+        assumptions=about_floats(search.construction.transformer, search.formats),
         advice=search.advice if verdict is Verdict.UNDECIDED else "",
     )
 
