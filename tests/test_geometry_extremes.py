@@ -136,8 +136,8 @@ def test_scores_that_overflow_on_the_way_do_not_win() -> None:
 
 def test_vertices_beyond_floats_on_the_way_are_made_exactly() -> None:
     """Columns that span 1e478: quotients of scaled numbers overflow, the vertex does not."""
-    keys = [[1e16, 1.7e308], [0.0, 1.0], [-1.0, 1.7e308], [1e-170, 1.0]]
-    diagram = hm.power_diagram(keys, [0.0, 2.0, 7e-310, 1.0])
+    keys = [[1e16, 1.7e308], [0.0, 1.0], [0.0, 1e160], [-1.0, 1.7e308], [1e-170, 1.0]]
+    diagram = hm.power_diagram(keys, [0.0, 2.0, 0.0, 7e-310, 1.0])
     exact = [[nearest(x) for x in row] for row in diagram.exact_vertices()]
     assert np.isfinite(exact).all()
     assert diagram.vertices.tolist() == [pytest.approx(row, rel=1e-8) for row in exact]
