@@ -74,7 +74,8 @@ class BoxedDiagram:
     def _inside(self) -> np.ndarray:
         """The simplices (rows of places) whose vertex is strictly inside, beyond rounding."""
         vertices, doubts, simplices = self.diagram.corners
-        ahead = (vertices - doubts > self.box.low) & (vertices + doubts < self.box.high)
+        with np.errstate(invalid="ignore", over="ignore"):  # what is no number is not ahead
+            ahead = (vertices - doubts > self.box.low) & (vertices + doubts < self.box.high)
         return simplices[ahead.all(axis=1)]
 
     @cached_property
@@ -86,9 +87,11 @@ class BoxedDiagram:
         vertices, doubts, simplices = self.diagram.corners
         count, width = len(self.diagram.winners), vertices.shape[1]
         least, most = np.full((count, width), np.inf), np.full((count, width), -np.inf)
-        for column in simplices.T:
-            np.minimum.at(least, column, vertices - doubts)
-            np.maximum.at(most, column, vertices + doubts)
+        with np.errstate(invalid="ignore", over="ignore"):  # what is no number is not beyond
+            below, above = vertices - doubts, vertices + doubts
+            for column in simplices.T:
+                np.minimum.at(least, column, below)
+                np.maximum.at(most, column, above)
         beyond = ((least >= self.box.high) | (most <= self.box.low)).any(axis=1)
         return np.asarray(beyond & self.diagram.bounded)
 

@@ -189,7 +189,7 @@ class PowerDiagram:
         chosen = self._faces.representative[self._upper[self._faces.representative]]
         found, doubt = self._slopes(chosen)
         with np.errstate(invalid="ignore"):
-            blurred = ~(doubt <= _BLURRED * (1.0 + np.abs(found)))
+            blurred = ~((doubt <= _BLURRED * (1.0 + np.abs(found))) & np.isfinite(found))
         for n in np.flatnonzero(blurred.any(axis=1)):
             rows = self.hull.first[self._faces.surface.simplices[chosen[n]]]
             found[n] = [nearest_float(one) for one in self._vertex(rows)]

@@ -80,12 +80,15 @@ class Locator:
 
     def _settled(self, asked: Points) -> np.ndarray:
         """The same among all keys, exactly; floats that overflow leave everything open."""
+        from hardmax.geometry._locating_kernels import FAR
+
         queries = asked.floats
         with np.errstate(over="ignore", invalid="ignore"):
             scores = queries @ self.keys.floats.T + self.levels.floats[:, 0]
             lost = 2.0 * (queries.shape[1] + 2) * TINY  # by products that underflow
             doubt = self._spare * (1.0 + np.abs(queries).sum(axis=1)) * GROWN + lost
-            open_ = ~(scores < scores.max(axis=1, keepdims=True) - doubt[:, None])
+            behind = scores < scores.max(axis=1, keepdims=True) - doubt[:, None]
+            open_ = ~(behind & (doubt < FAR)[:, None])
         exact = asked.rationals().tolist()
         return np.array(
             [self._first(q, np.flatnonzero(row)) for q, row in zip(exact, open_, strict=True)]

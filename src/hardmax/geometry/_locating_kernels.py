@@ -7,13 +7,16 @@ from numba import njit
 
 from hardmax.numerics import GROWN, TINY
 
+FAR = 1e280  # of what rounding does: 2^-50 of a score, so that below it no score overflows
+
 
 @njit(cache=True, fastmath={"contract"})
 def climb(queries, keys, levels, begin, across, landmarks, spare, winners, sure):  # type: ignore[no-untyped-def]
     """The winner for each query, and whether it leads all its neighbours by more than rounding.
 
     `begin` and `across` list the neighbours of each key; `spare` times the query's size bounds
-    what rounding does to a difference of two scores.
+    what rounding does to a difference of two scores. Nothing is sure where that is FAR: a score
+    that overflowed, if only on the way, says nothing, and what is no number loses unseen.
     """
     width = keys.shape[1]
     for n in range(queries.shape[0]):
@@ -41,4 +44,5 @@ def climb(queries, keys, levels, begin, across, landmarks, spare, winners, sure)
             if second > best:
                 best, here, climbing = second, ahead, True
         winners[n] = here
-        sure[n] = best - second > spare * size * GROWN + 2.0 * (width + 2) * TINY
+        doubt = spare * size * GROWN + 2.0 * (width + 2) * TINY
+        sure[n] = doubt < FAR and best - second > doubt

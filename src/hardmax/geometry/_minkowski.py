@@ -65,10 +65,11 @@ class MinkowskiSum:
 
     @cached_property
     def vertices(self) -> np.ndarray:
-        """Coordinates in floats, a row each."""
+        """Coordinates added up in floats, a row each; `points` has them exactly."""
         total = np.zeros((self.count, self._space))
-        for chosen, one in zip(self.combinations.T, self.summands, strict=True):
-            total += one.points.floats[chosen]
+        with np.errstate(over="ignore", invalid="ignore"):
+            for chosen, one in zip(self.combinations.T, self.summands, strict=True):
+                total += one.points.floats[chosen]
         return frozen_array(total)
 
     @cached_property
@@ -80,9 +81,10 @@ class MinkowskiSum:
             if not is_exact:
                 break
             before, more = total, one.points.floats[chosen]
-            total = before + more
-            part = total - before  # Knuth: the sum is exact if nothing of either is lost
-            is_exact = bool((more == part).all() and (before == total - part).all())
+            with np.errstate(over="ignore", invalid="ignore"):  # then it is not exact
+                total = before + more
+                part = total - before  # Knuth: the sum is exact if nothing of either is lost
+                is_exact = bool((more == part).all() and (before == total - part).all())
         if is_exact:
             return Points(frozen_array(total))
         return Points.of(self._fractions())

@@ -6,7 +6,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from math import factorial
+from itertools import pairwise
+from math import factorial, prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,9 @@ from hardmax.geometry.counting._stack import Stack
 
 if TYPE_CHECKING:  # opening that file compiles loops
     from hardmax.geometry.counting._switch_leaves import SwitchCell
+
+
+_THICK = 2.0**-16  # of the bounding box: thinner cells are measured exactly
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +42,7 @@ class LinearCell:
     found: PlaneCell | SpaceCell | SwitchCell = field(repr=False)
     stack: Stack | None = field(default=None, repr=False)
     order: tuple[list[int], list[int]] | None = field(default=None, repr=False)  # of `found`
+    exact: bool = field(default=True, repr=False)  # of a fast answer the floats are all there is
 
     @property
     def dimension(self) -> int:
@@ -100,36 +105,36 @@ class LinearCell:
 
     @cached_property
     def volume(self) -> float:
-        """Length, area or volume, in the domain's coordinates."""
-        if self.dimension == 1:
-            return float(np.ptp(self.vertices))
-        if self.dimension == 2:
-            with np.errstate(over="ignore", invalid="ignore"):  # infinite, or not a number
-                x, y = (self.vertices - self.vertices.mean(axis=0)).T
-                return float(x @ np.roll(y, -1) - np.roll(x, -1) @ y) / 2
-        from scipy.spatial import ConvexHull, QhullError
+        """Length, area or volume in the domain's coordinates, to nine digits at least.
 
-        try:
-            return float(ConvexHull(self.vertices).volume)
-        except QhullError:  # too thin for floats
-            return float(_exact_volume(self.exact_vertices))
+        Infinite beyond the floats. Of a fast answer it is the volume of the floats.
+        """
+        vertices = self.exact_vertices if self.exact else _fractions(self.vertices)
+        if self.dimension == 1:
+            ends = [x for (x,) in vertices]
+            return nearest_float(max(ends) - min(ends))
+        if self.dimension == 2:
+            return nearest_float(_area(vertices))
+        return nearest_float(_solid_volume(vertices))
 
     def __repr__(self) -> str:
         return f"LinearCell({len(self.vertices)} vertices, {len(self.walls)} walls)"
 
 
-def linear_cell(found: Any, stack: Stack | None) -> LinearCell:
+def linear_cell(found: Any, stack: Stack | None, *, exact: bool = True) -> LinearCell:
     """What an engine emits, in the common form."""
     match found:
         case PlaneCell():
-            return LinearCell(found.corners, found.patterns, found.labels, found, stack)
+            shape = (found.corners, found.patterns, found.labels)
+            return LinearCell(*shape, found, stack, exact=exact)
         case SpaceCell():
-            return LinearCell(found.points, found.pattern, found.facets, found, stack)
+            shape = (found.points, found.pattern, found.facets)
+            return LinearCell(*shape, found, stack, exact=exact)
     if found.vertices.shape[1] != 2:
-        return LinearCell(found.vertices, found.pattern, found.sides, found)
+        return LinearCell(found.vertices, found.pattern, found.sides, found, exact=exact)
     order = _around(found.bits, found.exact_vertices)
-    walls = tuple(found.sides[f] for f in order[1])
-    return LinearCell(found.vertices[order[0]], found.pattern, walls, found, order=order)
+    shape = (found.vertices[order[0]], found.pattern, tuple(found.sides[f] for f in order[1]))
+    return LinearCell(*shape, found, order=order, exact=exact)
 
 
 def _around(bits: tuple[int, ...], corners: Any) -> tuple[list[int], list[int]]:
@@ -155,6 +160,39 @@ def _around(bits: tuple[int, ...], corners: Any) -> tuple[list[int], list[int]]:
 
 def _turn(a: Any, b: Any, c: Any) -> Any:
     return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
+
+
+def _fractions(rows: np.ndarray) -> tuple[tuple[Fraction, ...], ...]:
+    return tuple(tuple(map(Fraction, row)) for row in rows.tolist())
+
+
+def _area(corners: tuple[tuple[Fraction, ...], ...]) -> Fraction:
+    """Of a polygon, counter-clockwise: triangles from its first corner."""
+    pairs = pairwise(corners[1:])
+    return sum((_turn(corners[0], b, c) for b, c in pairs), Fraction(0)) / 2
+
+
+def _solid_volume(vertices: tuple[tuple[Fraction, ...], ...]) -> Fraction:
+    """Of a hull, by Qhull where its floats are good for nine digits.
+
+    The bounding box is made the unit cube, exactly. Then rounding moves vertices by less than
+    2^-50, and the volume by that times the surface, which is at most that of the cube, 2d.
+    """
+    low, high = ([pick(column) for column in zip(*vertices, strict=True)] for pick in (min, max))
+    widths = [b - a for a, b in zip(low, high, strict=True)]
+    box = prod(widths)
+    if not box:
+        return box
+    unit = [
+        [float((x - a) / w) for x, a, w in zip(row, low, widths, strict=True)] for row in vertices
+    ]
+    from scipy.spatial import ConvexHull, QhullError
+
+    try:
+        share = float(ConvexHull(np.array(unit)).volume)
+    except QhullError:  # too thin for floats
+        share = 0.0
+    return box * Fraction(share) if share > _THICK else _exact_volume(vertices)
 
 
 def _small(row: tuple[Any, ...]) -> list[Fraction]:

@@ -159,13 +159,18 @@ def network_line(network: Network, start: Any, end: Any, *, fast: bool = False) 
 
 
 def _is_blurred(segment: Segment) -> bool:
-    """Whether the ends' floats are so far off that their difference says nothing of the way."""
+    """Whether the ends' floats are so far off that their difference says nothing of the way.
+
+    So it is, too, where an end is off by more than one rounding of its coordinate's size, as
+    subnormal numbers are: the kernels charge that one and no more.
+    """
     exact = zip(segment.exact_start, segment.exact_end, strict=True)
     floats = zip(segment.start.tolist(), segment.end.tolist(), strict=True)
+    ends = [(a, b, Fraction(p), Fraction(q)) for (a, b), (p, q) in zip(exact, floats, strict=True)]
     return any(
-        abs(Fraction(q) - Fraction(p) - (b - a)) > abs(b - a) / 2
-        for (a, b), (p, q) in zip(exact, floats, strict=True)
-        if a != b or p != q
+        max(abs(p - a), abs(q - b)) > Fraction(UNIT) * max(abs(p), abs(q))
+        or (abs(q - p - (b - a)) > abs(b - a) / 2 and (a != b or p != q))
+        for a, b, p, q in ends
     )
 
 

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from hardmax.geometry.counting._line_chain import Chain, Layer
-from hardmax.numerics import FAINT, UNIT, gamma, inflate, matmul_up
+from hardmax.numerics import FAINT, FLOAT64, UNIT, gamma, inflate, matmul_up
 
 _FAINTEST = FAINT / UNIT  # of a scale: u times it is still far above what underflow loses
+_LARGEST = FLOAT64.largest / 64.0  # of a scale: what the kernels add up is finite
 _BLOCK = 2**16  # numbers that one layer holds at a time: they fit into a processor's cache
 _GUESS = 16  # points on a line, where nothing is known yet
 
@@ -36,10 +37,10 @@ class Explored:
 
 def explored(chain: Chain, starts: np.ndarray, ends: np.ndarray, joining: bool) -> Explored:
     """All lines, a block of them at a time."""
-    scales = _scales(chain, np.maximum(np.abs(starts), np.abs(ends)).max(axis=0))
     width = max((len(layer.weights) for layer in chain.layers), default=1)
     many = max(_BLOCK // (width * _GUESS), 1)
     with np.errstate(over="ignore", invalid="ignore"):  # such lines are in doubt
+        scales = _scales(chain, np.maximum(np.abs(starts), np.abs(ends)).max(axis=0))
         blocks = [
             _block(chain, scales, starts[i : i + many], ends[i : i + many], joining)
             for i in range(0, len(starts), many)
@@ -62,10 +63,11 @@ def explored(chain: Chain, starts: np.ndarray, ends: np.ndarray, joining: bool) 
 def _is_moderate(scale: np.ndarray) -> bool:
     """Whether what underflow loses is nothing beside one rounding of such values; of all rows.
 
-    n products lose at most n 2^-1074, which is less than u s for n < 2^20 and s >= 2^-944. A scale
-    of 0 or less is that of a row without terms.
+    n products lose at most n 2^-1074, which is less than u s for n < 2^20 and s >= 2^-944. Sums and
+    differences of a few values up to 2^-6 of the largest float are finite. A scale of 0 or less is
+    that of a row without terms.
     """
-    return bool(((scale <= 0.0) | ((scale >= _FAINTEST) & (scale < np.inf))).all())
+    return bool(((scale <= 0.0) | ((scale >= _FAINTEST) & (scale <= _LARGEST))).all())
 
 
 def _scales(chain: Chain, reach: np.ndarray) -> list[np.ndarray]:

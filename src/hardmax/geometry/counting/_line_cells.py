@@ -31,7 +31,9 @@ class LineCell:
 
     @property
     def volume(self) -> float:
-        """Its length in t."""
+        """Its length in t, rounded once where the ends are Fractions."""
+        if isinstance(self.start, Fraction):
+            return nearest_float(self.end - self.start)
         return float(self.end) - float(self.start)
 
     def at(self, t: Fraction) -> list[Any]:

@@ -118,7 +118,7 @@ class Regions:
 
     def __iter__(self) -> Iterator[LinearCell]:
         for found in self.engine.each():
-            yield linear_cell(found, self.stack)
+            yield linear_cell(found, self.stack, exact=self.exact)
 
     def adjacency(self) -> Adjacency:
         """All cells, and who shares a facet with whom; they are held in memory."""

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._errors import ShapeError
+from hardmax.geometry._rational import nearest_float
 from hardmax.languages import ReluNetwork
 from hardmax.numerics import (
     TINY,
@@ -32,6 +33,7 @@ Scaled = tuple[np.ndarray, np.ndarray, np.ndarray]  # weights, biases, exponents
 
 _NONE = -(10**6)  # the exponent of 0
 _LEAST = -1000  # exponents of reaches below are taken as this
+_VISIBLE = 2.0**-30  # coefficients that rounding may have changed by more are made exactly
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,11 +172,25 @@ class Stack:
         ]
 
     def float_outputs(self, patterns: Any) -> np.ndarray:
-        """The same in floats, infinite beyond them."""
+        """The same in floats, infinite beyond them; exactly where rounding may be seen.
+
+        Coefficients are followed as values are in `slacks`: how large the sums of magnitudes are,
+        and how far off. What has no terms is 0.
+        """
         rows = np.hstack([self.weights[0], self.biases[0][:, None]])
+        size, off = np.abs(rows), np.zeros_like(rows) + (self.first_slack[:, None] + TINY)
         for on, W, b in zip(patterns, self.weights[1:], self.biases[1:], strict=True):
-            rows = (W * np.asarray(on, dtype=float)) @ rows
+            W = W * np.asarray(on, dtype=float)
+            rows, weights, terms = W @ rows, np.abs(W), inflate(size + off)
             rows[:, -1] += b
+            size, magnitude = matmul_up(weights, size), matmul_up(weights, terms)
+            for sums in (size, magnitude):
+                sums[:, -1] = inflate(sums[:, -1] + np.abs(b))
+            lost = inflate(TINY * (sum_up(terms, axis=0) + len(terms) + 1.0))
+            off = inflate(matmul_up(weights, off) + stray(len(terms) + 1, magnitude) + lost)
+        if not ((size == 0.0) | (off <= _VISIBLE * np.abs(rows))).all():
+            exact = self.exact_outputs(patterns)
+            return np.array([[nearest_float(x) for x in row] for row in exact])
         with np.errstate(over="ignore"):
             return np.ldexp(rows, self.shifts[-1][:, None])
 
@@ -236,7 +252,8 @@ def _scaled(W: Any, b: Any, before: np.ndarray, size: np.ndarray) -> Scaled:
     reach = np.where(size > 0.0, np.maximum(np.frexp(size)[1], _LEAST), _NONE)
     most = np.maximum((exponents + reach).max(axis=1, initial=_NONE), heights)
     shift = np.where(most < _NONE // 2, 0, most)
-    weights = _kept_alive(digits, exponents - shift[:, None])
+    exponents = exponents - shift[:, None]  # what reads a dead input is multiplied by 0 alone
+    weights = _kept_alive(digits, np.where(size > 0.0, exponents, np.minimum(exponents, 0)))
     return np.ascontiguousarray(weights), _kept_alive(levels, heights - shift), shift
 
 

@@ -16,6 +16,7 @@ from hardmax.geometry.temperature._given import Given, coldness_of
 from hardmax.geometry.temperature._table import FIELDS, Stability
 from hardmax.geometry.temperature._walls import nearest_walls
 from hardmax.numerics import (
+    FLOAT64,
     TINY,
     UNIT,
     down,
@@ -26,6 +27,7 @@ from hardmax.numerics import (
 )
 
 _LARGEST_BIAS = 1e300  # differences of larger ones may be infinite
+_LARGEST_SCORE = FLOAT64.largest / 16.0  # four times the difference of two, with biases, is finite
 _CELLS = 2**17  # scores held at once: they stay in cache, and memory is bounded at any length
 
 
@@ -210,7 +212,8 @@ class _Block:
             radius = cloud.length(squares.max(axis=2))
             widest = diameter[:, queries] if self.given.causal else diameter
             found[f"{name}_radius"] = np.minimum(radius, widest)
-            found[f"{name}_diameter"] = np.minimum(widest, 2.0 * radius)
+            with np.errstate(over="ignore"):
+                found[f"{name}_diameter"] = np.minimum(widest, 2.0 * radius)
         return found
 
     def _actual(
@@ -248,7 +251,7 @@ def _stray(
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         size = np.sqrt(np.einsum("hqd,hqd->hq", q, q))
         size = size * np.sqrt(np.einsum("hkd,hkd->hk", k, k)).max(axis=1)[:, None]
-    if not np.isfinite(size).all():
+    if not (size <= _LARGEST_SCORE).all():
         raise ShapeError("The scores are too large for float64: scale queries or keys down.")
     shifts = () if bias is None else (bias[bias > -np.inf],)
     if any(np.abs(one).max(initial=0.0) > _LARGEST_BIAS for one in shifts):

@@ -156,7 +156,13 @@ def vanishing(exponent: np.ndarray, count: Any) -> np.ndarray:
 
 
 def exponent_of(gap: Any, coldness: Any) -> np.ndarray:
-    """beta gap; 0 in a tie, however cold."""
+    """beta gap; 0 in a tie, however cold.
+
+    A product that overflows is the largest float: infinite ones belong to hard heads and to winners
+    that are alone, which lose nothing, while a soft head's losers keep some weight.
+    """
     gap, coldness = np.asarray(gap, dtype=np.float64), np.asarray(coldness, dtype=np.float64)
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
-        return np.where(gap == 0.0, 0.0, gap * coldness)
+        exponent = np.where(gap == 0.0, 0.0, gap * coldness)
+    soft = np.isfinite(gap) & np.isfinite(coldness)
+    return np.where(soft, np.clip(exponent, -FLOAT64.largest, FLOAT64.largest), exponent)

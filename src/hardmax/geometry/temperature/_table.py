@@ -138,7 +138,7 @@ class Stability:
         The guarantee of a query holds from the coldness 1/`temperature_for_error` on, so the
         answer is the ceil(share n)-th smallest of these. Infinite if ties stand in the way.
         """
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             needed = inflate(1.0 / self.temperature_for_error(error), 2)
         return at_most(needed, share)
 

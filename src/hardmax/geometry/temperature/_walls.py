@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hardmax.geometry.temperature._cloud import Cloud
-from hardmax.numerics import down
+from hardmax.numerics import FLOAT64, down
 
 
 def nearest_walls(
@@ -44,8 +44,10 @@ def nearest_walls(
     keys.separate(squares, winner, given)
     ratio = leads - error[:, :, None]
     np.maximum(ratio, 0.0, out=ratio)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    behind_a_wall = np.isfinite(ratio)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         ratio /= np.sqrt(squares)
+    np.minimum(ratio, FLOAT64.largest, out=ratio, where=behind_a_wall)  # far, yet not nowhere
     np.copyto(ratio, np.inf, where=squares == 0.0)
     np.put_along_axis(ratio, winner[:, :, None], np.inf, axis=2)
     neighbour = ratio.argmin(axis=2)
