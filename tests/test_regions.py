@@ -10,7 +10,15 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.core import trace
+from hardmax.core import (
+    Attention,
+    FeedForward,
+    Head,
+    ReadOut,
+    Transformer,
+    VectorInput,
+    trace,
+)
 
 DATA = Path(__file__).resolve().parent / "data" / "regions"
 EXPECTED = json.loads((DATA / "expected_counts.json").read_text("utf-8"))["nets"]
@@ -250,6 +258,41 @@ def test_visits_of_a_model_follow_its_skeleton() -> None:
         ]
         patterns.add(tuple(int(np.argmax(s[-1])) for s in scores))  # the read-out is at the last
     assert hm.regions(model, inputs=points).cells == len(patterns)
+
+
+def test_roundings_of_earlier_layers_are_carried_into_later_ones() -> None:
+    """The first unit holds 11, which float64 takes for 12; the second asks whether it is > 11.5."""
+    unit = ([[1e16, 3.0]], [-1e16 + 8.0])
+    network = hm.ReluNetwork([unit[0], [[1.0]], [[1.0]]], [unit[1], [-11.5], [0.0]])
+    assert hm.regions(network, inputs=[[1.0, 1.0]]).ties == 1
+    assert hm.regions(network, inputs=[[1.0, 1e3]]).ties == 0
+    maps, offsets = np.zeros((1, 3, 2)), np.array([[0.0, 0.0, 1.0]])
+    maps[0, :2] = np.eye(2)
+    first = FeedForward(
+        [[1e16, 3.0, -1e16 + 8.0]], [0.0], [[0.0], [0.0], [1.0]], np.array([0.0, 0.0, -12.5])
+    )
+    second = FeedForward([[0.0, 0.0, 1.0]], [0.0], [[0.0], [0.0], [1.0]], np.zeros(3))
+    model = Transformer(
+        VectorInput(maps, offsets), [first, second], ReadOut([[0.0, 0.0, 1.0]], [0.0], 0)
+    )
+    assert hm.regions(model, inputs=[[1.0, 1.0]]).ties == 1
+    assert hm.regions(model, inputs=[[1.0, 1e3]]).ties == 0
+
+
+def test_scores_that_agree_in_floats_need_not_tie() -> None:
+    """Two numbers next to each other, times 0.1, are one float; so are their scores."""
+
+    def among(*scores: float, factor: float = 1.0) -> int:
+        maps, offsets = np.zeros((len(scores), 2, 1)), np.zeros((len(scores), 2))
+        maps[:, 1, 0], offsets[:, 0] = 1.0, scores
+        head = Head([[0.0, factor]], [[1.0, 0.0]], [[1.0, 0.0]], [[1.0], [0.0]])
+        read = ReadOut([[1.0, 0.0]], [0.0], -1)
+        model = Transformer(VectorInput(maps, offsets), [Attention([head])], read)
+        return hm.regions(model, inputs=[[1.0]]).ties
+
+    assert among(1.0 / 3.0, 1.0 / 3.0 * (1 + 2**-52), factor=0.1) == 1
+    assert among(0.25, 0.25, factor=0.1) == 0  # the same token twice
+    assert among(0.25, 0.5, factor=0.1) == 0
 
 
 def test_no_more_cells_are_visited_than_there_are() -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hardmax._errors import RequestError, ShapeError
 from hardmax.core import Attention, FeedForward, HeadGroup, Transformer, VectorInput
 from hardmax.languages import ReluNetwork
-from hardmax.numerics import stray
+from hardmax.numerics import inflate, stray
 
 _ROWS = 4096  # inputs at a time
 
@@ -19,8 +19,8 @@ _ROWS = 4096  # inputs at a time
 class Visits:
     """The cells in which inputs lie: how many there are, and how often each is visited.
 
-    Patterns come from float64. `ties` counts inputs at which a winner leads by so little that it is
-    known up to rounding only.
+    Patterns come from float64. `ties` counts inputs at which some sign or winner is known up to
+    rounding only, the roundings of earlier layers carried along.
     """
 
     cells: int
@@ -86,38 +86,95 @@ def _check(points: np.ndarray, width: int) -> None:
         )
 
 
+class _Known(NamedTuple):
+    """Numbers as float64 computes them, and how far they may be from the true ones.
+
+    Not a number is off by anything: comparisons with it decide nothing.
+    """
+
+    value: np.ndarray
+    off: np.ndarray
+
+    def times(self, matrix: np.ndarray) -> _Known:
+        """value @ matrix: what is off is carried on, and the sum strays."""
+        terms, sizes = matrix.shape[-2], np.abs(matrix)
+        rounded = stray(terms + 1, inflate(np.abs(self.value) @ sizes, terms + 4))
+        return _Known(self.value @ matrix, inflate(self.off @ sizes + rounded, terms + 4))
+
+    def plus(self, *others: _Known | np.ndarray) -> _Known:
+        value, off, size = self.value, self.off, np.abs(self.value)
+        for other in others:
+            number, away = other if isinstance(other, _Known) else (other, 0.0)
+            value, off, size = value + number, off + away, size + np.abs(number)
+        rounded = stray(len(others), inflate(size, len(others)))
+        return _Known(value, inflate(off + rounded, len(others) + 2))
+
+    def rectified(self) -> tuple[_Known, np.ndarray]:
+        """max(value, 0), and which signs are sure; a number that is not off is what it is."""
+        sure = (np.abs(self.value) > self.off) | (self.off == 0.0)
+        off = np.where(sure & ~(self.value > 0.0), 0.0, self.off)
+        return _Known(np.maximum(self.value, 0.0), off), sure
+
+
+def _exactly(values: np.ndarray) -> _Known:
+    return _Known(values, np.zeros_like(values))
+
+
 def _relu_patterns(network: ReluNetwork, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    parts, tied = [], np.zeros(len(x), dtype=bool)
-    for W, b in zip(network.weights[:-1], network.biases[:-1], strict=True):
-        with np.errstate(over="ignore", invalid="ignore"):  # such a sign is not known
-            z = x @ W.T + b
-            size = np.abs(x) @ np.abs(W).T + np.abs(b)
-        tied |= ~(np.abs(z) > stray(W.shape[1] + 2, size)).all(axis=1)
-        parts.append(np.packbits(z > 0, axis=1))
-        x = np.maximum(z, 0.0)
+    parts, tied, known = [], np.zeros(len(x), dtype=bool), _exactly(x)
+    with np.errstate(over="ignore", invalid="ignore"):  # such a sign is not known
+        for W, b in zip(network.weights[:-1], network.biases[:-1], strict=True):
+            z = known.times(W.T).plus(b)
+            known, sure = z.rectified()
+            tied |= ~sure.all(axis=1)
+            parts.append(np.packbits(z.value > 0, axis=1))
     return np.concatenate([*parts, np.zeros((len(x), 1), np.uint8)], axis=1), tied
 
 
 def _hard_patterns(model: Transformer, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Patterns of the tokens that can influence the read-out, as `regions` counts them."""
     assert isinstance(model.input, VectorInput)
-    stream = np.einsum("twi,bi->btw", model.input.maps, x) + model.input.offsets
+    maps = model.input.maps.reshape(-1, model.input.inputs)
     parts, tied = [np.zeros((len(x), 1), np.int32)], np.zeros(len(x), dtype=bool)
-    for sublayer, asking in zip(model.sublayers, _asking(model), strict=True):
-        match sublayer:
-            case Attention():
-                change = np.zeros_like(stream)
-                for group in sublayer.groups:
-                    winners, close, sent = _attended(group, stream, asking)
-                    parts.append(winners.reshape(len(x), -1).astype(np.int32))
-                    tied |= close
-                    change += sent
-                stream = stream + change
-            case FeedForward():
-                z = stream @ sublayer.inner.T + sublayer.inner_bias
-                parts.append((z[:, asking] > 0).reshape(len(x), -1).astype(np.int32))
-                stream = stream + np.maximum(z, 0.0) @ sublayer.outer.T + sublayer.outer_bias
+    twins = _Twins.of(model.input)
+    with np.errstate(over="ignore", invalid="ignore"):
+        flat = _exactly(x).times(maps.T).plus(model.input.offsets.ravel())
+        stream = _Known(*(part.reshape(len(x), *model.input.offsets.shape) for part in flat))
+        for sublayer, asking in zip(model.sublayers, _asking(model), strict=True):
+            match sublayer:
+                case Attention():
+                    sent = []
+                    for group in sublayer.groups:
+                        winners, close, change = _attended(group, stream, asking, twins)
+                        parts.append(winners.reshape(len(x), -1).astype(np.int32))
+                        tied |= close
+                        sent.append(change)
+                    stream, twins = stream.plus(*sent), twins.behind(sublayer)
+                case FeedForward():
+                    z = stream.times(sublayer.inner.T).plus(sublayer.inner_bias)
+                    hidden, sure = z.rectified()
+                    parts.append((z.value[:, asking] > 0).reshape(len(x), -1).astype(np.int32))
+                    tied |= ~sure[:, asking].all(axis=(1, 2))
+                    stream = stream.plus(hidden.times(sublayer.outer.T), sublayer.outer_bias)
     return np.concatenate(parts, axis=1), tied
+
+
+@dataclass(frozen=True, eq=False)
+class _Twins:
+    """Which tokens are the same, whatever the input: their scores tie exactly."""
+
+    same: np.ndarray  # tokens x tokens
+
+    @classmethod
+    def of(cls, source: VectorInput) -> _Twins:
+        rows = np.concatenate([source.maps.reshape(source.tokens, -1), source.offsets], axis=1)
+        return cls((rows[:, None] == rows[None]).all(axis=2))
+
+    def behind(self, layer: Attention) -> _Twins:
+        """Twins stay twins where heads look at everything alike, wherever they stand."""
+        if any(head.causal or head.position_bias is not None for head in layer.heads):
+            return _Twins(np.eye(len(self.same), dtype=bool))
+        return self
 
 
 def _asking(model: Transformer) -> list[list[int]]:
@@ -136,28 +193,52 @@ def _asking(model: Transformer) -> list[list[int]]:
 
 
 def _attended(
-    group: HeadGroup, stream: np.ndarray, asking: list[int]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    group: HeadGroup, stream: _Known, asking: list[int], twins: _Twins
+) -> tuple[np.ndarray, np.ndarray, _Known]:
     """Who wins where it matters, whether some lead there is rounding, and what all are sent.
 
-    Winners that tie are told by the first, the last, and how many they are.
+    Winners that tie are told by the first, the last, and how many they are. A tie is sure between
+    twins, and between scores that are not off.
     """
-    tokens = stream.shape[1]
+    tokens = stream.value.shape[1]
+    here = _Known(stream.value[:, None], stream.off[:, None])
     query, key, value = (
-        stream[:, None] @ matrix.swapaxes(1, 2) for matrix in (group.query, group.key, group.value)
+        here.times(matrix.swapaxes(1, 2)) for matrix in (group.query, group.key, group.value)
     )
-    scores = query @ key.swapaxes(2, 3)
-    size = np.abs(query) @ np.abs(key).swapaxes(2, 3)
+    scores = _products(query, _Known(*(part.swapaxes(2, 3) for part in key)))
     if group.position_bias is not None:
-        scores = scores + group.position_bias[:, :tokens, :tokens]
+        scores = scores.plus(group.position_bias[:, :tokens, :tokens])
     if group.causal:
-        scores = np.where(np.tri(tokens, dtype=bool), scores, -np.inf)
-    lead = scores.max(axis=3, keepdims=True) - scores
+        seen = np.tri(tokens, dtype=bool)
+        scores = _Known(np.where(seen, scores.value, -np.inf), np.where(seen, scores.off, 0.0))
+    first = scores.value.argmax(axis=3)
+    most = np.take_along_axis(scores.value, first[..., None], axis=3)
+    doubt = inflate(np.take_along_axis(scores.off, first[..., None], axis=3) + scores.off)
+    lead = most - scores.value
     shared = lead == 0.0
-    near = ~(lead <= 0.0) & ~(lead > 4.0 * stray(group.key.shape[1] + 2, size))
-    mixed = (shared / shared.sum(axis=3, keepdims=True)) @ value
-    sent = np.einsum("bhtv,hwv->btw", mixed, group.output, optimize=True)
-    seen = shared[:, :, asking]
-    last = tokens - 1 - seen[..., ::-1].argmax(axis=3)
-    winners = np.stack([seen.argmax(axis=3), last, seen.sum(axis=3)], axis=-1)
-    return winners, near[:, :, asking].any(axis=(1, 2, 3)), sent
+    alike = twins.same[first] if group.position_bias is None else first[..., None] < 0
+    sure = np.where(shared, alike | (doubt == 0.0), lead > inflate(doubt + stray(1, np.abs(lead))))
+    sure |= np.arange(tokens) == first[..., None]
+    shares = _exactly(shared / shared.sum(axis=3, keepdims=True))
+    mixed = _products(shares, value, more=1)
+    sent = _joined(group, mixed)
+    told = shared[:, :, asking]
+    last = tokens - 1 - told[..., ::-1].argmax(axis=3)
+    winners = np.stack([told.argmax(axis=3), last, told.sum(axis=3)], axis=-1)
+    return winners, ~sure[:, :, asking].all(axis=(1, 2, 3)), sent
+
+
+def _products(a: _Known, b: _Known, more: int = 0) -> _Known:
+    """a @ b; each product has `more` roundings behind it besides."""
+    terms, (x, off_x), (y, off_y) = a.value.shape[-1], a, b
+    size = inflate(np.abs(x) @ np.abs(y), terms + 4)
+    carried = np.abs(x) @ off_y + off_x @ (np.abs(y) + off_y)
+    off = inflate(carried + stray(terms + 1 + more, size), terms + 8)
+    return _Known(x @ y, off)
+
+
+def _joined(group: HeadGroup, mixed: _Known) -> _Known:
+    """What all heads of a group write, added up: b x tokens x width."""
+    rows, heads, tokens, width = mixed.value.shape
+    flat = _Known(*(p.transpose(0, 2, 1, 3).reshape(rows, tokens, heads * width) for p in mixed))
+    return flat.times(group.output.transpose(0, 2, 1).reshape(heads * width, -1))
