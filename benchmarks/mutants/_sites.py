@@ -22,7 +22,11 @@ OUTSIDE = 3  # at most one guard in so many lies in numerics: places of use are 
 _SHOWN = re.compile(r"hardmax/(plots/|cli/_\w*tables\.py|cli/_progress\.py|__main__\.py)")
 _TEXT_FUNCTIONS = {"__repr__", "__str__", "_repr_html_", "__format__"}
 _QUIET_CALLS = {"errstate", "warn", "simplefilter", "filterwarnings", "echo", "print", "TypeVar"}
-_QUIET_KEYWORDS = {"strict", "copy", "cache", "maxsize", "encoding", "stacklevel", "timeout"}
+_QUIET_KEYWORDS = {
+    *("strict", "copy", "cache", "maxsize", "encoding", "stacklevel", "timeout"),
+    "cancel_futures",  # how soon work ends that nobody waits for
+}
+_CLOCKS = {"perf_counter", "process_time", "monotonic"}  # what took how long is only told
 _SPEED = re.compile(r"# .*\b(speed|faster|fast|memory|cheap|cheaper|at once|at a time)\b")
 
 
@@ -78,8 +82,12 @@ def _says_nothing(module: Module, node: ast.AST) -> bool:
         case ast.FunctionDef(name=name, returns=returns):
             shown = module.room == "cli" and last_name(returns or node) == "str"
             return name in _TEXT_FUNCTIONS or shown
+        case ast.Call(func=ast.Name(id="getattr"), args=[ast.Name(id="os"), _, _]):
+            return True  # what another operating system lacks
         case ast.Call(func=called):
             return last_name(called) in _QUIET_CALLS
+        case ast.Assign(value=ast.BinOp(left=ast.Call(func=called), op=ast.Sub())):
+            return last_name(called) in _CLOCKS
         case ast.keyword(arg=name):
             return name in _QUIET_KEYWORDS
         case ast.If(test=test):

@@ -53,7 +53,7 @@ def array_in(data: bytes, name: str = "") -> np.ndarray:
     if dtype.hasobject:
         raise FileError(f"holds pickled objects{name}, and those are never opened. {_PLAIN}")
     needed = math.prod(shape) * dtype.itemsize
-    if min(shape, default=1) < 0 or needed != len(data) - start:
+    if any(size < 0 for size in shape) or needed != len(data) - start:
         raise FileError(
             f"is truncated or altered: a header{name} asks for {needed:,} bytes of numbers, but "
             f"{len(data) - start:,} are there."

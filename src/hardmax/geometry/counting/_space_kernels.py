@@ -56,7 +56,7 @@ DONE, PAUSED, FULL, UNSURE, LEAF, DOUBT = 0, 1, 2, 3, 4, 5  # why the walk stopp
 COUNT, REGIONS, CELLS = 0, 1, 2  # what is wanted of the leaves
 LAYER, START, SIZE, OPEN, STAINED = 0, 1, 2, 3, 4  # columns of `nodes`
 DEPTH, BUDGET, SILENT, LIMIT = 0, 1, 2, 3  # places in `now`
-FLATS = 16  # a last layer with at most this many walls in a cell is counted by flats
+FLATS = 16  # for speed: a last layer with so few walls in a cell is counted by flats
 
 _NEGATIVE, _POSITIVE, _CROSSING = 0, 1, 2
 
