@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import replace
 from functools import cache
@@ -365,9 +366,13 @@ def test_a_weight_beyond_the_format_is_refused() -> None:
     base = vector_model("plain")
     for coldness, dtype in ((1e39, "float32"), (1e308, "float64")):
         head = replace(random_head(np.random.default_rng(0), 1, 1), weighting=Softmax(coldness))
-        head = replace(head, query=np.full((1, WIDTH), 2.0))
-        transformer = Transformer(base.input, [Attention([head])], base.readout)
-        with pytest.raises(PrecisionError, match=f"{dtype} ends at"):
+        query = np.full((1, WIDTH), 0.5)
+        query[0, 0] = 4.0
+        transformer = Transformer(
+            base.input, [Attention([replace(head, query=query)])], base.readout
+        )
+        reached = re.escape(f"reach {4.0 * coldness:.3g} once")
+        with pytest.raises(PrecisionError, match=f"{reached}.*{dtype} ends at"):
             write_torch(transformer, dtype)
 
 

@@ -28,7 +28,7 @@ def climb(queries, keys, levels, begin, across, landmarks, spare, winners, sure)
             score = levels[one]
             for c in range(width):
                 score += queries[n, c] * keys[one, c]
-            if score > best:
+            if score > best:  # for speed: any landmark is a start
                 here, best = one, score
         climbing = True
         while climbing:
