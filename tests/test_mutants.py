@@ -141,6 +141,23 @@ def test_names_that_mean_something_else_are_left_alone() -> None:
     assert "unit halved" not in faults("return g[UNIT]", head="UNIT = (-1.0, 1.0)\n")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'return getattr(os, "O_NONBLOCK", 0)',
+        "took = time.perf_counter() - x",
+        "pool.shutdown(cancel_futures=True)",
+    ],
+)
+def test_what_no_promise_depends_on_is_left_alone(text: str) -> None:
+    assert not faults(text)
+
+
+def test_boundaries_beside_numbers_with_a_point_are_left_alone() -> None:
+    assert "boundary moved" not in faults("return x < 0.0")
+    assert "boundary moved" in faults("return x < 1")
+
+
 def tiny_package() -> Package:
     line = "def f{0}(x):\n    return x + slack{0} + {0}\n"
     rooms = {"core": 40, "geometry": 10, "numerics": 90}

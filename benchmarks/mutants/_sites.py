@@ -24,7 +24,7 @@ _TEXT_FUNCTIONS = {"__repr__", "__str__", "_repr_html_", "__format__"}
 _QUIET_CALLS = {"errstate", "warn", "simplefilter", "filterwarnings", "echo", "print", "TypeVar"}
 _QUIET_KEYWORDS = {
     *("strict", "copy", "cache", "maxsize", "encoding", "stacklevel", "timeout"),
-    "cancel_futures",  # how soon work ends that nobody waits for
+    *("cancel_futures", "optimize"),  # how soon work ends; the order of products
 }
 _CLOCKS = {"perf_counter", "process_time", "monotonic"}  # what took how long is only told
 _SPEED = re.compile(r"# .*\b(speed|faster|fast|memory|cheap|cheaper|at once|at a time)\b")

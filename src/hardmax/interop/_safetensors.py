@@ -116,7 +116,7 @@ def _metadata(data: bytes) -> Mapping[str, Any]:
     there = len(data) - _PREFIX
     if not data:
         raise FileError("is empty.")
-    if there <= 0 or length > LONGEST_HEADER or data[_PREFIX : _PREFIX + 1] != b"{":
+    if length > LONGEST_HEADER or data[_PREFIX : _PREFIX + 1] != b"{":
         raise FileError("is not a safetensors file.")
     if there < length:
         raise FileError(f"is truncated: its header has {length} bytes, but {there} are there.")
