@@ -147,6 +147,7 @@ def test_names_that_mean_something_else_are_left_alone() -> None:
         'return getattr(os, "O_NONBLOCK", 0)',
         "took = time.perf_counter() - x",
         "pool.shutdown(cancel_futures=True)",
+        "charge(8 * x)",
     ],
 )
 def test_what_no_promise_depends_on_is_left_alone(text: str) -> None:

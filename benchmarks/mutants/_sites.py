@@ -21,7 +21,10 @@ OUTSIDE = 3  # at most one guard in so many lies in numerics: places of use are 
 # No fault is made here, because nothing that is promised depends on it.
 _SHOWN = re.compile(r"hardmax/(plots/|cli/_\w*tables\.py|cli/_progress\.py|__main__\.py)")
 _TEXT_FUNCTIONS = {"__repr__", "__str__", "_repr_html_", "__format__"}
-_QUIET_CALLS = {"errstate", "warn", "simplefilter", "filterwarnings", "echo", "print", "TypeVar"}
+_QUIET_CALLS = {
+    *("errstate", "warn", "simplefilter", "filterwarnings", "echo", "print", "TypeVar"),
+    "charge",  # units of work: any count that grows with the work is right
+}
 _QUIET_KEYWORDS = {
     *("strict", "copy", "cache", "maxsize", "encoding", "stacklevel", "timeout"),
     *("cancel_futures", "optimize"),  # how soon work ends; the order of products
