@@ -18,6 +18,7 @@ from hardmax.geometry import _locating, _locating_kernels, _minkowski_kernels, _
 from hardmax.geometry._verification import _Verification
 from hardmax.geometry.counting import (
     _conic,
+    _conic_tree,
     _plane_course,
     _public,
     _quadratic,
@@ -272,3 +273,21 @@ def test_reaches_and_areas_are_rounded_up(monkeypatch: pytest.MonkeyPatch) -> No
     search = SimpleNamespace(open=[(SimpleNamespace(area=third), None)], witnesses={}, boxes=1)
     found = _conic._result(search, SimpleNamespace(size=(1, 1)))  # type: ignore[arg-type]
     assert Fraction(found.undecided_area) >= third
+
+
+def test_scores_with_a_bias_have_one_denominator() -> None:
+    """3/2 x times 5/4 y plus 7/8 or 9/8, at the tokens 1/2 and 3/2, in whole numbers."""
+
+    def whole(rows: list[list[int]], shift: int) -> SimpleNamespace:
+        return SimpleNamespace(weights=np.array(rows, dtype=object), shift=shift)
+
+    none = whole([[0]], 0)
+    layers = (whole([[3]], 1), whole([[5]], 2), none, none, whole([[7, 9], [9, 7]], 3))
+    maps = np.array([[[2, 0, 0], [6, 0, 0]]], dtype=object)
+    tree = SimpleNamespace(_exact=lambda head: layers)
+    node, head = SimpleNamespace(maps=maps, under=4), SimpleNamespace(causal=False)
+    found = list(_conic_tree.Tree._scores(tree, head, node, [0, 1]))  # type: ignore[arg-type]
+    for t, x in enumerate((Fraction(1, 2), Fraction(3, 2))):
+        for j, y in enumerate((Fraction(1, 2), Fraction(3, 2))):
+            score = Fraction(3, 2) * x * Fraction(5, 4) * y + Fraction(7 if t == j else 9, 8)
+            assert found[t][j] == (score * 4**2 * 2 ** (1 + 2 + 3), 0, 0, 0, 0, 0)
