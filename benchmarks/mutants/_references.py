@@ -96,7 +96,9 @@ class References:
         if not site.function:
             return self._at_module_level(module, site)
         if outermost in module.kernels:
-            return self.users((site.path, outermost))
+            found = {path: {*lines} for path, lines in self.users((site.path, outermost)).items()}
+            found.setdefault(site.path, set()).update(range(site.first, site.last + 1))
+            return found  # its own lines run where a test calls the Python function under it
         around = _smallest(module, site.line, site.function)
         if isinstance(around, Function) and site.line >= around.body[0].lineno:
             return {site.path: set(range(site.first, site.last + 1)) | {site.line}}

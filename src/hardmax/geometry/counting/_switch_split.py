@@ -50,10 +50,11 @@ def split(tables, reach, batch, number, fast, keep, stack, outs, counts, fill):
         here = (points[a:b], stray[a:b], bits[a:b], labels[fstart[job] : fstart[job + 1]])
         open_count = 0
         for g in range(width):
-            winners[g] = found[starts[g]] if sure else known[job, g]
-            if not sure and winners[g] >= 0:
-                winners[g] += starts[g]
-            if sure and sizes[g] > 1:
+            if not sure:
+                winners[g] = known[job, g] + starts[g] if known[job, g] >= 0 else -1
+                continue
+            winners[g] = found[starts[g]]
+            if sizes[g] > 1:
                 open_groups[open_count] = g
                 open_count += 1
         before = fill.copy()
