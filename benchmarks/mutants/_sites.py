@@ -23,6 +23,7 @@ _SHOWN = re.compile(r"hardmax/(plots/|cli/_\w*tables\.py|cli/_progress\.py|__mai
 _TEXT_FUNCTIONS = {"__repr__", "__str__", "_repr_html_", "__format__"}
 _QUIET_CALLS = {"errstate", "warn", "simplefilter", "filterwarnings", "echo", "print", "TypeVar"}
 _QUIET_KEYWORDS = {"strict", "copy", "cache", "maxsize", "encoding", "stacklevel", "timeout"}
+_SPECIMENS = "hardmax/testing/_zoo.py"
 _SPEED = re.compile(r"# .*\b(speed|faster|fast|memory|cheap|cheaper|at once|at a time)\b")
 
 
@@ -72,6 +73,8 @@ def _worth_changing(module: Module) -> Iterator[ast.AST]:
 
 
 def _says_nothing(module: Module, node: ast.AST) -> bool:
+    if _is_free_choice(module, node):
+        return True
     match node:
         case ast.Raise() | ast.JoinedStr() | ast.Assert() | ast.Import() | ast.ImportFrom():
             return True
@@ -86,6 +89,20 @@ def _says_nothing(module: Module, node: ast.AST) -> bool:
             return last_name(test) == "TYPE_CHECKING"
         case ast.Assign(targets=[ast.Name(id=name)]):
             return name.startswith("__")
+    return False
+
+
+def _is_free_choice(module: Module, node: ast.AST) -> bool:
+    """Specimens and distributions of tests: another size, seed or chance would do as well.
+
+    What is done with them, and how a specimen is made of its line, is not free.
+    """
+    match node:
+        case ast.Assign(value=ast.Dict() | ast.Set()) | ast.AnnAssign(value=ast.Dict()):
+            return module.path == _SPECIMENS
+        case ast.Compare(left=ast.Call() as drawn) | (ast.Call() as drawn):
+            method = isinstance(drawn.func, ast.Attribute)
+            return module.room == "testing" and method and last_name(drawn.func.value) == "rng"
     return False
 
 

@@ -1,0 +1,81 @@
+"""Faults of logic in the small rooms that no other test sees: found by `make mutants`."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import hardmax as hm
+from hardmax.checker import Verdict
+from hardmax.lowering import lower
+from hardmax.passes import _soften
+from hardmax.testing import _trials, try_untouched
+
+
+# --- softening ------------------------------------------------------------------------------------
+
+
+def hard_skeletons() -> list[hm.Construction]:
+    """A maximum of three affine functions of one variable, and a network of two hidden layers."""
+    rng = np.random.default_rng(15)
+    maximum = hm.MaxAffine(rng.normal(size=(3, 1)), [0.0, 0.1, -0.1])
+    widths = [(4, 2), (3, 4), (1, 3)]
+    network = hm.ReluNetwork(
+        [rng.normal(size=shape) for shape in widths], [rng.normal(size=n) for n, _ in widths]
+    )
+    return [
+        lower(maximum, hm.Box([-1.0], [1.0]), "attention"),
+        lower(network, hm.Box(-np.ones(2), np.ones(2)), "attention"),
+    ]
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_smallest_logit_is_found_almost_at_once(number, monkeypatch):
+    """Two trials where rounding is small, ten where it is most of the error; nothing is wasted."""
+    trials, plain = [], _soften._Solver.trial
+
+    def counted(self, logit):
+        trials.append(logit)
+        return plain(self, logit)
+
+    monkeypatch.setattr(_soften._Solver, "trial", counted)
+    hard = hard_skeletons()[number]
+    for error, most in ((10.0, 2), (1e-2, 2), (1e-6, 2), (1e-10, 5), (1e-12, 10), (3e-13, 10)):
+        trials.clear()
+        found = hm.soften(hard, error=error)
+        assert 0.99 * error <= found.claim.error <= error
+        assert len(trials) <= most
+    trials.clear()
+    with pytest.raises(hm.PrecisionError, match="rounding alone"):
+        hm.soften(hard, error=1e-16)
+    assert len(trials) <= 30
+
+
+def test_shares_add_up_to_the_claim_and_none_is_counted_twice():
+    for hard in hard_skeletons():
+        for error in (1e-1, 1e-6, 1e-12):
+            soft = hm.soften(hard, error=error)
+            shares = [share.amount for share in soft.claim.ledger if share.cause != "margin"]
+            assert sum(shares) * 1.02 == pytest.approx(soft.claim.error, rel=1e-12)
+            assert min(shares) > 0.0
+
+
+# --- measuring and trials -------------------------------------------------------------------------
+
+
+def test_a_single_word_can_be_measured():
+    reverse = hm.compile(hm.programs.reverse, alphabet="ab", length=3)
+    found = hm.measure(reverse, 1)
+    assert found.points == 1
+    assert 0.0 <= found.error <= reverse.claim.error
+
+
+def test_a_trial_takes_as_long_as_its_check(monkeypatch):
+    """On a clock that is one second later whenever somebody looks."""
+    clock = itertools.count(1000.0)
+    monkeypatch.setattr(_trials.time, "perf_counter", lambda: next(clock))
+    trial = try_untouched("x*y (direct, 0.01)", lambda made: hm.certify(made))
+    assert (trial.verdict, trial.fault) == (Verdict.PROVED.name, None)
+    assert trial.seconds == int(trial.seconds) < 1000.0
