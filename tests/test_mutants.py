@@ -136,6 +136,8 @@ def test_free_choices_of_tests_are_no_sites() -> None:
         "return self.rng.random() < 0.3 or rng.integers(2, 5)"
     }
     assert {one.operator for one in sites(Package.of(free))} == {"and/or swapped"}
+    sizes = {"hardmax/testing/_strategies.py": "def networks(depth: int = 3): ...\n"}
+    assert sites(Package.of(sizes)) == []
     used = draw.replace("rng.integers(2, 5)", "rng.integers(2, 5) + 1")
     for path, text in (
         ("hardmax/testing/_b.py", table),

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import itertools
+from concurrent import futures
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 import hardmax as hm
 from hardmax.checker import Verdict
+from hardmax.cli import _certifying
+from hardmax.core import Transformer, VectorInput
 from hardmax.lowering import lower
 from hardmax.passes import _soften
-from hardmax.testing import _trials, try_untouched
-
+from hardmax.testing import _trials, mutate, try_untouched, zoo
+from hardmax.testing._whole_numbers import constant_of, sum_of
 
 # --- softening ------------------------------------------------------------------------------------
 
@@ -79,3 +84,68 @@ def test_a_trial_takes_as_long_as_its_check(monkeypatch):
     trial = try_untouched("x*y (direct, 0.01)", lambda made: hm.certify(made))
     assert (trial.verdict, trial.fault) == (Verdict.PROVED.name, None)
     assert trial.seconds == int(trial.seconds) < 1000.0
+
+
+# --- mutations of constructions -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["witness: error shrunk", "witness: value changed"])
+def test_a_witness_is_changed_in_one_holding(kind):
+    construction = zoo()["max(x, y, z) (direct, 0.01)"].construction
+    held = construction.witness.holdings
+    for seed in range(6):
+        mutant = mutate(construction, kind, seed)
+        changed = mutant.construction.witness.holdings
+        assert len(changed) == len(held)
+        assert sum(a is not b for a, b in zip(held, changed, strict=True)) == 1
+
+
+def test_position_biases_are_changed_where_they_are_small_enough():
+    """A square of the tokens: up to 64 of them."""
+    small = zoo()["max(x, y, z) (direct, 0.01)"].construction
+    assert small.transformer.tokens <= 64
+    assert mutate(small, "position bias changed", 0) is not None
+    made = small.transformer
+    source = VectorInput(np.zeros((65, made.width, 3)), np.zeros((65, made.width)))
+    large = Transformer(source, made.sublayers, made.readout)
+    assert mutate(replace(small, transformer=large), "position bias changed", 0) is None
+
+
+def test_a_range_of_whole_numbers_has_both_ends():
+    one = constant_of(3)
+    assert (one.width, sum_of(one, one).width) == (1, 1)
+    assert replace(one, low=-1).width == 5
+
+
+# --- the others -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("given", "root"), [(0.25, "0.5"), (0, "0"), (9, "3"), (2, "sqrt(2)")])
+def test_roots_of_squares_are_numbers(given, root):
+    assert str(hm.sqrt(given)) == root
+
+
+def test_a_refusal_names_the_largest_weight():
+    torch = pytest.importorskip("torch")
+    from hardmax.interop._torch_modules import _tensor
+
+    with pytest.raises(hm.PrecisionError, match=r"reach 1e\+30 once .* ends at 6\.55e\+04"):
+        _tensor(np.array([1e-3, -1e30, 1.0]), torch.float16)
+
+
+def test_processes_do_not_begin_what_nobody_waits_for(monkeypatch):
+    """When the proof is over or interrupted, calls that have not begun are called off."""
+    asked: list[Any] = []
+
+    class Pool:
+        def __init__(self, jobs: int, **options: Any) -> None:
+            asked.append(jobs)
+
+        def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+            asked.append(cancel_futures)
+
+    monkeypatch.setattr(futures, "ProcessPoolExecutor", Pool)
+    with pytest.raises(KeyboardInterrupt), _certifying._workers(2) as pool:
+        assert isinstance(pool, Pool)
+        raise KeyboardInterrupt
+    assert asked == [2, True]

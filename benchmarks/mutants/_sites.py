@@ -23,7 +23,7 @@ _SHOWN = re.compile(r"hardmax/(plots/|cli/_\w*tables\.py|cli/_progress\.py|__mai
 _TEXT_FUNCTIONS = {"__repr__", "__str__", "_repr_html_", "__format__"}
 _QUIET_CALLS = {"errstate", "warn", "simplefilter", "filterwarnings", "echo", "print", "TypeVar"}
 _QUIET_KEYWORDS = {"strict", "copy", "cache", "maxsize", "encoding", "stacklevel", "timeout"}
-_SPECIMENS = "hardmax/testing/_zoo.py"
+_SPECIMENS, _STRATEGIES = "hardmax/testing/_zoo.py", "hardmax/testing/_strategies.py"
 _SPEED = re.compile(r"# .*\b(speed|faster|fast|memory|cheap|cheaper|at once|at a time)\b")
 
 
@@ -100,6 +100,8 @@ def _is_free_choice(module: Module, node: ast.AST) -> bool:
     match node:
         case ast.Assign(value=ast.Dict() | ast.Set()) | ast.AnnAssign(value=ast.Dict()):
             return module.path == _SPECIMENS
+        case ast.arguments():
+            return module.path == _STRATEGIES  # sizes of what Hypothesis draws
         case ast.Compare(left=ast.Call() as drawn) | (ast.Call() as drawn):
             method = isinstance(drawn.func, ast.Attribute)
             return module.room == "testing" and method and last_name(drawn.func.value) == "rng"
