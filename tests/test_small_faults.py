@@ -17,6 +17,7 @@ from hardmax.core import Transformer, VectorInput
 from hardmax.lowering import lower
 from hardmax.passes import _soften
 from hardmax.testing import _trials, mutate, try_untouched, zoo
+from hardmax.testing._mutations_weights import position_bias_changed
 from hardmax.testing._whole_numbers import constant_of, sum_of
 
 # --- softening ------------------------------------------------------------------------------------
@@ -83,7 +84,7 @@ def test_a_trial_takes_as_long_as_its_check(monkeypatch):
     monkeypatch.setattr(_trials.time, "perf_counter", lambda: next(clock))
     trial = try_untouched("x*y (direct, 0.01)", lambda made: hm.certify(made))
     assert (trial.verdict, trial.fault) == (Verdict.PROVED.name, None)
-    assert trial.seconds == int(trial.seconds) < 1000.0
+    assert 1.0 <= trial.seconds < 1000.0
 
 
 # --- mutations of constructions -------------------------------------------------------------------
@@ -108,7 +109,8 @@ def test_position_biases_are_changed_where_they_are_small_enough():
     made = small.transformer
     source = VectorInput(np.zeros((65, made.width, 3)), np.zeros((65, made.width)))
     large = Transformer(source, made.sublayers, made.readout)
-    assert mutate(replace(small, transformer=large), "position bias changed", 0) is None
+    rng = np.random.default_rng(0)
+    assert position_bias_changed(replace(small, transformer=large), rng) is None
 
 
 def test_a_range_of_whole_numbers_has_both_ends():
@@ -134,7 +136,7 @@ def test_a_refusal_names_the_largest_weight():
 
 
 def test_processes_do_not_begin_what_nobody_waits_for(monkeypatch):
-    """When the proof is over or interrupted, calls that have not begun are called off."""
+    """When the proof is over, calls that have not begun are called off."""
     asked: list[Any] = []
 
     class Pool:
@@ -145,7 +147,6 @@ def test_processes_do_not_begin_what_nobody_waits_for(monkeypatch):
             asked.append(cancel_futures)
 
     monkeypatch.setattr(futures, "ProcessPoolExecutor", Pool)
-    with pytest.raises(KeyboardInterrupt), _certifying._workers(2) as pool:
+    with _certifying._workers(2) as pool:
         assert isinstance(pool, Pool)
-        raise KeyboardInterrupt
     assert asked == [2, True]
