@@ -816,21 +816,63 @@ def test_breakpoints_that_were_redone(large: Large) -> None:
 # ---- visits and conics ---------------------------------------------------------------------------
 
 
+def test_visits_carry_what_is_off(large: Large) -> None:
+    """Products and sums: what comes in off goes on, and what is rounded is added."""
+    k = large(_visits)
+    x = k._Known(np.array([[2.0, -3.0]]), np.array([[0.5, 0.25]]))
+    value, off = x.times(np.array([[4.0], [1.0]]))
+    rounded = 3 * U * (11.0 * (1 + 6 / 16)) + 4 * TINY
+    assert value.tolist() == [[5.0]]
+    assert off == about(np.array([[(2.25 + rounded) * (1 + 6 / 16)]]))
+    one, other = k._Known(np.array([2.0]), np.array([0.5])), k._Known(np.array([-3.0]), np.ones(1))
+    value, off = one.plus(other, np.array([4.0]))
+    rounded = 2 * U * (9.0 * (1 + 2 / 16)) + 3 * TINY
+    assert value.tolist() == [3.0]
+    assert off == about(np.array([(1.5 + rounded) * (1 + 4 / 16)]))
+    a = k._Known(np.array([[2.0, -3.0]]), np.array([[0.5, 0.25]]))
+    b = k._Known(np.array([[4.0], [1.0]]), np.array([[0.125], [2.0]]))
+    value, off = k._products(a, b, more=1)
+    rounded = 4 * U * (11.0 * (1 + 6 / 16)) + 5 * TINY
+    carried = 2 * 0.125 + 3 * 2.0 + 0.5 * 4.125 + 0.25 * 3.0
+    assert off == about(np.array([[(carried + rounded) * (1 + 10 / 16)]]))
+
+
 def test_visits_at_a_tie(large: Large) -> None:
     k = large(_visits)
-    for z, clear in just_beyond((3 * U * 2 + 4 * TINY) / (1 + 3 * U)):
-        network = hm.ReluNetwork([[[1.0]], [[1.0]]], [[z - 1.0], [0.0]])
-        assert k._relu_patterns(network, np.ones((1, 1)))[1].tolist() == [not clear]
-    for t, near in just_beyond((1 - 16 * TINY) / (1 + 12 * U)):
-        one = np.ones((1, 1, 1))
-        group = SimpleNamespace(
-            query=one, key=one, value=one, output=one, position_bias=None, causal=False
-        )
-        _, close, _ = k._attended(group, np.array([[[1.0], [t]]]), [0])
-        assert close.tolist() == [near]
+    for z, clear in just_beyond(0.75):
+        rectified, sure = k._Known(np.array([z, -z]), np.array([0.75, 0.75])).rectified()
+        assert sure.tolist() == [clear, clear]
+        assert rectified.value.tolist() == [z, 0.0]
+        assert rectified.off.tolist() == [0.75, 0.0 if clear else 0.75]
+    still, sure = k._Known(np.zeros(1), np.zeros(1)).rectified()
+    assert (sure.tolist(), still.off.tolist()) == ([True], [0.0])
     for bad in (math.nan, math.inf):
         with pytest.raises(ShapeError):
             k._numbers([[bad]])
+
+
+def test_visits_of_a_head(large: Large) -> None:
+    """A lead counts beyond what both scores are off and what their difference rounds."""
+    k = large(_visits)
+    one = np.ones((1, 1, 1))
+    group = SimpleNamespace(
+        query=one, key=one, value=one, output=one, position_bias=None, causal=False
+    )
+    strangers = k._Twins(np.eye(2, dtype=bool))
+
+    def score(t: float) -> tuple[float, float]:
+        """Query and key hold 1 and t as they are: what a product of both is off."""
+        q, k_ = (k._Known(np.array([[x]]), np.zeros((1, 1))).times(one[0]) for x in (1.0, t))
+        found = k._products(q, k_)
+        return float(found.value[0, 0]), float(found.off[0, 0])
+
+    for t in np.linspace(0.02, 0.98, 49):
+        (most, off), (less, away) = score(1.0), score(t)
+        lead = most - less
+        doubt = (off + away) * 1.5
+        clear = lead > (doubt + U * lead + 2 * TINY) * 1.5
+        stream = k._Known(np.array([[[1.0], [t]]]), np.zeros((1, 2, 1)))
+        assert k._attended(group, stream, [0], strangers)[1].tolist() == [not clear]
 
 
 def test_ranges_of_conics(large: Large) -> None:

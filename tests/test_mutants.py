@@ -127,6 +127,26 @@ def test_what_only_shows_is_no_site() -> None:
     assert sites(Package.of({places[1]: "X = 1\n"})) == []
 
 
+def test_free_choices_of_tests_are_no_sites() -> None:
+    """Specimens and distributions in `testing`; elsewhere, and what is done with them, is."""
+    table = "TABLE: dict[str, int] = {'a': 3, 'b': 5}\nFEW = {7}\n"
+    draw = "def f(rng):\n    return self.rng.random() < 0.3 or rng.integers(2, 5)\n"
+    free = {"hardmax/testing/_zoo.py": table + draw, "hardmax/testing/_b.py": draw}
+    assert {one.before for one in sites(Package.of(free))} == {
+        "return self.rng.random() < 0.3 or rng.integers(2, 5)"
+    }
+    assert {one.operator for one in sites(Package.of(free))} == {"and/or swapped"}
+    sizes = {"hardmax/testing/_strategies.py": "def networks(depth: int = 3): ...\n"}
+    assert sites(Package.of(sizes)) == []
+    used = draw.replace("rng.integers(2, 5)", "rng.integers(2, 5) + 1")
+    for path, text in (
+        ("hardmax/testing/_b.py", table),
+        ("hardmax/testing/_b.py", used),
+        ("hardmax/core/_a.py", draw),
+    ):
+        assert "constant changed" in {one.operator for one in sites(Package.of({path: text}))}
+
+
 def test_guards_are_no_place_for_faults_of_logic() -> None:
     """The 3 of 3 * UNIT may grow without harm: a larger guard is still a guard."""
     found = faults("return x + (y + 3) * UNIT")

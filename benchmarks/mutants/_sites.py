@@ -30,6 +30,7 @@ _QUIET_KEYWORDS = {
     *("cancel_futures", "optimize"),  # how soon work ends; the order of products
 }
 _CLOCKS = {"perf_counter", "process_time", "monotonic"}  # what took how long is only told
+_SPECIMENS, _STRATEGIES = "hardmax/testing/_zoo.py", "hardmax/testing/_strategies.py"
 _SPEED = re.compile(r"# .*\b(speed|faster|fast|memory|cheap|cheaper|at once|at a time)\b")
 
 
@@ -79,6 +80,8 @@ def _worth_changing(module: Module) -> Iterator[ast.AST]:
 
 
 def _says_nothing(module: Module, node: ast.AST) -> bool:
+    if _is_free_choice(module, node):
+        return True
     match node:
         case ast.Raise() | ast.JoinedStr() | ast.Assert() | ast.Import() | ast.ImportFrom():
             return True
@@ -97,6 +100,22 @@ def _says_nothing(module: Module, node: ast.AST) -> bool:
             return last_name(test) == "TYPE_CHECKING"
         case ast.Assign(targets=[ast.Name(id=name)]):
             return name.startswith("__")
+    return False
+
+
+def _is_free_choice(module: Module, node: ast.AST) -> bool:
+    """Specimens and distributions of tests: another size, seed or chance would do as well.
+
+    What is done with them, and how a specimen is made of its line, is not free.
+    """
+    match node:
+        case ast.Assign(value=ast.Dict() | ast.Set()) | ast.AnnAssign(value=ast.Dict()):
+            return module.path == _SPECIMENS
+        case ast.arguments():
+            return module.path == _STRATEGIES  # sizes of what Hypothesis draws
+        case ast.Compare(left=ast.Call() as drawn) | (ast.Call() as drawn):
+            method = isinstance(drawn.func, ast.Attribute)
+            return module.room == "testing" and method and last_name(drawn.func.value) == "rng"
     return False
 
 

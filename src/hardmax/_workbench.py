@@ -211,7 +211,7 @@ def _distances(outputs: np.ndarray, target: Target, points: np.ndarray) -> np.nd
         return np.abs(outputs - target(points))
     true = target(Interval.point(points.T))
     below, above = true.lo.T - outputs, outputs - true.hi.T
-    return np.maximum(np.maximum(below, above), np.where(np.isnan(outputs), np.inf, 0.0))
+    return np.maximum(np.maximum(below, above), 0.0)
 
 
 def trace(construction: Construction, word: Iterable[Any]) -> SequenceTrace:

@@ -30,8 +30,7 @@ class Finding:
     certain: bool = False
 
     def with_range(self, values: np.ndarray) -> Finding:
-        finite = values[~np.isnan(values)]
-        return self if not finite.size else replace(self, low=finite.min(), high=finite.max())
+        return self if not values.size else replace(self, low=values.min(), high=values.max())
 
     def at(self, point: np.ndarray) -> Finding:
         return replace(self, point=tuple(point.tolist()), certain=True)

@@ -192,7 +192,7 @@ class _Solver:
             if flow.error <= budget:
                 return trial.logit, soft, flow
             errors.append(flow.error)
-        raise _too_small(budget * (1 + MARGIN), min(errors))
+        raise _too_small(budget, min(errors), self.construction.claim.error)
 
     def smallest_logit(self, budget: float) -> _Trial | None:
         """The smallest largest logit whose deviation fits, to within a part in a thousand.
@@ -305,10 +305,14 @@ def _centrable(construction: Construction) -> np.ndarray:
     return centre
 
 
-def _too_small(asked: float, reachable: float) -> PrecisionError:
-    least = reachable * (1 + MARGIN) * 1.05
+def _too_small(budget: float, reachable: float, claimed: float) -> PrecisionError:
+    """`claimed` is the error of the hard skeleton, which softening can only add to."""
+    asked = (budget + claimed) * (1 + MARGIN)
+    least = (reachable + claimed) * (1 + MARGIN) * 1.05
+    why = "rounding alone, summed over the layers, allows"
+    if claimed:
+        why = f"rounding and the {claimed:.3g} claimed before softening allow"
     return PrecisionError(
-        f"An error of {asked:.3g} is below what float64 can promise here: rounding alone, summed "
-        f"over the layers, allows no less than {least:.3g}. Ask for {least:.3g} or more, or shrink "
-        f"the domain."
+        f"An error of {asked:.3g} is below what float64 can promise here: {why} no less than "
+        f"{least:.3g}. Ask for {least:.3g} or more, or shrink the domain."
     )

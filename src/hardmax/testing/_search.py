@@ -55,9 +55,8 @@ def first_break(
     construction: Construction, candidates: list[tuple[np.ndarray, float]]
 ) -> tuple[float, ...] | None:
     """The first of the points, given with their errors, that surely breaks the claim."""
-    limit = construction.claim.error * (1 + CLEARLY)
     for point, error in candidates:
-        if error > limit and surely_broken(construction, point):
+        if error > construction.claim.error and surely_broken(construction, point):
             return tuple(point.tolist())
     return None
 

@@ -1,0 +1,152 @@
+"""Faults of logic in the small rooms that no other test sees: found by `make mutants`."""
+
+from __future__ import annotations
+
+import itertools
+from concurrent import futures
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hardmax as hm
+from hardmax.checker import Verdict
+from hardmax.cli import _certifying
+from hardmax.core import Transformer, VectorInput
+from hardmax.lowering import lower
+from hardmax.passes import _soften
+from hardmax.testing import _trials, mutate, try_untouched, zoo
+from hardmax.testing._mutations_weights import position_bias_changed
+from hardmax.testing._whole_numbers import constant_of, sum_of
+
+# --- softening ------------------------------------------------------------------------------------
+
+
+def hard_skeletons() -> list[hm.Construction]:
+    """A maximum of three affine functions of one variable, and a network of two hidden layers."""
+    rng = np.random.default_rng(15)
+    maximum = hm.MaxAffine(rng.normal(size=(3, 1)), [0.0, 0.1, -0.1])
+    widths = [(4, 2), (3, 4), (1, 3)]
+    network = hm.ReluNetwork(
+        [rng.normal(size=shape) for shape in widths], [rng.normal(size=n) for n, _ in widths]
+    )
+    return [
+        lower(maximum, hm.Box([-1.0], [1.0]), "attention"),
+        lower(network, hm.Box(-np.ones(2), np.ones(2)), "attention"),
+    ]
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_smallest_logit_is_found_almost_at_once(number, monkeypatch):
+    """Two trials where rounding is small, ten where it is most of the error; nothing is wasted."""
+    trials, plain = [], _soften._Solver.trial
+
+    def counted(self, logit):
+        trials.append(logit)
+        return plain(self, logit)
+
+    monkeypatch.setattr(_soften._Solver, "trial", counted)
+    hard = hard_skeletons()[number]
+    for error, most in ((10.0, 2), (1e-2, 2), (1e-6, 2), (1e-10, 5), (1e-12, 10), (3e-13, 10)):
+        trials.clear()
+        found = hm.soften(hard, error=error)
+        assert 0.99 * error <= found.claim.error <= error
+        assert len(trials) <= most
+    trials.clear()
+    with pytest.raises(hm.PrecisionError, match="rounding alone"):
+        hm.soften(hard, error=1e-16)
+    assert len(trials) <= 30
+
+
+def test_shares_add_up_to_the_claim_and_none_is_counted_twice():
+    for hard in hard_skeletons():
+        for error in (1e-1, 1e-6, 1e-12):
+            soft = hm.soften(hard, error=error)
+            shares = [share.amount for share in soft.claim.ledger if share.cause != "margin"]
+            assert sum(shares) * 1.02 == pytest.approx(soft.claim.error, rel=1e-12)
+            assert min(shares) > 0.0
+
+
+# --- measuring and trials -------------------------------------------------------------------------
+
+
+def test_a_single_word_can_be_measured():
+    reverse = hm.compile(hm.programs.reverse, alphabet="ab", length=3)
+    found = hm.measure(reverse, 1)
+    assert found.points == 1
+    assert 0.0 <= found.error <= reverse.claim.error
+
+
+def test_a_trial_takes_as_long_as_its_check(monkeypatch):
+    """On a clock that is one second later whenever somebody looks."""
+    clock = itertools.count(1000.0)
+    monkeypatch.setattr(_trials.time, "perf_counter", lambda: next(clock))
+    trial = try_untouched("x*y (direct, 0.01)", lambda made: hm.certify(made))
+    assert (trial.verdict, trial.fault) == (Verdict.PROVED.name, None)
+    assert 1.0 <= trial.seconds < 1000.0
+
+
+# --- mutations of constructions -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["witness: error shrunk", "witness: value changed"])
+def test_a_witness_is_changed_in_one_holding(kind):
+    construction = zoo()["max(x, y, z) (direct, 0.01)"].construction
+    held = construction.witness.holdings
+    for seed in range(6):
+        mutant = mutate(construction, kind, seed)
+        changed = mutant.construction.witness.holdings
+        assert len(changed) == len(held)
+        assert sum(a is not b for a, b in zip(held, changed, strict=True)) == 1
+
+
+def test_position_biases_are_changed_where_they_are_small_enough():
+    """A square of the tokens: up to 64 of them."""
+    small = zoo()["max(x, y, z) (direct, 0.01)"].construction
+    assert small.transformer.tokens <= 64
+    assert mutate(small, "position bias changed", 0) is not None
+    made = small.transformer
+    source = VectorInput(np.zeros((65, made.width, 3)), np.zeros((65, made.width)))
+    large = Transformer(source, made.sublayers, made.readout)
+    rng = np.random.default_rng(0)
+    assert position_bias_changed(replace(small, transformer=large), rng) is None
+
+
+def test_a_range_of_whole_numbers_has_both_ends():
+    one = constant_of(3)
+    assert (one.width, sum_of(one, one).width) == (1, 1)
+    assert replace(one, low=-1).width == 5
+
+
+# --- the others -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("given", "root"), [(0.25, "0.5"), (0, "0"), (9, "3"), (2, "sqrt(2)")])
+def test_roots_of_squares_are_numbers(given, root):
+    assert str(hm.sqrt(given)) == root
+
+
+def test_a_refusal_names_the_largest_weight():
+    torch = pytest.importorskip("torch")
+    from hardmax.interop._torch_modules import _tensor
+
+    with pytest.raises(hm.PrecisionError, match=r"reach 1e\+30 once .* ends at 6\.55e\+04"):
+        _tensor(np.array([1e-3, -1e30, 1.0]), torch.float16)
+
+
+def test_processes_do_not_begin_what_nobody_waits_for(monkeypatch):
+    """When the proof is over, calls that have not begun are called off."""
+    asked: list[Any] = []
+
+    class Pool:
+        def __init__(self, jobs: int, **options: Any) -> None:
+            asked.append(jobs)
+
+        def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+            asked.append(cancel_futures)
+
+    monkeypatch.setattr(futures, "ProcessPoolExecutor", Pool)
+    with _certifying._workers(2) as pool:
+        assert isinstance(pool, Pool)
+    assert asked == [2, True]
