@@ -25,7 +25,7 @@ from hardmax.checker.rounding._ranges import kinked_off
 from hardmax.checker.rounding._weights import LogitRounding, weight_ranges
 from hardmax.core import Attention, FeedForward, Head, ReadOut, SequenceInput, Transformer
 from hardmax.numerics import BFLOAT16, FLOAT16, FLOAT32, FORMATS, Interval
-from hardmax.testing import RoundingCase, full_floats, run_in_format
+from hardmax.testing import RoundingCase, coarse_steps, full_floats, run_in_format
 from hardmax.testing._float_oracle import _at_the_edge
 from hardmax.testing._random_transformers import (
     Kind,
@@ -86,10 +86,10 @@ def names_of(number: int) -> tuple[str, ...]:
 
 def bounds_of(number: int) -> list[str]:
     transformer, box = case(number)
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), coarse_steps():
         found = {name: _bound(transformer, box, FORMATS[name]) for name in names_of(number)}
     return [
-        f"{number} {name} {' '.join(f'{b:.8g}' for b in bound)}" for name, bound in found.items()
+        f"{number} {name} {' '.join(f'{b:.12g}' for b in bound)}" for name, bound in found.items()
     ]
 
 
@@ -106,7 +106,7 @@ def test_bounds_are_what_they_were(part):
         for line in bounds_of(number):
             _, name, *found = line.split()
             expected = written()[number, name]
-            assert [float(b) for b in found] == pytest.approx(expected, rel=1e-6), (number, name)
+            assert [float(b) for b in found] == pytest.approx(expected, rel=1e-9), (number, name)
 
 
 # --- rounded up -----------------------------------------------------------------------------------

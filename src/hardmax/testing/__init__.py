@@ -12,6 +12,7 @@ from hardmax.testing._mutations import Mutant as Mutant
 from hardmax.testing._mutations import mutate as mutate
 from hardmax.testing._oracles import by_definition as by_definition
 from hardmax.testing._oracles import rounding_bound as rounding_bound
+from hardmax.testing._outward_law import coarse_steps as coarse_steps
 from hardmax.testing._outward_law import exactly as exactly
 from hardmax.testing._outward_law import falls_below as falls_below
 from hardmax.testing._outward_law import full_floats as full_floats
