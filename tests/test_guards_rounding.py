@@ -25,7 +25,7 @@ from hardmax.checker.rounding._ranges import kinked_off
 from hardmax.checker.rounding._weights import LogitRounding, weight_ranges
 from hardmax.core import Attention, FeedForward, Head, ReadOut, SequenceInput, Transformer
 from hardmax.numerics import BFLOAT16, FLOAT16, FLOAT32, FORMATS, Interval
-from hardmax.testing import RoundingCase, coarse_steps, full_floats, run_in_format
+from hardmax.testing import RoundingCase, coarse_steps, full_floats, run_in_format, sizes_looked_at
 from hardmax.testing._float_oracle import _at_the_edge
 from hardmax.testing._random_transformers import (
     Kind,
@@ -85,12 +85,17 @@ def names_of(number: int) -> tuple[str, ...]:
 
 
 def bounds_of(number: int) -> list[str]:
+    """A line for each format: the bounds, and the sizes that were asked whether they fit."""
     transformer, box = case(number)
-    with np.errstate(all="ignore"), coarse_steps():
-        found = {name: _bound(transformer, box, FORMATS[name]) for name in names_of(number)}
-    return [
-        f"{number} {name} {' '.join(f'{b:.12g}' for b in bound)}" for name, bound in found.items()
-    ]
+    lines = []
+    for name in names_of(number):
+        with np.errstate(all="ignore"), coarse_steps(), sizes_looked_at() as seen:
+            found = _bound(transformer, box, FORMATS[name])
+        assert {format for format, _ in seen} == {name}
+        sizes = sum(np.log2(size) for _, size in seen if 0.0 < size < np.inf)
+        numbers = [*found, len(seen), sizes]
+        lines.append(f"{number} {name} {' '.join(f'{b:.12g}' for b in numbers)}")
+    return lines
 
 
 @cache
@@ -106,7 +111,7 @@ def test_bounds_are_what_they_were(part):
         for line in bounds_of(number):
             _, name, *found = line.split()
             expected = written()[number, name]
-            assert [float(b) for b in found] == pytest.approx(expected, rel=1e-9), (number, name)
+            assert [float(b) for b in found] == pytest.approx(expected, rel=1e-10), (number, name)
 
 
 # --- rounded up -----------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from hardmax.testing._outward_law import coarse_steps as coarse_steps
 from hardmax.testing._outward_law import exactly as exactly
 from hardmax.testing._outward_law import falls_below as falls_below
 from hardmax.testing._outward_law import full_floats as full_floats
+from hardmax.testing._outward_law import sizes_looked_at as sizes_looked_at
 from hardmax.testing._programs import CONSTRUCTS as CONSTRUCTS
 from hardmax.testing._programs import RandomProgram as RandomProgram
 from hardmax.testing._programs import random_program as random_program

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.numerics import FLOAT64, _outward, exact
+from hardmax.numerics import FLOAT64, Format, _outward, exact
 
 COARSE = 20  # digits
 
@@ -60,3 +60,24 @@ def coarse_steps(digits: int = COARSE) -> Iterator[None]:
         yield
     finally:
         kept["unit"], _outward.STEP = fine, step
+
+
+@contextmanager
+def sizes_looked_at() -> Iterator[list[tuple[str, float]]]:
+    """Every look at whether a format holds numbers of some size: its name, and their sum.
+
+    A look in another format, or at less than what is written, goes unnoticed until a number
+    overflows; here it is seen at once.
+    """
+    seen: list[tuple[str, float]] = []
+    fits = Format.fits
+
+    def noted(format: Format, size: Any) -> bool:
+        seen.append((format.name, float(np.sum(size))))
+        return fits(format, size)
+
+    Format.fits = noted  # type: ignore[method-assign]
+    try:
+        yield seen
+    finally:
+        Format.fits = fits  # type: ignore[method-assign]
