@@ -104,9 +104,9 @@ def model(number: int) -> Transformer:
 
 
 def amount(tables: Iterable[MidRadius]) -> float:
-    """All radii, each with a weight of its own; and the middles, a little."""
+    """All radii, each with a weight of its own."""
     total = 0.0
-    for middle, radius in tables:
+    for _, radius in tables:
         weights = 1.0 + np.arange(np.size(radius)) / np.size(radius) if np.size(radius) else 0.0
         total += float((np.ravel(radius) * weights).sum())
     return total
@@ -219,10 +219,11 @@ def states_seen() -> Iterator[list[float]]:
     """What the registers hold after each sublayer."""
     seen: list[float] = []
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("attend", "feed_forward", "embed"):
+        real = {name: getattr(_registers, name) for name in ("attend", "feed_forward", "embed")}
+        for name in real:
 
-            def noted(*given, real=getattr(_registers, name)):
-                found = real(*given)
+            def noted(*given, name=name):
+                found = real[name](*given)
                 registers = (
                     found if isinstance(found, tuple) else (*found.symbols, *(found.start or ()))
                 )

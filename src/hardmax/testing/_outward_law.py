@@ -72,9 +72,9 @@ def sizes_looked_at() -> Iterator[list[tuple[str, float]]]:
     seen: list[tuple[str, float]] = []
     fits = Format.fits
 
-    def noted(format: Format, size: Any) -> bool:
-        seen.append((format.name, float(np.sum(size))))
-        return fits(format, size)
+    def noted(self: Format, size: Any) -> bool:
+        seen.append((self.name, float(np.sum(size))))
+        return fits(self, size)
 
     Format.fits = noted  # type: ignore[method-assign]
     try:
