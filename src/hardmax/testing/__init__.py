@@ -12,9 +12,11 @@ from hardmax.testing._mutations import Mutant as Mutant
 from hardmax.testing._mutations import mutate as mutate
 from hardmax.testing._oracles import by_definition as by_definition
 from hardmax.testing._oracles import rounding_bound as rounding_bound
+from hardmax.testing._outward_law import coarse_steps as coarse_steps
 from hardmax.testing._outward_law import exactly as exactly
 from hardmax.testing._outward_law import falls_below as falls_below
 from hardmax.testing._outward_law import full_floats as full_floats
+from hardmax.testing._outward_law import sizes_looked_at as sizes_looked_at
 from hardmax.testing._programs import CONSTRUCTS as CONSTRUCTS
 from hardmax.testing._programs import RandomProgram as RandomProgram
 from hardmax.testing._programs import random_program as random_program

@@ -204,8 +204,8 @@ class Stored:
         up_part, down_part = self._parts(x)
         value = self.matrix @ x + Interval.point(self.bias[:, None])
         if self.doubt.any():
-            around = matmul_up(np.abs(self.matrix), size)
-            value = value.widened(product_up(self.doubt[:, None], around))
+            # a doubt is a power of two; what underflows is less than the value's own rounding
+            value = value.widened(self.doubt[:, None] * matmul_up(np.abs(self.matrix), size))
         value = self._sharp(value, x, terms, base)
         if carried is not None:
             value = value + carried

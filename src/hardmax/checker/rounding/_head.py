@@ -81,7 +81,7 @@ def answer(asked: Asked) -> Answer:
     spread = up(hull.hi - hull.lo)
     rest = unrest(asked.contest, weights, spread.max(axis=1, initial=0.0), asked.hard)
     mean = _mean(asked, weights, hull, rest)
-    pull, distance = _pull(asked, weights, mean, hull, rest)
+    pull, distance = _pull(asked, weights, mean, hull)
     asking = _asking(asked, pull, distance)
     slopes = _slopes(asked, weights, rest)
     jump = _jump(asked, weights, spread)
@@ -143,7 +143,7 @@ def _mean(asked: Asked, weights: Interval, hull: Interval, rest: Unrest) -> Inte
 
 
 def _pull(
-    asked: Asked, weights: Interval, mean: Interval, hull: Interval, rest: Unrest
+    asked: Asked, weights: Interval, mean: Interval, hull: Interval
 ) -> tuple[Interval, np.ndarray]:
     """p_j (v_j - m), or 0 for heads that need it not; and E|v - m|, twice the sum of either sign.
 
@@ -159,9 +159,7 @@ def _pull(
     reach = np.maximum(hull.hi[:, :, None] - values.lo, values.hi - hull.lo[:, :, None])
     bound = inflate(np.where(half, 0.25, inner) * np.maximum(reach, 0.0), 4)
     bound = np.minimum(bound, signed.magnitude)
-    contested = np.where(held, up(rest.distance / asked.contest.slope), np.inf)[:, None]
-    distance = np.minimum(up(hull.hi - hull.lo) / 2.0, contested)
-    distance = np.minimum(distance, sum_up(bound, 2))
+    distance = np.minimum(up(hull.hi - hull.lo) / 2.0, sum_up(bound, 2))
     bound = np.minimum(bound, distance[:, :, None] / 2.0)
     pull = signed.meet(Interval(-bound, bound))
     silent = (held | asked.hard)[:, None, None]
@@ -257,7 +255,7 @@ def _from_maximum(
     """By how much the mean is below or above the larger of two values that both contend."""
     both = asked.contest.holds & rest.contender.all(axis=1) & (asked.seen == 2)
     leaked = product_up(rest.leak[:, None], spread)
-    below = inflate(rest.shortfall[:, None] + leaked + jump, 2)
+    below = inflate(rest.shortfall[:, None] + jump, 2)  # where both contend nobody leaks
     return np.where(both[:, None], below, np.inf), leaked
 
 

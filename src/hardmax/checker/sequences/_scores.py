@@ -81,5 +81,8 @@ def power_error(tokens: int, format: Format) -> float:
 
 
 def underflow(format: Format) -> float:
-    """What a power gains or loses besides: it may vanish in the format, and underflow here."""
-    return float(inflate(format.vanished + format.smallest + FLOAT64.smallest))
+    """What a power gains or loses besides: it may vanish in the format, and underflow here.
+
+    The latter is less than what the sum is inflated by.
+    """
+    return float(inflate(format.vanished + format.smallest))

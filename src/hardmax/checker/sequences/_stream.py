@@ -106,12 +106,12 @@ class Stream:
         return np.asarray(inflate(total, len(self.blocks) + 8))
 
     @cached_property
-    def looseness(self) -> np.ndarray:
-        """The radii added up, lead + (width,): 0 where a coordinate is known exactly."""
-        total = np.zeros((*self.leading, self.width))
+    def is_loose(self) -> np.ndarray:
+        """Whether some radius is not 0, lead + (width,): elsewhere coordinates are exact."""
+        found = np.zeros((*self.leading, self.width), dtype=bool)
         for middle, radius in self.blocks.values():
-            total += radius.max(axis=self.over_axes(middle))
-        return np.asarray(inflate(total, len(self.blocks) + 8))
+            found |= (radius != 0.0).any(axis=self.over_axes(middle))
+        return found
 
     @cached_property
     def range(self) -> tuple[np.ndarray, np.ndarray]:
@@ -159,7 +159,7 @@ class Stream:
         entries = matrix != 0.0
         terms, total = entries.sum(axis=1), np.abs(matrix).sum(axis=1)
         copies = (terms == 1) & is_power_of_two(total) & (total >= 1.0) & (bias == 0.0)
-        loose = (self.looseness @ entries.T.astype(float)) > 0.0
+        loose = (self.is_loose.astype(float) @ entries.T.astype(float)) > 0.0
         stored = format.holds(matrix).all(axis=1) & format.holds(bias)
         here = copies | (~loose & FLOAT64.is_exact(size, grid))
         there = stored & (copies | (~loose & format.is_exact(size, grid)))

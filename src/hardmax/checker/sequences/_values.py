@@ -307,7 +307,7 @@ def _error_by_blocks(difference: Stream, slots: Slots | None) -> np.ndarray:
         inner = tuple(range(1, 1 + len(axes)))
         least = np.where(able, table.low[..., 0], np.inf).min(axis=inner)
         most = np.where(able, table.high[..., 0], -np.inf).max(axis=inner)
-        some = np.isfinite(least) | np.isnan(least)
+        some = least != np.inf  # there is a case at all; one of which nothing is known is one
         low = low.plus(MidRadius.point(np.where(some, least, 0.0)))
         high = high.plus(MidRadius.point(np.where(some, most, 0.0)))
     size = np.maximum(np.abs(low.low), np.abs(high.high))
