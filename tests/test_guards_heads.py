@@ -35,6 +35,8 @@ from hardmax.core._flow_place import Place
 from hardmax.core._flow_rounding import affine_stray, faint_stray
 from hardmax.core._flow_scaling import scaled_coordinates, weight_ranges
 from hardmax.core._layers import HeadGroup
+from hardmax.core._target import Univariate
+from hardmax.core._witness import Holding
 from hardmax.numerics import (
     FLOAT16,
     FLOAT32,
@@ -426,6 +428,8 @@ def test_hard_heads_have_no_exponentials():
     assert (ranges.lo == 0.0).all()
     assert (ranges.hi == 1.0).all()
     assert scaled_coordinates(asking)[0].tolist() == [-1]
+    tied = weight_ranges(asked(place_of([[0.0], [0.0]]), group))
+    assert (tied.lo.max(), tied.hi.min()) == (0.0, 1.0)  # who wins is not said
     flows = [HeadFlow()]
     _note_logits(asking, flows, counts=True)
     assert flows[0].largest_logit == flows[0].radius * (1 + 2 * 2.0**-52)
@@ -718,6 +722,10 @@ def test_losers_of_a_contest_leak_by_their_distance(monkeypatch):
             truth = leak + 2 * d / beta
             assert not arb(float(found.stray[h])) < truth
             assert arb(float(found.stray[h])) < truth * (1 + arb(1e-11))
+    sure = race(monkeypatch, values, Interval.point(np.zeros((200, 2))), slope, cold + 1.0)
+    beta = slope * (cold + 1.0)
+    leak = np.exp(-behind * beta) * behind * (1 - 1e-12)
+    assert is_near(sure.stray[beaten], leak[beaten], 1e-11)
     hard = race(monkeypatch, values, Interval.point(np.zeros((200, 2))), slope, math.inf, stray)
     assert is_near(hard.stray, 2 * stray / slope, 1e-12)
     assert not hard.shortfall.any()
@@ -746,7 +754,7 @@ def sink_place(x, constants):
     """Token 0 holds x and constants, token 1 only constants."""
     first, second = [x, *constants], [0.0, *constants]
     low, high = np.array([first, second]), np.array([first, second])
-    low[0, 0] -= 0.5
+    low[0, 0] *= 0.5
     return Place(Interval(low, high), Deviation.of(Interval.point(np.zeros((2, len(first))))))
 
 
@@ -764,7 +772,7 @@ def test_handicaps_of_constant_queries_are_blurred_by_both_roundings():
 
 def keyed_place(x):
     """Token 0 holds x, and codes 1 and 0; token 1 a sink with codes 0 and 1."""
-    low = np.array([[x - 0.5, 1.0], [0.0, 0.0]])
+    low = np.array([[x / 2, 1.0], [0.0, 0.0]])
     high = np.array([[x, 1.0], [0.0, 0.0]])
     return Place(Interval(low, high), Deviation.of(Interval.point(np.zeros((2, 2)))))
 
@@ -847,6 +855,9 @@ def test_own_values_of_a_lone_writer_are_rounded():
         most = 1 + Fraction(weight) * Fraction(value)
         assert Fraction(float(found.range.hi)) >= most
         assert found.deviation.hi >= 2 * stray_of(2, float(most), FLOAT64)
+        nearly = alone_head(-1.0 / float(value), float(value))  # all but nothing is left of x
+        left = abs(1 - Fraction(1.0 / float(value)) * Fraction(value))
+        assert Fraction(float(nearly.range.hi)) >= left
     assert not alone_head(2.0, 0.5).deviation.magnitude.any()
 
 
@@ -913,3 +924,20 @@ def test_faint_outputs_are_charged():
     held = group_of([[[1.0]]], [[[1.0]]], [[[1.0]]], [[[FLOAT16.smallest]]], math.inf)
     without = grouped(place, held, FLOAT16).change.deviation
     assert found.hi[0, 0] - 1.5 * without.hi[0, 0] >= FLOAT16.smallest * 2.0**15 * (1 - 1e-9)
+
+
+# ---- doors -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_what_is_not_finite_is_refused_at_the_doors(bad):
+    for low, high in (([-1.0, -bad], [1.0, 1.0]), ([-1.0, 0.0], [bad, 1.0])):
+        with pytest.raises(hm.DomainError, match="unbounded"):
+            hm.Box(low, high)
+    with pytest.raises(hm.ShapeError, match="finite"):
+        Univariate(0, "power", 1, bad)
+
+
+def test_a_holding_adds_its_constants():
+    holding = Holding(0, 0, [1, 0], 0, [0], 0.0, np.array([[2.0, 1.0]]), np.array([0.5]))
+    assert holding.read(np.array([3.0, 4.0])).tolist() == [11.5]

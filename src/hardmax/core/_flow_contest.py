@@ -11,7 +11,6 @@ from hardmax.core._flow_deviation import Deviation, deviation_of_maximum
 from hardmax.core._flow_place import Place
 from hardmax.numerics import (
     Interval,
-    down,
     exp,
     inflate,
     is_coarse,
@@ -20,7 +19,6 @@ from hardmax.numerics import (
     product_up,
     softmax_gap,
     stray,
-    up,
 )
 
 NEGLIGIBLE = 40.0  # a token whose logit is this far behind counts as leakage, not as contender
@@ -196,9 +194,9 @@ def _by_constant_keys(asking: Asking) -> tuple[np.ndarray, Interval]:
 def _divided(handicap: Interval, slope: np.ndarray) -> Interval:
     """handicap / slope; exact where the slope is a power of two, as it is in compiled heads."""
     safe = np.where(slope > 0, slope, 1.0)[:, None]
-    lo, hi = handicap.lo / safe, handicap.hi / safe
+    lo, hi, outer = handicap.lo / safe, handicap.hi / safe, handicap / safe
     exact = is_power_of_two(safe)
-    return Interval(np.where(exact, lo, down(lo)), np.where(exact, hi, up(hi)))
+    return Interval(np.where(exact, lo, outer.lo), np.where(exact, hi, outer.hi))
 
 
 def _residual(

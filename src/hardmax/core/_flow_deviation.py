@@ -194,7 +194,8 @@ def deviation_of_maximum(deviation: Deviation, contender: np.ndarray) -> Deviati
     count = np.maximum(contender.sum(axis=-1), 1)[..., None]
     mean = np.where(contender[..., None], deviation.forms, 0.0).sum(axis=-2) / count
     away = Deviation(deviation.rest, deviation.forms - mean[..., None, :])
-    kept = Deviation(_hull_over(away.hull.widened(stray(1, away.spread)), contender), mean)
+    # Each difference from the mean is rounded once, for which `spread` has room.
+    kept = Deviation(_hull_over(away.hull, contender), mean)
     wider = (kept.hi - kept.lo) > (plain.hi - plain.lo) * (1 + 1e-9)
     return kept.overruled(wider, Deviation.of(plain))
 
