@@ -142,7 +142,7 @@ def test_a_coordinate_scaled_in_place_keeps_what_is_left():
         Place(Interval.point(x), zero),
         Place(whole, zero),
         Interval.point(factor),
-        np.stack([change.hi, change.lo]),
+        (change, change),
     )
     assert found.range.contains(exact(x) * (1 + exact(factor)) + exact(rest)).all()
 

@@ -255,8 +255,8 @@ def test_kernels_that_might_hold_the_fault_are_compiled_again() -> None:
 class Listed:
     """A recording that was made by hand: these tests, whatever the lines are."""
 
-    def __init__(self, tests: dict[str, float]) -> None:
-        self.tests = tests
+    def __init__(self, tests: dict[str, float], breadth: int = 1) -> None:
+        self.tests, self.breadth = tests, breadth
 
     def executing(self, lines: object, package: Package) -> dict[str, float]:
         return self.tests
@@ -274,6 +274,14 @@ def test_killers_come_first_then_the_fastest_within_the_budget() -> None:
     generous = chosen(site, References(package), known, killers, budget=50.0)
     assert [list(batch) for batch in generous.batches][1] == ["t.py::long"]
     assert generous.left_out == 0
+
+
+def test_tests_of_few_files_come_before_faster_ones_of_many() -> None:
+    package = Package.of(KERNELS)
+    site = next(one for one in sites(package) if one.function == "inner")
+    known = [Listed({"wide.py::a": 0.1, "wide.py::b": 0.9}, 50), Listed({"own.py::c": 0.4}, 5)]
+    choice = chosen(site, References(package), known, Killers(), budget=5.0)
+    assert list(choice.batches[0]) == ["own.py::c", "wide.py::a", "wide.py::b"]
 
 
 def some_result(fate: str) -> Result:

@@ -16,6 +16,7 @@ import sqlite3
 from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,12 @@ class Recorded:
             for name, (seconds, shared) in self.summary["tests"].items()
             if name in contexts or contexts & {"collection", *shared}
         }
+
+    @cached_property
+    def breadth(self) -> int:
+        """How many files of the package these tests execute: few, if they are special."""
+        with closing(sqlite3.connect(f"file:{self.data}?mode=ro", uri=True)) as database:
+            return int(database.execute("select count(*) from file").fetchone()[0])
 
     def _as_recorded(self, module: Module, wanted: set[int]) -> set[int]:
         """The lines as they were when this was recorded."""

@@ -25,10 +25,11 @@ from hardmax.core._flow_asking import HeadFlow
 from hardmax.core._flow_deviation import Deviation, NoiseCounter, deviation_of_relu
 from hardmax.core._flow_heads import follow_group
 from hardmax.core._flow_place import Place, scaled_in_place
+from hardmax.core._flow_rounding import affine_stray
 from hardmax.core._inputs import Input, SequenceInput, VectorInput
 from hardmax.core._layers import Attention, FeedForward
 from hardmax.core._transformer import Transformer
-from hardmax.numerics import FLOAT64, FORMATS, Format, Interval, down, inflate, stray, up
+from hardmax.numerics import FLOAT64, FORMATS, Format, Interval, stray
 
 
 @dataclass(eq=False)
@@ -193,11 +194,11 @@ def _embed(source: Input, evaluated: Input, domain: Box | None, format: Format) 
             start = Interval(
                 np.where(fixed, source.offsets, start.lo), np.where(fixed, source.offsets, start.hi)
             )
-            terms = (source.maps != 0).sum(axis=2)
             offsets = np.maximum(np.abs(source.offsets), np.abs(evaluated.offsets))
-            size = inflate(np.abs(source.maps) @ box.magnitude + offsets, source.inputs + 1)
+            flat = source.maps.reshape(-1, source.inputs)
+            _, rounded = affine_stray(flat, box.magnitude, offsets.ravel(), 3, format)
             stored = fixed & format.holds(evaluated.offsets)
-            rounded = np.where(stored, 0.0, stray(terms + 3, size, format))
+            rounded = np.where(stored, 0.0, rounded.reshape(fixed.shape))
         case SequenceInput():
             symbols = source.embedding
             hull = Interval(symbols.min(axis=0), symbols.max(axis=0))
@@ -235,7 +236,7 @@ def _attend(
     change = Place.zero(place.range.shape)
     size = np.zeros(place.range.shape)
     alone: list[tuple[np.ndarray, np.ndarray, Place]] = []
-    factor, scaled = Interval.point(np.zeros(place.range.shape)), np.zeros((2, *place.range.shape))
+    factor = low = high = Interval.point(np.zeros(place.range.shape))
     for group in sublayer.groups:
         override = [
             rules.coldness.get((number, member), own)
@@ -255,10 +256,10 @@ def _attend(
         change = change + result.change
         size += result.size
         factor = factor + result.scaling
-        scaled = np.stack([up(scaled[0] + result.scaled[0]), down(scaled[1] + result.scaled[1])])
+        low, high = low + result.scaled[0], high + result.scaled[1]
         alone.append((result.alone_at, result.alone_rows, result.alone))
         heads.update({(number, m): h for m, h in zip(group.members, result.heads, strict=True)})
-    after = scaled_in_place(place, change, factor, scaled)
+    after = scaled_in_place(place, change, factor, (low, high))
     for at, rows, values in alone:
         known = after[at, rows]
         narrower = values.deviation.width <= known.deviation.width
@@ -274,21 +275,16 @@ def _attend(
 def _feed_forward(place: Place, layer: FeedForward, rules: Rules) -> Place:
     """Token-wise. A hidden unit that is off for reference and evaluation alike adds nothing."""
     stream, format = place.transposed(), rules.format
-    terms = (layer.inner != 0).sum(axis=1)[:, None]
-    size = np.abs(layer.inner) @ stream.where.magnitude + np.abs(layer.inner_bias)[:, None]
-    size = inflate(size, layer.width + 1)
-    before = Place(
-        layer.inner @ stream.range + layer.inner_bias[:, None], layer.inner @ stream.deviation
-    ).strayed(stray(terms + 3, size, format))
+    here, bias = stream.where.magnitude, layer.inner_bias[:, None]
+    size, rounded = affine_stray(layer.inner, here, bias, 3, format)
+    before = Place(layer.inner @ stream.range + bias, layer.inner @ stream.deviation)
+    before = before.strayed(rounded)
     rules.peak.see(size)
     hidden = _rectify(before, rules)
     bias = layer.outer_bias[:, None]
     change = Place(layer.outer @ hidden.range + bias, layer.outer @ hidden.deviation)
-    size = np.abs(layer.outer) @ hidden.where.magnitude + np.abs(bias)
-    size = inflate(size, layer.outer.shape[1] + 1)
-    terms = (layer.outer != 0).sum(axis=1)[:, None]
-    rules.peak.see(size + stream.where.magnitude)
-    rounded = stray(terms + 5, size + stream.where.magnitude, format)
+    size, rounded = affine_stray(layer.outer, hidden.where.magnitude, bias, 5, format, here)
+    rules.peak.see(size + here)
     after = (stream + change).strayed(np.where(size > 0, rounded, 0.0))
     return after.transposed()
 
@@ -317,10 +313,9 @@ def _read(place: Place, transformer: Transformer, format: Format) -> Place:
     tokens = range(transformer.tokens) if readout.token is None else [readout.token]
     stream = place.transposed()[:, list(tokens)]
     bias = readout.bias[:, None]
-    terms = (readout.weights != 0).sum(axis=1)[:, None]
-    size = np.abs(readout.weights) @ stream.where.magnitude + np.abs(bias)
-    size = inflate(size, transformer.width + 1)
+    _, rounded = affine_stray(readout.weights, stream.where.magnitude, bias, 3, format)
     # One entry equal to 1 and no bias is a copy: nothing is rounded.
-    copy = ((readout.weights == 1).sum(axis=1)[:, None] == terms) & (terms == 1) & (bias == 0)
+    terms, ones = ((readout.weights != k).sum(axis=1)[:, None] for k in (0, 1))
+    copy = (terms == 1) & (ones == transformer.width - 1) & (bias == 0)
     read = Place(readout.weights @ stream.range + bias, readout.weights @ stream.deviation)
-    return read.strayed(np.where(copy, 0.0, stray(terms + 3, size, format)))
+    return read.strayed(np.where(copy, 0.0, rounded))

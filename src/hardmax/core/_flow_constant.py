@@ -33,14 +33,14 @@ def constant_scores(asking: Asking, flows: list[HeadFlow]) -> Place:
     _note_gaps(asking, below, flows)
     moved, values = _moved(asking, below, soft.hi), asking.values
     middle = soft.middle
-    away = up(np.maximum(soft.hi - middle, middle - soft.lo))
+    away = (soft - middle).magnitude
     carried = values.deviation.scaled(middle[:, None, :], away[:, None, :]).total()
     base = soft
     if asking.against_skeleton:
-        base, moved = hard, up(moved + (soft - hard).magnitude)
+        base, moved = hard, moved + (soft - hard).magnitude
     total = (moved[:, None, :] * values.where.magnitude).sum(axis=2)
     mixed = (base.reshape(len(below), 1, -1) * values.range).sum(axis=2)
-    return Place(mixed, carried).strayed(inflate(total, len(asking.seen) + 1))
+    return Place(mixed, carried).strayed(inflate(total, len(asking.seen) + 2))
 
 
 def _shares(tied: np.ndarray) -> Interval:
@@ -52,11 +52,15 @@ def _shares(tied: np.ndarray) -> Interval:
 
 
 def _weights(asking: Asking, below: np.ndarray) -> Interval:
-    """The real weights of the heads as they are, soft or hard; `below` was rounded once."""
+    """The real weights of the heads as they are, soft or hard.
+
+    `below` was rounded once, by u times what it is. The best logit is 0, and subtracting that
+    rounds nothing: what `softmax_ends` charges for it covers the rounding of `below` instead.
+    """
     hard = _shares(below == 0.0)
     all_tied = (below == 0.0).all(axis=1) | np.isinf(asking.coldness)
     cold = np.where(all_tied, 0.0, asking.coldness)[:, None]
-    logits = Interval(down(below), up(below)) * cold
+    logits = Interval.point(below) * cold
     soft = softmax_ranges(logits.lo, logits.hi)
     return Interval(
         np.where(all_tied[:, None], hard.lo, soft.lo), np.where(all_tied[:, None], hard.hi, soft.hi)
@@ -110,7 +114,7 @@ def _keeps_ties(asking: Asking) -> np.ndarray:
 def _note_gaps(asking: Asking, below: np.ndarray, flows: list[HeadFlow]) -> None:
     """The smallest lead of the winners over the others, for heads that have losers."""
     lead = -np.where(below < 0.0, below, -np.inf).max(axis=1)
-    for h in np.flatnonzero(asking.constant & np.isfinite(lead)):
+    for h in np.flatnonzero(asking.constant):
         flows[h].gap = min(flows[h].gap, float(lead[h]))
 
 

@@ -11,15 +11,14 @@ from hardmax.core._flow_deviation import Deviation, deviation_of_maximum
 from hardmax.core._flow_place import Place
 from hardmax.numerics import (
     Interval,
-    down,
     exp,
     inflate,
     is_coarse,
     is_power_of_two,
+    matmul_up,
     product_up,
     softmax_gap,
     stray,
-    up,
 )
 
 NEGLIGIBLE = 40.0  # a token whose logit is this far behind counts as leakage, not as contender
@@ -53,35 +52,34 @@ def find_contest(asking: Asking) -> Contest:
     _heads, seen = asking.scores.shape
     holds = (slope > 0) & ~asking.constant & (asking.values.range.shape[1] == 1)
     slope = np.where(holds, slope, 1.0)
-    cold = np.where(np.isinf(asking.coldness), 1.0, asking.coldness) * slope
     hard = np.isinf(asking.coldness)
+    cold = Interval.point(np.where(hard, 1.0, asking.coldness)) * slope
     outer = asking.values.where[:, 0, :]
     top = handicap.hi.max(axis=1, keepdims=True)
     scale = np.maximum(outer.magnitude.max(axis=1, keepdims=True), np.abs(top))
     genuine = handicap.lo >= top - 1e-9 * scale
     blur = inflate(np.where(genuine, top - handicap.lo, 0.0).max(axis=1))
-    perturbed = inflate(blur * cold + asking.logit_stray)
+    perturbed = (cold * blur + asking.logit_stray).hi
+    moved = (2 * perturbed / cold).hi
     floor = np.where(genuine, outer.lo, -np.inf).max(axis=1, keepdims=True)
-    reach = up(outer.hi + np.where(genuine, 0.0, up(handicap.hi - top)))
-    behind = down(down(floor - reach) - inflate(4 * perturbed / cold)[:, None])
-    beaten = (behind > 0) & (~genuine | (behind * cold[:, None] >= NEGLIGIBLE) | hard[:, None])
+    lag = Interval.point(np.where(genuine, 0.0, handicap.hi)) - np.where(genuine, 0.0, top)
+    behind = (floor - lag - outer.hi - 2 * moved[:, None]).lo
+    far = np.maximum((Interval.point(behind) * cold[:, None]).lo, 0.0)
+    beaten = (behind > 0) & (~genuine | (far >= NEGLIGIBLE) | hard[:, None])
     holds &= (genuine | beaten).all(axis=1)
     contender = genuine & ~beaten
     count = np.maximum(contender.sum(axis=1), 1)
     gaps = np.array([softmax_gap(n) for n in range(1, seen + 1)])[count - 1]
     spread = outer.hi.max(axis=1) - outer.lo.min(axis=1)
-    far = np.maximum(down(down(behind * cold[:, None])), 0.0)  # the coldness is rounded, too
     leaks = np.where(beaten, exp(Interval.point(-far)).hi, 0.0)
-    leak = np.where(hard, 0.0, inflate(leaks.sum(axis=1) * spread, seen + 2))
-    shortfall = np.where(hard, 0.0, inflate(gaps / cold, 2))
+    leak = np.where(hard, 0.0, leaks.sum(axis=1) * spread)
+    shortfall = np.where(hard, 0.0, (gaps / cold).hi)
     if asking.against_skeleton:
-        away = leak + 2 * perturbed / cold + blur
+        away = leak + moved + blur
     else:  # both sides are soft: see `maximum`
-        away = 2 * leak + np.where(
-            hard, 2 * perturbed / cold, 2 * perturbed * (gaps + perturbed) / cold
-        )
+        away = 2 * leak + np.where(hard, moved, moved * (gaps + perturbed))
     lipschitz = 1 + np.where(hard, 0.0, 2 * gaps + 4 * perturbed)
-    return Contest(holds, contender, shortfall, inflate(away), blur, lipschitz)
+    return Contest(holds, contender, shortfall, inflate(away, seen + 4), blur, lipschitz)
 
 
 def maximum(values: Place, contest: Contest, against_skeleton: bool) -> Place:
@@ -159,7 +157,7 @@ def _by_constant_query(asking: Asking) -> tuple[np.ndarray, Interval]:
     rest, slack = _residual(scored, slope[:, None], valued)
     where = place.where[seen]
     handicap = rest @ Interval(where.lo.T, where.hi.T)
-    blur = inflate((slack + wrong) @ where.magnitude.T, slack.shape[1] + 2)
+    blur = matmul_up(slack + wrong, where.magnitude.T)
     handicap = handicap.widened(blur)
     if group.position_bias is not None:
         handicap = handicap + group.position_bias[:, t][:, seen]
@@ -182,7 +180,7 @@ def _by_constant_keys(asking: Asking) -> tuple[np.ndarray, Interval]:
     rest, slack = _residual(scored, slope[:, None, None], valued[:, None, :])
     where = place.where[t]
     moving = -(rest.reshape(-1, rest.shape[2]) @ where).reshape(*rest.shape[:2])
-    blur = inflate((slack + wrong[:, None, :]) @ where.magnitude, slack.shape[2] + 2)
+    blur = matmul_up(slack + wrong[:, None, :], where.magnitude)
     constant = asking.values.where[:, 0, :] * slope[:, None]
     handicap = (moving - constant).widened(blur)
     if group.position_bias is not None:
@@ -196,9 +194,9 @@ def _by_constant_keys(asking: Asking) -> tuple[np.ndarray, Interval]:
 def _divided(handicap: Interval, slope: np.ndarray) -> Interval:
     """handicap / slope; exact where the slope is a power of two, as it is in compiled heads."""
     safe = np.where(slope > 0, slope, 1.0)[:, None]
-    lo, hi = handicap.lo / safe, handicap.hi / safe
+    lo, hi, outer = handicap.lo / safe, handicap.hi / safe, handicap / safe
     exact = is_power_of_two(safe)
-    return Interval(np.where(exact, lo, down(lo)), np.where(exact, hi, up(hi)))
+    return Interval(np.where(exact, lo, outer.lo), np.where(exact, hi, outer.hi))
 
 
 def _residual(
@@ -217,15 +215,16 @@ def _product_error(
 ) -> np.ndarray:
     """A bound on the rounding of factor @ other (heads x width), factor = matrix @ known.
 
-    0 if the factor comes from coarse numbers and is a power of two.
+    0 if the factor comes from coarse numbers and is a power of two. Otherwise it is a difference
+    of two such products at most, and what is rounded are their sums, it, and the last sum.
     """
     reads = matrix.any(axis=(0, 1))
     coarse = is_coarse(matrix[..., reads]) and is_coarse(known[..., reads])
     exact = is_power_of_two(factor).all(axis=(1, 2)) & coarse & (matrix.shape[1] == 1)
-    most = np.abs(matrix) @ np.abs(known).reshape(-1, matrix.shape[2]).max(axis=0)
-    size = 2 * np.einsum("hk,hkw->hw", most, np.abs(other))
+    most = matmul_up(np.abs(matrix), np.abs(known).reshape(-1, matrix.shape[2]).max(axis=0))
+    size = 2 * matmul_up(most[:, None, :], np.abs(other))[:, 0]
     count = matrix.shape[2] + matrix.shape[1] + 2
-    return np.where(exact[:, None], 0.0, stray(count, inflate(size, count)))
+    return np.where(exact[:, None], 0.0, stray(count, size))
 
 
 def _slope(scored: np.ndarray, valued: np.ndarray, free: np.ndarray) -> np.ndarray:
@@ -261,8 +260,8 @@ def alone(asking: Asking, contest: Contest, writers: np.ndarray) -> tuple[np.nda
     terms = np.abs(own)
     terms[np.arange(len(head)), row] += 1.0
     own[np.arange(len(head)), row] += 1.0
-    size = inflate(terms @ place.where.magnitude[t], terms.shape[1] + 1)
-    rounded = np.where(exact, 0.0, stray(2, size))
+    size = terms @ place.where.magnitude[t]
+    rounded = np.where(exact, 0.0, stray(3, size))  # two roundings; the size loses less than one
     here = Place(own @ place.range[t], own @ place.deviation[t])
     here = Place(here.range.widened(rounded), here.deviation).strayed(2 * rounded)
     values = asking.values[head, 0]
@@ -299,7 +298,7 @@ def _as_two_lines(
     x + w max(a x + b, 0) takes its extremes at the ends of x's range and where a x + b = 0; the
     two terms of a plain interval sum would be taken at different x. The float that is taken for
     -b/a is off by at most (d + 2 u |b|)/|a| if b is known up to d, and the function moves by
-    1 + |w a| times that.
+    1 + |w a| times that; what is rounded there, `stray` leaves room for.
     """
     if asking.against_skeleton:
         return result
@@ -324,8 +323,8 @@ def _as_two_lines(
         for p in (x.lo, x.hi, crossing)
     ]
     off = constant.hi - constant.lo + stray(2, constant.magnitude)
-    slack = inflate((np.abs(weight) + 1.0 / np.abs(safe)) * off, 5)
-    short = inflate(contest.shortfall + contest.stray, 1)
+    slack = (np.abs(weight) + 1.0 / np.abs(safe)) * off
+    short = (Interval.point(contest.shortfall) + contest.stray).hi
     fall = Interval(
         -np.where(weight > 0, short, contest.stray), np.where(weight > 0, contest.stray, short)
     )

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.numerics import Interval, Projection, inflate, stray, sum_up, up
+from hardmax.numerics import Interval, Projection, inflate, matmul_up, product_up, stray, up
 
 MOST_COEFFICIENTS = 20_000_000  # beyond this many, new noises go into the rest
 
@@ -101,7 +101,8 @@ class Deviation:
         if not noises:
             return Deviation.of(self.rest + other.rest)
         forms = self.padded(noises) + other.padded(noises)
-        lost = stray(1, sum_up(np.abs(forms), axis=-1))  # each coefficient is rounded once
+        # Each coefficient is rounded once; the sum of their sizes loses less than half.
+        lost = stray(2, np.abs(forms).sum(axis=-1))
         return Deviation((self.rest + other.rest).widened(lost), forms)
 
     def __neg__(self) -> Deviation:
@@ -129,7 +130,7 @@ class Deviation:
         forms[rows] = Projection.of(matrix[rows])(flat)
         forms = forms.reshape(*rest.shape, self.noises)
         terms = int((matrix != 0.0).sum(axis=-1).max(initial=0))
-        size = inflate(np.abs(matrix) @ self.spread, matrix.shape[-1])
+        size = matmul_up(np.abs(matrix), self.spread)
         return Deviation(rest.widened(stray(terms, size)), forms)
 
     def scaled(self, factor: np.ndarray, away: Any = 0.0) -> Deviation:
@@ -138,15 +139,16 @@ class Deviation:
         if not self.noises:
             return Deviation.of(rest)
         forms = self.forms * np.asarray(factor)[..., None]
-        lost = self.spread * away + stray(1, inflate(np.abs(factor) * self.spread, 1))
-        return Deviation(rest.widened(inflate(lost, 2)), forms)
+        lost = product_up(self.spread, away) + stray(1, product_up(np.abs(factor), self.spread))
+        return Deviation(rest.widened(lost), forms)
 
     def total(self) -> Deviation:
         """The sum along the last axis that is not the noises'."""
         rest, forms = self.rest.sum(axis=-1), self.forms.sum(axis=-2)
         if not self.noises:
             return Deviation.of(rest)
-        slack = stray(self.rest.shape[-1], sum_up(self.spread, axis=-1))
+        # n - 1 additions; the nth covers what the sum of the sizes loses.
+        slack = stray(self.rest.shape[-1], self.spread.sum(axis=-1))
         return Deviation(rest.widened(slack), forms)
 
     def overruled(self, applies: np.ndarray, other: Deviation) -> Deviation:
@@ -192,7 +194,8 @@ def deviation_of_maximum(deviation: Deviation, contender: np.ndarray) -> Deviati
     count = np.maximum(contender.sum(axis=-1), 1)[..., None]
     mean = np.where(contender[..., None], deviation.forms, 0.0).sum(axis=-2) / count
     away = Deviation(deviation.rest, deviation.forms - mean[..., None, :])
-    kept = Deviation(_hull_over(away.hull.widened(stray(1, away.spread)), contender), mean)
+    # Each difference from the mean is rounded once, for which `spread` has room.
+    kept = Deviation(_hull_over(away.hull, contender), mean)
     wider = (kept.hi - kept.lo) > (plain.hi - plain.lo) * (1 + 1e-9)
     return kept.overruled(wider, Deviation.of(plain))
 

@@ -23,6 +23,7 @@ from hardmax.core._flow_contest import Contest, alone, find_contest, maximum
 from hardmax.core._flow_deviation import NoiseCounter
 from hardmax.core._flow_lemmas import hull_of_values, selection
 from hardmax.core._flow_place import Place, stack_places
+from hardmax.core._flow_rounding import faint_stray
 from hardmax.core._flow_scaling import (
     factor_in_place,
     from_others,
@@ -30,7 +31,7 @@ from hardmax.core._flow_scaling import (
     weight_ranges,
 )
 from hardmax.core._layers import HeadGroup
-from hardmax.numerics import Format, Interval, down, product_up, up
+from hardmax.numerics import Format, Interval, matmul_up, product_up
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +45,7 @@ class GroupFlow:
     alone_rows: np.ndarray  # ... those coordinates ...
     alone: Place  # ... and the tighter place of the sum there
     scaling: Interval  # tokens x width: x is multiplied by 1 + this in place ...
-    scaled: np.ndarray  # ... which is this part of the change's lower and upper ends
+    scaled: tuple[Interval, Interval]  # ... which is this part of the change's lower and upper ends
 
 
 def follow_group(
@@ -65,10 +66,10 @@ def follow_group(
     With `noises`, the shortfall of every soft maximum becomes a noise of its own.
     """
     flows = [HeadFlow() for _ in range(group.query.shape[0])]
-    stream = Projected(place, group, format)
+    stream = Projected(place, group, coldness, format)
     answers = []
     for t in range(place.range.shape[0]):
-        asking = stream.asked_by(t, coldness, against_skeleton)
+        asking = stream.asked_by(t, against_skeleton)
         _note_logits(asking, flows, counts=t in needed_tokens)
         if t in asking_tokens:
             answers.append(_answered(asking, flows, writers, noises))
@@ -82,7 +83,7 @@ def follow_group(
         np.concatenate([a.alone_rows for a in answers]),
         stack_places([a.alone for a in answers], join=np.concatenate),
         _stacked([a.scaling for a in answers]),
-        np.stack([a.scaled for a in answers], axis=1),
+        (_stacked([a.scaled[0] for a in answers]), _stacked([a.scaled[1] for a in answers])),
     )
 
 
@@ -95,14 +96,14 @@ class TokenFlow:
     alone_rows: np.ndarray
     alone: Place
     scaling: Interval
-    scaled: np.ndarray
+    scaled: tuple[Interval, Interval]
 
     @classmethod
     def nothing(cls, width: int) -> TokenFlow:
         zero, no_rows = np.zeros(width), np.zeros(0, dtype=int)
         scaling = Interval.point(zero)
         return cls(
-            Place.zero((width,)), zero, no_rows, Place.zero((0,)), scaling, np.zeros((2, width))
+            Place.zero((width,)), zero, no_rows, Place.zero((0,)), scaling, (scaling, scaling)
         )
 
 
@@ -119,9 +120,11 @@ def _answered(
         where = np.broadcast_to(makes_noise[:, None], mixed.range.shape)
         deviation = deviation.with_noises(where, noises)
     flat = Place(mixed.range.reshape(-1), deviation.reshape(-1))
+    sizes = flat.where.magnitude
+    faint = np.zeros(width) + faint_stray(joined, sizes, asking.format)
     return TokenFlow(
-        Place(joined @ flat.range, joined @ flat.deviation),
-        np.abs(joined) @ flat.where.magnitude,
+        Place(joined @ flat.range, joined @ flat.deviation).strayed(faint),
+        matmul_up(np.abs(joined), sizes),
         *alone(asking, contest, writers),
         *_scaling(asking, contest, mixed.range, width),
     )
@@ -133,14 +136,15 @@ def _stacked(rows: list[Interval]) -> Interval:
 
 def _scaling(
     asking: Asking, contest: Contest, mixed: Interval, width: int
-) -> tuple[Interval, np.ndarray]:
+) -> tuple[Interval, tuple[Interval, Interval]]:
     """What the heads add to the factor of each coordinate, and to the ends of its change.
 
     A head's mixed value m is p v + o, with o from the other tokens. Its part of the change's ends
     is w times the ends of m; what is left there when w p v moves into the factor is w times the
-    ends of o. The parts are to be subtracted: the lower one is rounded up, the upper one down.
+    ends of o.
     """
-    factor, ends = np.zeros((2, width)), np.zeros((2, width))
+    factor = [Interval.point(0.0)] * width
+    ends = [[Interval.point(0.0)] * width for _ in range(2)]
     if not asking.against_skeleton:
         at, share = factor_in_place(asking, weight_ranges(asking))
         others = from_others(asking)
@@ -149,12 +153,10 @@ def _scaling(
             low = weight * (Interval.point(mixed.lo[h, 0]) - others.lo[h])
             high = weight * (Interval.point(mixed.hi[h, 0]) - others.hi[h])
             first, second = (low, high) if weight > 0 else (high, low)
-            factor[:, at[h]] = (
-                down(factor[0, at[h]] + share.lo[h]),
-                up(factor[1, at[h]] + share.hi[h]),
-            )
-            ends[:, at[h]] = up(ends[0, at[h]] + first.hi), down(ends[1, at[h]] + second.lo)
-    return Interval(factor[0], factor[1]), ends
+            factor[at[h]] += share[h]
+            ends[0][at[h]] += first
+            ends[1][at[h]] += second
+    return _stacked(factor), (_stacked(ends[0]), _stacked(ends[1]))
 
 
 def _mix(asking: Asking, flows: list[HeadFlow]) -> tuple[Place, Contest]:

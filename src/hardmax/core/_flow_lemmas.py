@@ -7,7 +7,7 @@ import numpy as np
 from hardmax.core._flow_asking import Asking
 from hardmax.core._flow_deviation import Deviation
 from hardmax.core._flow_place import Place
-from hardmax.numerics import Interval, down, exp, inflate, tanh
+from hardmax.numerics import Interval, exp, inflate, tanh
 
 
 def hull_of_values(asking: Asking) -> Place:
@@ -16,7 +16,8 @@ def hull_of_values(asking: Asking) -> Place:
     Against the Transformer itself more can be said: if no logit is off by more than d, the
     weights change by at most tanh(d/2) in total variation (raise one set of tokens by d, lower
     the rest by d: the set's weight moves from sigmoid(l - d) to sigmoid(l + d) at most, whose
-    difference is largest at l = 0), and the mean by that times the spread of the values.
+    difference is largest at l = 0), and the mean by that times the spread of the values. Roundings
+    of d count: tanh passes relative errors on with a factor of at most 1.
     """
     inner, outer = asking.values.range, asking.values.where
     hull = Interval(inner.lo.min(axis=2), inner.hi.max(axis=2))
@@ -25,7 +26,7 @@ def hull_of_values(asking: Asking) -> Place:
     if not asking.against_skeleton:
         hard = np.isinf(asking.coldness)
         cold = np.where(hard, 0.0, asking.coldness)
-        off = inflate(asking.logit_stray + cold * asking.score_deviation, 2)
+        off = asking.logit_stray + cold * asking.score_deviation
         off = np.minimum(np.where(hard, np.inf, off), 1e3)
         moved = asking.values.deviation.magnitude.max(axis=2)
         share = tanh(Interval.point(0.5 * off)).hi[:, None]
@@ -47,13 +48,10 @@ def selection(asking: Asking) -> tuple[np.ndarray, Place]:
     others = scores.hi.copy()
     others[heads, winner] = -np.inf
     finite = np.where(np.isinf(asking.coldness), 1.0, asking.coldness)
-    rival = others.max(axis=1)
-    gap = down(scores.lo[heads, winner] - rival)
-    gap = down(gap - inflate(2 * asking.logit_stray / finite, 2))
-    holds = gap > 0
-    with np.errstate(over="ignore"):
-        behind = np.maximum(down(finite * gap), 0.0)
-    losers = (len(asking.seen) - 1) * exp(Interval.point(-behind)).hi
+    gap = Interval.point(scores.lo[heads, winner]) - others.max(axis=1)
+    behind = (gap * finite - 2 * asking.logit_stray).lo
+    holds = behind > 0
+    losers = (len(asking.seen) - 1) * exp(Interval.point(-np.maximum(behind, 0.0))).hi
     outer = values.where
     spread = outer.hi.max(axis=2) - outer.lo.min(axis=2)
     leaks = holds & np.isfinite(asking.coldness)

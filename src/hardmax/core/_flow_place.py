@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hardmax.core._flow_deviation import Deviation
-from hardmax.numerics import Interval, down, up
+from hardmax.numerics import Interval
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,16 +103,18 @@ def _joined(parts: list[Interval], join: Any) -> Interval:
     return Interval(join([p.lo for p in parts]), join([p.hi for p in parts]))
 
 
-def scaled_in_place(place: Place, change: Place, factor: Interval, scaled: np.ndarray) -> Place:
+def scaled_in_place(
+    place: Place, change: Place, factor: Interval, scaled: tuple[Interval, Interval]
+) -> Place:
     """place + change, where x (1 + factor) is known to stand for x + a part of the change.
 
-    `scaled` is that part of the change's lower end, from above, and of its upper end, from below.
+    `scaled` is that part of the change's lower end, and of its upper end.
     The range is the narrower of the two readings; the deviation is that of the sum.
     """
     plain = place + change
     if not (factor.lo.any() or factor.hi.any()):
         return plain
-    low, high = down(change.range.lo - scaled[0]), up(change.range.hi - scaled[1])
+    low, high = (change.range.lo - scaled[0]).lo, (change.range.hi - scaled[1]).hi
     rest = Interval(np.minimum(low, high), np.maximum(low, high))
     product = place.range * (factor + 1.0) + rest
     return Place(plain.range.meet(product), plain.deviation)

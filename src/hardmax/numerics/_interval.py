@@ -167,8 +167,8 @@ class Interval:
         """1/x; infinite at an end that is 0, everything where 0 lies inside or x is 0."""
         with np.errstate(divide="ignore", over="ignore", under="ignore"):
             lo, hi = 1.0 / self.hi, 1.0 / self.lo
-        lo = np.where(is_power_of_two(self.hi) & np.isfinite(lo), lo, down(lo) - TINY)
-        hi = np.where(is_power_of_two(self.lo) & np.isfinite(hi), hi, up(hi) + TINY)
+        lo = np.where(is_power_of_two(self.hi) & np.isfinite(lo), lo, down(lo))
+        hi = np.where(is_power_of_two(self.lo) & np.isfinite(hi), hi, up(hi))
         lo = np.where(self.lo >= 0.0, np.maximum(lo, 0.0), np.where(self.hi < 0.0, lo, -np.inf))
         hi = np.where(self.hi <= 0.0, np.minimum(hi, 0.0), np.where(self.lo > 0.0, hi, np.inf))
         zero = (self.lo == 0.0) & (self.hi == 0.0)
@@ -191,19 +191,24 @@ class Interval:
             copies = copies if self.lo.ndim == 1 else copies[..., None]  # rows of the result
             under, over = np.where(copies, 0.0, under), np.where(copies, 0.0, over)
             lo, hi = lo - under, hi + over  # one entry of 1 or -1: nothing is rounded
-        lo = np.where(np.isfinite(lo) & np.isfinite(under), lo, -np.inf)
-        return Interval(lo, np.where(np.isfinite(hi) & np.isfinite(over), hi, np.inf))
+        # Whatever is infinite or nan among the terms or their rounding makes the ends so, too.
+        lo, hi = np.where(np.isfinite(lo), lo, -np.inf), np.where(np.isfinite(hi), hi, np.inf)
+        return Interval(lo, hi)
 
     @staticmethod
     def _rounding(
         positive: np.ndarray, a: np.ndarray, negative: np.ndarray, b: np.ndarray, terms: int
     ) -> np.ndarray:
-        """A bound on the rounding of positive @ a + negative @ b; 0 where every term is 0."""
+        """A bound on the rounding of positive @ a + negative @ b; 0 where every term is 0.
+
+        With n entries in a row the sum and the step outward take k = n + 2 roundings, and so does
+        the size: the bound is gamma_k (1 + gamma_k) times the one computed, below gamma_2k.
+        """
         size = positive @ np.abs(a) - negative @ np.abs(b)
         some = (positive != 0.0) @ (a != 0.0).astype(float) + (negative != 0.0) @ (b != 0.0).astype(
             float
         )
-        widen = size * (gamma(terms) * (1 + 2 * gamma(terms))) + terms * TINY
+        widen = size * gamma(terms) + terms * TINY
         return np.asarray(np.where(some > 0.0, widen, 0.0))
 
     def maximum(self, other: Any) -> Interval:

@@ -21,10 +21,14 @@ class MidRadius(NamedTuple):
 
     @classmethod
     def between(cls, low: np.ndarray, high: np.ndarray) -> MidRadius:
-        """All of the intervals; a point has radius 0."""
+        """All of the intervals; a point has radius 0.
+
+        The middle, the half width and the sum below are rounded once each, by at most u times the
+        size: four roundings of the size cover them, with whatever underflows in the halves.
+        """
         wide = high > low
         size = np.maximum(np.abs(low), np.abs(high))
-        radius = np.where(wide, inflate(0.5 * high - 0.5 * low) + stray(4, size), 0.0)
+        radius = np.where(wide, 0.5 * high - 0.5 * low + stray(4, size), 0.0)
         return cls(np.where(wide, 0.5 * low + 0.5 * high, low), radius)
 
     @property

@@ -55,9 +55,11 @@ def ball_size_up(ball: Any) -> float:
 
 
 def ball_size_down(ball: Any) -> float:
-    """A float that is at most |x| for every x in the ball, and not negative."""
-    size = float(ball.abs_lower())
-    return max(0.0, math.nextafter(size, -math.inf)) if math.isfinite(size) else 0.0
+    """A float that is at most |x| for every x in the ball, and not negative.
+
+    Beyond all floats that is the largest one; nan, of which nothing is known, is not above 0.
+    """
+    return max(0.0, math.nextafter(float(ball.abs_lower()), -math.inf))
 
 
 def ball_ends(ball: Any) -> tuple[float, float]:
