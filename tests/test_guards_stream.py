@@ -1,0 +1,287 @@
+"""Each charge for rounding in a stream of rows, beside the same formula over the rationals."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction as F
+
+import numpy as np
+import pytest
+
+import hardmax as hm
+from hardmax.lowering.stream import _ranges, _rounding
+from hardmax.lowering.stream._form import Form
+from hardmax.lowering.stream._program import Chooser, Program
+from hardmax.lowering.stream._ranges import row_ranges
+from hardmax.numerics import FORMATS, softmax_gap
+
+RNG = np.random.default_rng
+CLOSE = 1 + F(1, 10**11)  # what roundings of the bound itself may add to it
+
+
+def lies_just_above(found, exactly):
+    return exactly <= F(found) <= exactly * CLOSE + F(1, 10**320)
+
+
+def size_of(pair):
+    return F(max(abs(pair[0]), abs(pair[1])))
+
+
+def gamma(count, format):
+    return count * F(format.unit) / (1 - count * F(format.unit))
+
+
+def odd(rng):
+    """A number of 53 digits, near 1."""
+    return float(rng.uniform(0.5, 2.0))
+
+
+def passing(program, name, stored=None):
+    found = _rounding._Pass(program, row_ranges(program), FORMATS[name])
+    if stored is not None:
+        found.stored = list(stored)
+    return found
+
+
+def sum_strays(p, terms, inherited=F(0)):
+    """The formula of `_summed`: casts, products, sums; underflow; weights that underflow."""
+    terms = [(w, x) for w, x in terms if w]
+    roundings = p._terms([w for w, _ in terms])
+    size = sum((abs(w) * x for w, x in terms), F(0))
+    smallest = F(p.format.smallest)
+    own = gamma(roundings, p.format) * size + smallest * (roundings + 1)
+    return inherited + own + smallest * sum((x for _, x in terms), F(0))
+
+
+def rows_of(rng, count, scale=1.0):
+    """A program of so many inputs, each with a range of its own."""
+    ends = scale * rng.uniform(0.5, 2.0, (2, count))
+    return Program(hm.Box(-ends[0], ends[1]))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_reading_a_form_is_charged_for_what_it_reads_and_for_its_own_sums(name):
+    rng = RNG(0)
+    for case in range(40):
+        program = rows_of(rng, 3, 1e-6 if case % 2 else 1.0)
+        stored = [odd(rng) * 2.0 ** -int(rng.integers(0, 60)) for _ in range(3)]
+        p = passing(program, name, stored)
+        terms = {r: F(odd(rng)) for r in range(1 + case % 3)}
+        constant = F(odd(rng)) * (case % 4 == 0)
+        inherited = sum((w * F(stored[r]) for r, w in terms.items()), F(0))
+        sizes = [(w, size_of(p.ranges.rows[r]) + F(stored[r])) for r, w in terms.items()]
+        exactly = sum_strays(p, [*sizes, (constant, F(1))], inherited)
+        assert lies_just_above(p._read(Form(terms, constant), p.ranges.rows), exactly)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_embedding_is_charged_for_its_sums(name):
+    rng = RNG(1)
+    for scale in (1.0, 1e-7, 1e3):
+        program = rows_of(rng, 3, scale)
+        program.rows.append(
+            _rounding.Row({i: F(odd(rng)) for i in range(3)}, F(odd(rng)) * F(scale))
+        )
+        p = passing(program, name)
+        reach = np.maximum(np.abs(program.domain.low), np.abs(program.domain.high))
+        row = program.rows[-1]
+        terms = [(w, F(reach[i])) for i, w in row.inputs.items()]
+        found = p._embedded(len(program.rows) - 1)
+        assert lies_just_above(found, sum_strays(p, [*terms, (row.offset, F(1))]))
+
+
+def test_many_terms_that_vanish_beside_the_first_are_charged():
+    """1 and 200 times a little less than half an ulp: plain sums do not see them."""
+    little = 0.49 * 2.0**-52
+    ends = np.array([1.0, *[little] * 200])
+    program = Program(hm.Box(-ends, ends))
+    stored = [1.0, *[little] * 200]
+    p = passing(program, "float64", stored)
+    form = Form({r: F(1) for r in range(201)})
+    sizes = [(F(1), size_of(p.ranges.rows[r]) + F(stored[r])) for r in range(201)]
+    exactly = sum_strays(p, sizes, sum((F(s) for s in stored), F(0)))
+    assert lies_just_above(p._read(form, p.ranges.rows), exactly)
+
+
+def test_a_weight_that_float16_does_not_hold_is_charged():
+    """1e-9 is 0 in float16; times 10^4 that is 10^-5, of which relative roundings know nothing."""
+    program = Program(hm.Box([-1e4], [1e4]))
+    program.outputs.append(Form({0: F(1e-9)}))
+    found = _rounding.rounding(program, row_ranges(program), "float16").outputs[0]
+    assert found >= abs(float(np.float16(1e-9)) * 1e4 - 1e-9 * 1e4) == 1e-5
+    table = np.array([[1e-9, 0.0], [0.0, 0.0]])
+    p = passing(program, "float16")
+    assert p._table_size(table) * FORMATS["float16"].unit >= 0.99e-5 / 40
+
+
+# ---- gates, choosers ---------------------------------------------------------------------------
+
+
+def gated(rng, coldness, same, scale):
+    program = rows_of(rng, 2, scale)
+    value = Form({0: F(odd(rng))}) if same else Form({1: F(odd(rng))})
+    gate = value if same else Form({0: F(odd(rng))})
+    maker = program.gate(gate, value, coldness=coldness, node=0, gain=odd(rng))
+    program.write(program.row(), maker, F(odd(rng)))
+    return program, maker
+
+
+def gate_strays(p, m):
+    """A gate's charge, in the words of the module, from what it reads."""
+    maker, rows, format = p.program.makers[m], p.ranges.before[0], p.format
+    asked, value = F(p._read(maker.gate, rows)), F(p._read(maker.value, rows))
+    size, reach = size_of(p.ranges.values[m]) + value, size_of(p.ranges.gates[m]) + asked
+    cold, exp = F(maker.coldness), gamma(format.exp_units, format)
+    lost = F(format.vanished) if cold * reach > -F(format.exp_vanishes) else F(0)
+    if maker.gate.key == maker.value.key:
+        own = F(28, 100) * (exp / cold + gamma(4, format) * size)
+        total = F(11, 10) * value + own + (gamma(3, format) + lost) * size
+    else:
+        moved = (cold * (asked + gamma(4, format) * reach) + exp) / 4 + lost
+        share = F(_ranges.sigmoid(float(cold * F(p.ranges.gates[m][1])))) + moved
+        total = size * (moved + gamma(3, format) * share) + value
+    return total + F(format.smallest) * (size + 4)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("same", [True, False])
+def test_gates_are_charged_for_each_of_their_roundings(name, same):
+    rng, format = RNG(2), FORMATS[name]
+    for scale in (1.0, 1.0, 1e-3, 1e-9, 1e-300):
+        for logit in (1.0, 8.3, -1.5 * format.exp_vanishes):
+            program, m = gated(rng, logit / scale * odd(rng), same, scale)
+            for stored in (None, rng.uniform(0.0, scale, 3), rng.uniform(0.0, 1e-9 * scale, 3)):
+                p = passing(program, name, stored)
+                found = p._gated(m, program.makers[m], p.ranges.before[0])
+                assert lies_just_above(found, gate_strays(p, m))
+
+
+def chosen(rng, coldness, contest, tokens=3, scale=1.0):
+    program = rows_of(rng, 2)
+    tables = [scale * rng.uniform(-2.0, 2.0, (tokens, 3)) for _ in range(3)]
+    ends = np.full(tokens, -9.0), np.full(tokens, 9.0)
+    chooser = Chooser(
+        stage=0,
+        query=(Form({0: F(odd(rng))}), Form({1: F(odd(rng))}, F(odd(rng)))),
+        keys=tuple(tables[:2]),
+        values=tables[2],
+        coldness=coldness,
+        node=0,
+        gain=odd(rng),
+        score_ends=ends,
+        value_range=(-odd(rng), odd(rng)),
+        contest=contest,
+    )
+    maker = program.choose(chooser)
+    program.write(program.row(), maker, F(odd(rng)))
+    return program, maker
+
+
+def chooser_strays(p, m):
+    """(without the softmax's move, how far logits are off)."""
+    maker, rows, format = p.program.makers[m], p.ranges.before[0], p.format
+    n, inputs = maker.values.shape[0], maker.values.shape[1]
+    units = gamma(inputs + len(maker.keys) + 7, format)
+    off = gamma(format.exp_units, format)
+    for form, key in zip(maker.query, maker.keys, strict=True):
+        read = F(p._read(form, rows))
+        asked = size_of(_ranges.read(form, rows)) + read
+        off += F(maker.coldness) * (units * asked + read) * F(p._table_size(key))
+    low, high = map(F, maker.value_range)
+    far = 2 * F(maker.coldness) * size_of(p.ranges.gates[m]) > -F(format.exp_vanishes)
+    lost = n * F(format.vanished) if far else F(0)
+    own = lost * (high - low) + gamma(n + inputs + 5, format) * F(p._table_size(maker.values))
+    return own + F(format.smallest) * (n + 4), off
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_choosers_are_charged_for_each_of_their_roundings(name):
+    rng = RNG(3)
+    for case in range(60):
+        coldness, contest = odd(rng) * (1e-6, 1.0, 30.0)[case % 3], bool(case % 2)
+        program, m = chosen(rng, coldness, contest, scale=1e-7 if case % 5 == 0 else 1.0)
+        p = passing(program, name, rng.uniform(0.0, 1.0, 3) * 10.0 ** -float(rng.integers(18)))
+        maker = program.makers[m]
+        own, off = chooser_strays(p, m)
+        found = p._chosen(m, maker, p.ranges.before[0])
+        low, high = map(F, maker.value_range)
+        if contest:
+            moved = 2 * off * (F(softmax_gap(3)) + off) / F(maker.coldness)
+            assert lies_just_above(found, own + moved)
+        else:
+            moved = F(math.tanh(min(float(off), 1e3) / 2)) * (high - low)
+            assert (own + moved) * (1 - F(1, 10**15)) <= F(found) <= (own + moved) * CLOSE
+
+
+def test_choosers_of_many_tokens_sum_up_from_above():
+    """Roundings of the charge itself that all go the wrong way: tables of hundreds of columns."""
+    rng = RNG(4)
+    for _ in range(40):
+        table = np.abs(rng.uniform(0.5, 2.0, (1, 40)))
+        program = rows_of(rng, 39)
+        p = passing(program, "float64")
+        reach = np.maximum(np.abs(program.domain.low), np.abs(program.domain.high))
+        exactly = sum(F(a) * F(b) for a, b in zip(table[0], [*reach, 1.0], strict=True))
+        assert lies_just_above(p._table_size(table), exactly)
+
+
+# ---- rows, nodes -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_rows_keep_what_they_gain_and_what_is_left_on_the_sink(name):
+    rng = RNG(5)
+    for case in range(40):
+        program, m = chosen(rng, odd(rng), contest=False)
+        row = len(program.rows) - 1
+        makers = [m]
+        for _ in range(case % 3):
+            value = Form({0: F(odd(rng)), 1: F(odd(rng))})
+            form = Form({0: F(1)})
+            makers.append(program.gate(form, value, coldness=1.0, node=0, gain=1.0))
+            program.write(row, makers[-1], F(odd(rng)))
+        scale = 10.0 ** -float(rng.integers(20))
+        p = passing(program, name, rng.uniform(0.0, scale, 3))
+        before = (rng.uniform(0.0, 1.0, 3) * scale).tolist()
+        p.left = list(before)
+        own, rows, format = program.rows[row], p.ranges.before[0], p.format
+        left = F(0)
+        for one in makers:
+            weight, maker = own.writes[one], program.makers[one]
+            if isinstance(maker, Chooser):
+                left += weight * gamma(3 + 3 + 4, format) * F(p._table_size(maker.values))
+            else:
+                left += weight * sum(w * F(before[r]) for r, w in maker.value.terms.items())
+        assert lies_just_above(p._left_on_sink(makers, own, before), left)
+        left = F(p._left_on_sink(makers, own, before))
+        sizes = [size_of(p.ranges.made[one]) for one in makers]
+        weights = [own.writes[one] for one in makers]
+        total = sum(w * x for w, x in zip(weights, sizes, strict=True))
+        inner = (len(makers) - 1) * (total + size_of(rows[row]))
+        sums = inner + F(p.ranges.largest[row]) + len(makers) * F(p.stored[row])
+        lost = F(format.smallest) * (len(makers) + 1 + sum(sizes))
+        products = gamma(p._terms(weights) - (len(makers) - 1), format)
+        stored = F(p.stored[row]) + left + products * total + gamma(1, format) * sums + lost
+        p._write(set(makers), rows)
+        assert lies_just_above(p.left[row], F(before[row]) + left)
+        assert lies_just_above(p.stored[row], stored)
+
+
+def test_what_rows_lose_to_underflow_is_stored():
+    """Sizes of 1e-9 in float16: what is lost is not relative to them."""
+    program, m = gated(RNG(6), 1.0, False, 1e-9)
+    p = passing(program, "float16", [0.0, 0.0, 0.0])
+    p._write({m}, p.ranges.before[0])
+    least = 2 * FORMATS["float16"].smallest
+    assert least <= p.stored[2] <= 1.001 * least
+
+
+def test_nodes_add_up_what_their_makers_stray():
+    """The first maker's charge hides the others': they add up all the same."""
+    program = Program(hm.Box([1.0], [1.0]))
+    gains = [1.0, *[0.49 * 2.0**-52] * 80]
+    for gain in gains:
+        program.unit(Form.of_row(0), node=0, gain=gain)
+    p = passing(program, "float64", [1.0])
+    made = F(p._made(0, program.makers[0], p.ranges.rows))
+    assert lies_just_above(p.run().nodes[0], made * sum(map(F, gains)))
