@@ -234,9 +234,7 @@ def test_look_ups_at_the_start_token_are_as_large_as_polygons_and_their_rounding
     run, (x, y) = straying(TWO)
     run.start[x] = 10.0
     for law in (None, Levels(np.array([0.0, 1.0]))):
-        units = [
-            Unit("u", Form({x: 1.0}, -k), {y: w}, law) for k, w in ((1.0, 2.0), (1.5, -2.0))
-        ]
+        units = [Unit("u", Form({x: 1.0}, -k), {y: w}, law) for k, w in ((1.0, 2.0), (1.5, -2.0))]
         slacks = [gamma(5) * (10.0 + k) for k in (1.0, 1.5)]
         total = 2.0 * (9.0 + slacks[0] + 8.5 + slacks[1])
         polygonal = 1.0 + 2.0 * sum(slacks)
