@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction as F
+from fractions import Fraction
+from itertools import pairwise
 from types import SimpleNamespace as Fake
 
 import numpy as np
@@ -29,12 +30,12 @@ from hardmax.lowering.stream import Form, Program
 from hardmax.numerics import Interval, softmax_gap, stray
 
 RNG = np.random.default_rng
-U = F(1, 2**53)
+U = Fraction(1, 2**53)
 S = p.Sequence()
 
 
 def lies_just_above(found, exactly, units=100):
-    return exactly <= F(found) <= exactly * (1 + units * U) + F(1, 10**320)
+    return exactly <= Fraction(found) <= exactly * (1 + units * U) + Fraction(1, 10**320)
 
 
 def line(low=-1.0, high=1.0, inputs=1):
@@ -52,10 +53,14 @@ def test_anchors_are_charged_for_keys_that_were_rounded():
         error = float(rng.uniform(0.5, 2.0)) * (1e-15 if case % 2 else 1.0)
         fit = AnchorFit(anchors, values, float(rng.uniform(0.5, 9.0)), error)
         found = _anchored.curve_by_anchors(line(), 0, fit, Form.of_row(0), (-1.0, 1.0)).error
-        scores = [F(x) * F(e) - F(e) ** 2 / 2 for x in (-1.0, 1.0) for e in anchors]
+        scores = [
+            Fraction(x) * Fraction(e) - Fraction(e) ** 2 / 2 for x in (-1.0, 1.0) for e in anchors
+        ]
         bound = float(max(map(abs, scores)))
-        moved = F(stray(4, fit.coldness * bound))
-        assert lies_just_above(found, F(error) + F(float(np.abs(values).max())) * moved)
+        moved = Fraction(stray(4, fit.coldness * bound))
+        assert lies_just_above(
+            found, Fraction(error) + Fraction(float(np.abs(values).max())) * moved
+        )
 
 
 def test_softmaxes_are_charged_for_logits_that_were_rounded():
@@ -66,8 +71,8 @@ def test_softmaxes_are_charged_for_logits_that_were_rounded():
             values = rng.uniform(-2.0, 2.0, 3)
             node = Fake(scores=scores.tolist(), values=values.tolist())
             found = _anchored.softmax_by_head(line(inputs=inputs), 0, node, 3).error
-            size = max(sum(map(F, row)) for row in scores.tolist())
-            spread = F(float(values.max() - values.min()))
+            size = max(sum(map(Fraction, row)) for row in scores.tolist())
+            spread = Fraction(float(values.max() - values.min()))
             exactly = 8 * U / (1 - 8 * U) * (1 + size) * spread
             assert lies_just_above(found, exactly)
 
@@ -78,10 +83,10 @@ def test_softmaxes_of_many_inputs_add_up_all_of_them():
     weights = [1.0, *[0.49 * 2.0**-52] * (inputs - 1), 2.0**-60]
     node = Fake(scores=[weights, [0.0] * (inputs + 1)], values=[0.0, 1.0])
     found = _anchored.softmax_by_head(line(inputs=inputs), 0, node, 2).error
-    size = sum(map(F, weights))
+    size = sum(map(Fraction, weights))
     exactly = 8 * U / (1 - 8 * U) * (1 + size)
     assert lies_just_above(found, exactly, 9000)
-    assert F(found) > exactly * (1 + 2000 * U)  # for as many roundings
+    assert Fraction(found) > exactly * (1 + 2000 * U)  # for as many roundings
 
 
 # ---- chains, products, kinks, pieces -----------------------------------------------------------
@@ -100,14 +105,14 @@ def test_chains_of_tents_say_no_less_than_their_error(soft):
         program = line(*pair)
         made = chains.square_by_tents(program, 0, Form.of_row(0), pair, error, soft=soft)
         inner = chains._depth(error / float(r * r), centred_bound=True, soft=soft)[2]
-        assert lies_just_above(made.error, r * r * F(inner), 4)
+        assert lies_just_above(made.error, r * r * Fraction(inner), 4)
         assert made.error <= error
         two = Program(hm.Box([pair[0], -1.3], [pair[1], 1.7]))
         s = centred((-1.3, 1.7))[1]
         forms, ranges = (Form.of_row(0), Form.of_row(1)), (pair, (-1.3, 1.7))
         made = chains.product_by_tents(two, 0, forms, ranges, error, soft=soft)
         inner = chains._depth(error / float(r * s), centred_bound=False, soft=soft)[2]
-        assert lies_just_above(made.error, r * s * F(inner), 4)
+        assert lies_just_above(made.error, r * s * Fraction(inner), 4)
         assert made.error <= error
 
 
@@ -115,9 +120,12 @@ def test_the_depth_of_a_chain_keeps_its_word():
     for error in np.exp(RNG(3).uniform(-20.0, -2.0, 300)).tolist():
         for is_centred, half in ((True, 2), (False, 1)):
             layers, coldness, inner = chains._depth(error, centred_bound=is_centred, soft=True)
-            pieces, loss = F(1, 4**layers), F(chains.CHAIN_LOSS) / F(coldness) ** 2
-            assert (pieces + loss) / half <= F(inner) <= F(error)
-            assert loss <= min(F((1 - 4e-9) * error * half - 4.0**-layers), pieces / 2)
+            pieces, loss = (
+                Fraction(1, 4**layers),
+                Fraction(chains.CHAIN_LOSS) / Fraction(coldness) ** 2,
+            )
+            assert (pieces + loss) / half <= Fraction(inner) <= Fraction(error)
+            assert loss <= min(Fraction((1 - 4e-9) * error * half - 4.0**-layers), pieces / 2)
 
 
 def test_an_error_of_a_power_of_four_takes_as_many_layers():
@@ -133,14 +141,14 @@ def test_products_by_gates_say_no_less_than_their_error():
         _, r = centred(pair)
         square = products.square_by_gates(line(*pair), 0, Form.of_row(0), pair, 1, 1e-3)
         fit = products.square_by_tanh(1, products._rounded_down(1e-3 / float(r * r)))
-        assert lies_just_above(square.error, r * r * F(fit.error), 4)
+        assert lies_just_above(square.error, r * r * Fraction(fit.error), 4)
         assert square.error <= 1e-3
         two = Program(hm.Box([pair[0], -1.3], [pair[1], 1.7]))
         s = centred((-1.3, 1.7))[1]
         forms, ranges = (Form.of_row(0), Form.of_row(1)), (pair, (-1.3, 1.7))
         made = products.product_by_gates(two, 0, forms, ranges, 1, 1e-3)
         fit = products.identity_by_tanh(1, products._rounded_down(1e-3 / float(r * s)))
-        assert lies_just_above(made.error, r * s * F(fit.error), 4)
+        assert lies_just_above(made.error, r * s * Fraction(fit.error), 4)
 
 
 def test_a_maximum_by_one_head_errs_by_half_its_shortfall():
@@ -151,8 +159,8 @@ def test_a_maximum_by_one_head_errs_by_half_its_shortfall():
         ):
             program = line()
             made = make(program, error)
-            short = F(softmax_gap(tokens)) / F(program.makers[0].coldness)
-            middle = F(made.form.constant)
+            short = Fraction(softmax_gap(tokens)) / Fraction(program.makers[0].coldness)
+            middle = Fraction(made.form.constant)
             assert lies_just_above(made.error, max(short - middle, middle), 40)
 
 
@@ -179,8 +187,11 @@ def test_errors_are_carried_with_the_node_s_own():
     for _ in range(200):
         own, *rest = (rng.uniform(0.5, 2.0, 1) for _ in range(7))
         found = _carried(node, own, rest[:3], rest[3:])
-        exactly = sum((F(a[0]) * F(b[0]) for a, b in zip(rest[:3], rest[3:], strict=True)), F(0))
-        assert lies_just_above(found[0], F(own[0]) + exactly, 40)
+        exactly = sum(
+            (Fraction(a[0]) * Fraction(b[0]) for a, b in zip(rest[:3], rest[3:], strict=True)),
+            Fraction(0),
+        )
+        assert lies_just_above(found[0], Fraction(own[0]) + exactly, 40)
 
 
 def test_totals_add_up_what_all_nodes_do():
@@ -193,7 +204,9 @@ def test_totals_add_up_what_all_nodes_do():
         analysis = Analysis(graph, [], [], shares, partials)
         amounts = rng.uniform(0.5, 2.0, 4).tolist()
         bound, parts = analysis.total(dict(enumerate(amounts)))
-        exactly = sum(F(s) * F(a) for s, a in zip(shares[0, :4, 0], amounts, strict=True))
+        exactly = sum(
+            Fraction(s) * Fraction(a) for s, a in zip(shares[0, :4, 0], amounts, strict=True)
+        )
         assert lies_just_above(bound, exactly, 40)
         assert sum(parts.values()) == pytest.approx(bound, rel=1e-12)
 
@@ -228,7 +241,7 @@ def test_an_infinite_bound_takes_less_than_a_third_next_time(monkeypatch):
     monkeypatch.setattr(_compose, "_weights", lambda *_: {})
     monkeypatch.setattr(_compose, "analyse", lambda *_: None)
     assert _compose._attempted(None, None, None, 1.0, None, "float64") is None
-    ratios = [b / a for a, b in zip(asked, asked[1:], strict=False)]
+    ratios = [b / a for a, b in pairwise(asked)]
     assert ratios[:2] == pytest.approx([0.3, 0.3])
 
 
@@ -271,10 +284,12 @@ def test_values_at_anchors_are_missed_by_what_their_enclosures_say():
     for low, width in rng.uniform(0.5, 2.0, (100, 2)).tolist():
         ends = Interval(np.array([[low]]), np.array([[low + width]]))
         values, missed = _universal._values(lambda points, ends=ends: ends, np.zeros((1, 1)))
-        middle = F(values[0, 0])
-        assert lies_just_above(missed, max(F(low + width) - middle, middle - F(low)), 8)
+        middle = Fraction(values[0, 0])
+        assert lies_just_above(
+            missed, max(Fraction(low + width) - middle, middle - Fraction(low)), 8
+        )
+    huge = Interval(np.array([[1.0, -np.inf]]), np.array([[1.0, np.inf]]))
     with pytest.raises(hm.PrecisionError, match="overflows"):
-        huge = Interval(np.array([[1.0, -np.inf]]), np.array([[1.0, np.inf]]))
         _universal._values(lambda points: huge, np.zeros((2, 1)))
 
 
@@ -295,8 +310,8 @@ def test_biases_of_tokens_without_a_piece_are_rounded_down():
         unit = Fake(rank=1, biases=np.array([0.5]), low=-2.0 - low)
         stream, layer = Fake(u=[[0]]), Fake(units=[unit])
         _max_to_attention._fill(stream, prompt, 0, layer, [bound])
-        exactly = F(-2.0 - low) + F(bound)
-        assert exactly * (1 + 8 * U) <= F(prompt.offsets[1, 0]) <= exactly
+        exactly = Fraction(-2.0 - low) + Fraction(bound)
+        assert exactly * (1 + 8 * U) <= Fraction(prompt.offsets[1, 0]) <= exactly
 
 
 # ---- programs ----------------------------------------------------------------------------------
@@ -304,8 +319,8 @@ def test_biases_of_tokens_without_a_piece_are_rounded_down():
 
 def test_numbers_that_floats_do_not_hold_are_charged():
     for k in range(1, 200):
-        number = F(k, 7 * 11 * 13)
-        off = abs(number - F(float(number)))
+        number = Fraction(k, 7 * 11 * 13)
+        off = abs(number - Fraction(float(number)))
         assert lies_just_above(lost([number, 1, 2]), off, 8)
     assert lost([2**60 + 1]) >= 1.0
     assert lost([0.5, 3, "a"]) == 0.0

@@ -106,7 +106,7 @@ def head_of(does, query=(), key=(), coldness=8.0, gap=1.0, causal=False):
 @pytest.mark.parametrize("start", [0.75, 30.0])
 @pytest.mark.parametrize("coldness", [4.0, 60.0])
 def test_what_is_received_strays_with_the_value_the_losers_and_the_logits(does, start, coldness):
-    run, (x, y) = straying([(2.0, 0.125, start), TWO[1]])
+    run, (x, _) = straying([(2.0, 0.125, start), TWO[1]])
     head, row, logits = head_of(does, coldness=coldness), Form({x: 1.5}), 0.4
     value = run.form(row)
     first = 1.5 * start
@@ -210,7 +210,7 @@ def test_look_ups_stray_by_slopes_near_their_levels_and_by_the_rounding_of_units
 
 
 def test_knots_within_the_rounding_of_a_level_count():
-    """2^7 units of level and knot: at 200 units of 1 the slope beyond counts, at 300 it does not."""
+    """2^7 units of level and knot: 200 units above 1 a slope counts, 300 above it does not."""
     run, (x, y) = straying(TWO)
     law = Levels(np.array([0.0, 1.0]))
     for away, slope in ((200.0, 7.0), (300.0, 0.0)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction as F
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -16,19 +16,19 @@ from hardmax.lowering.stream._ranges import row_ranges
 from hardmax.numerics import FORMATS, softmax_gap
 
 RNG = np.random.default_rng
-CLOSE = 1 + F(1, 10**11)  # what roundings of the bound itself may add to it
+CLOSE = 1 + Fraction(1, 10**11)  # what roundings of the bound itself may add to it
 
 
 def lies_just_above(found, exactly):
-    return exactly <= F(found) <= exactly * CLOSE + F(1, 10**320)
+    return exactly <= Fraction(found) <= exactly * CLOSE + Fraction(1, 10**320)
 
 
 def size_of(pair):
-    return F(max(abs(pair[0]), abs(pair[1])))
+    return Fraction(max(abs(pair[0]), abs(pair[1])))
 
 
 def gamma(count, format):
-    return count * F(format.unit) / (1 - count * F(format.unit))
+    return count * Fraction(format.unit) / (1 - count * Fraction(format.unit))
 
 
 def odd(rng):
@@ -43,14 +43,14 @@ def passing(program, name, stored=None):
     return found
 
 
-def sum_strays(p, terms, inherited=F(0)):
+def sum_strays(p, terms, inherited=Fraction(0)):
     """The formula of `_summed`: casts, products, sums; underflow; weights that underflow."""
     terms = [(w, x) for w, x in terms if w]
     roundings = p._terms([w for w, _ in terms])
-    size = sum((abs(w) * x for w, x in terms), F(0))
-    smallest = F(p.format.smallest)
+    size = sum((abs(w) * x for w, x in terms), Fraction(0))
+    smallest = Fraction(p.format.smallest)
     own = gamma(roundings, p.format) * size + smallest * (roundings + 1)
-    return inherited + own + smallest * sum((x for _, x in terms), F(0))
+    return inherited + own + smallest * sum((x for _, x in terms), Fraction(0))
 
 
 def rows_of(rng, count, scale=1.0):
@@ -66,11 +66,11 @@ def test_reading_a_form_is_charged_for_what_it_reads_and_for_its_own_sums(name):
         program = rows_of(rng, 3, 1e-6 if case % 2 else 1.0)
         stored = [odd(rng) * 2.0 ** -int(rng.integers(0, 60)) for _ in range(3)]
         p = passing(program, name, stored)
-        terms = {r: F(odd(rng)) for r in range(1 + case % 3)}
-        constant = F(odd(rng)) * (case % 4 == 0)
-        inherited = sum((w * F(stored[r]) for r, w in terms.items()), F(0))
-        sizes = [(w, size_of(p.ranges.rows[r]) + F(stored[r])) for r, w in terms.items()]
-        exactly = sum_strays(p, [*sizes, (constant, F(1))], inherited)
+        terms = {r: Fraction(odd(rng)) for r in range(1 + case % 3)}
+        constant = Fraction(odd(rng)) * (case % 4 == 0)
+        inherited = sum((w * Fraction(stored[r]) for r, w in terms.items()), Fraction(0))
+        sizes = [(w, size_of(p.ranges.rows[r]) + Fraction(stored[r])) for r, w in terms.items()]
+        exactly = sum_strays(p, [*sizes, (constant, Fraction(1))], inherited)
         assert lies_just_above(p._read(Form(terms, constant), p.ranges.rows), exactly)
 
 
@@ -80,14 +80,16 @@ def test_embedding_is_charged_for_its_sums(name):
     for scale in (1.0, 1e-7, 1e3):
         program = rows_of(rng, 3, scale)
         program.rows.append(
-            _rounding.Row({i: F(odd(rng)) for i in range(3)}, F(odd(rng)) * F(scale))
+            _rounding.Row(
+                {i: Fraction(odd(rng)) for i in range(3)}, Fraction(odd(rng)) * Fraction(scale)
+            )
         )
         p = passing(program, name)
         reach = np.maximum(np.abs(program.domain.low), np.abs(program.domain.high))
         row = program.rows[-1]
-        terms = [(w, F(reach[i])) for i, w in row.inputs.items()]
+        terms = [(w, Fraction(reach[i])) for i, w in row.inputs.items()]
         found = p._embedded(len(program.rows) - 1)
-        assert lies_just_above(found, sum_strays(p, [*terms, (row.offset, F(1))]))
+        assert lies_just_above(found, sum_strays(p, [*terms, (row.offset, Fraction(1))]))
 
 
 def test_many_terms_that_vanish_beside_the_first_are_charged():
@@ -97,16 +99,16 @@ def test_many_terms_that_vanish_beside_the_first_are_charged():
     program = Program(hm.Box(-ends, ends))
     stored = [1.0, *[little] * 200]
     p = passing(program, "float64", stored)
-    form = Form({r: F(1) for r in range(201)})
-    sizes = [(F(1), size_of(p.ranges.rows[r]) + F(stored[r])) for r in range(201)]
-    exactly = sum_strays(p, sizes, sum((F(s) for s in stored), F(0)))
+    form = Form({r: Fraction(1) for r in range(201)})
+    sizes = [(Fraction(1), size_of(p.ranges.rows[r]) + Fraction(stored[r])) for r in range(201)]
+    exactly = sum_strays(p, sizes, sum((Fraction(s) for s in stored), Fraction(0)))
     assert lies_just_above(p._read(form, p.ranges.rows), exactly)
 
 
 def test_a_weight_that_float16_does_not_hold_is_charged():
     """1e-9 is 0 in float16; times 10^4 that is 10^-5, of which relative roundings know nothing."""
     program = Program(hm.Box([-1e4], [1e4]))
-    program.outputs.append(Form({0: F(1e-9)}))
+    program.outputs.append(Form({0: Fraction(1e-9)}))
     found = _rounding.rounding(program, row_ranges(program), "float16").outputs[0]
     assert found >= abs(float(np.float16(1e-9)) * 1e4 - 1e-9 * 1e4) == 1e-5
     table = np.array([[1e-9, 0.0], [0.0, 0.0]])
@@ -119,28 +121,30 @@ def test_a_weight_that_float16_does_not_hold_is_charged():
 
 def gated(rng, coldness, same, scale):
     program = rows_of(rng, 2, scale)
-    value = Form({0: F(odd(rng))}) if same else Form({1: F(odd(rng))})
-    gate = value if same else Form({0: F(odd(rng))})
+    value = Form({0: Fraction(odd(rng))}) if same else Form({1: Fraction(odd(rng))})
+    gate = value if same else Form({0: Fraction(odd(rng))})
     maker = program.gate(gate, value, coldness=coldness, node=0, gain=odd(rng))
-    program.write(program.row(), maker, F(odd(rng)))
+    program.write(program.row(), maker, Fraction(odd(rng)))
     return program, maker
 
 
 def gate_strays(p, m):
     """A gate's charge, in the words of the module, from what it reads."""
     maker, rows, format = p.program.makers[m], p.ranges.before[0], p.format
-    asked, value = F(p._read(maker.gate, rows)), F(p._read(maker.value, rows))
+    asked, value = Fraction(p._read(maker.gate, rows)), Fraction(p._read(maker.value, rows))
     size, reach = size_of(p.ranges.values[m]) + value, size_of(p.ranges.gates[m]) + asked
-    cold, exp = F(maker.coldness), gamma(format.exp_units, format)
-    lost = F(format.vanished) if cold * reach > -F(format.exp_vanishes) else F(0)
+    cold, exp = Fraction(maker.coldness), gamma(format.exp_units, format)
+    lost = (
+        Fraction(format.vanished) if cold * reach > -Fraction(format.exp_vanishes) else Fraction(0)
+    )
     if maker.gate.key == maker.value.key:
-        own = F(28, 100) * (exp / cold + gamma(4, format) * size)
-        total = F(11, 10) * value + own + (gamma(3, format) + lost) * size
+        own = Fraction(28, 100) * (exp / cold + gamma(4, format) * size)
+        total = Fraction(11, 10) * value + own + (gamma(3, format) + lost) * size
     else:
         moved = (cold * (asked + gamma(4, format) * reach) + exp) / 4 + lost
-        share = F(_ranges.sigmoid(float(cold * F(p.ranges.gates[m][1])))) + moved
+        share = Fraction(_ranges.sigmoid(float(cold * Fraction(p.ranges.gates[m][1])))) + moved
         total = size * (moved + gamma(3, format) * share) + value
-    return total + F(format.smallest) * (size + 4)
+    return total + Fraction(format.smallest) * (size + 4)
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -162,7 +166,7 @@ def chosen(rng, coldness, contest, tokens=3, scale=1.0):
     ends = np.full(tokens, -9.0), np.full(tokens, 9.0)
     chooser = Chooser(
         stage=0,
-        query=(Form({0: F(odd(rng))}), Form({1: F(odd(rng))}, F(odd(rng)))),
+        query=(Form({0: Fraction(odd(rng))}), Form({1: Fraction(odd(rng))}, Fraction(odd(rng)))),
         keys=tuple(tables[:2]),
         values=tables[2],
         coldness=coldness,
@@ -173,7 +177,7 @@ def chosen(rng, coldness, contest, tokens=3, scale=1.0):
         contest=contest,
     )
     maker = program.choose(chooser)
-    program.write(program.row(), maker, F(odd(rng)))
+    program.write(program.row(), maker, Fraction(odd(rng)))
     return program, maker
 
 
@@ -184,14 +188,16 @@ def chooser_strays(p, m):
     units = gamma(inputs + len(maker.keys) + 7, format)
     off = gamma(format.exp_units, format)
     for form, key in zip(maker.query, maker.keys, strict=True):
-        read = F(p._read(form, rows))
+        read = Fraction(p._read(form, rows))
         asked = size_of(_ranges.read(form, rows)) + read
-        off += F(maker.coldness) * (units * asked + read) * F(p._table_size(key))
-    low, high = map(F, maker.value_range)
-    far = 2 * F(maker.coldness) * size_of(p.ranges.gates[m]) > -F(format.exp_vanishes)
-    lost = n * F(format.vanished) if far else F(0)
-    own = lost * (high - low) + gamma(n + inputs + 5, format) * F(p._table_size(maker.values))
-    return own + F(format.smallest) * (n + 4), off
+        off += Fraction(maker.coldness) * (units * asked + read) * Fraction(p._table_size(key))
+    low, high = map(Fraction, maker.value_range)
+    far = 2 * Fraction(maker.coldness) * size_of(p.ranges.gates[m]) > -Fraction(format.exp_vanishes)
+    lost = n * Fraction(format.vanished) if far else Fraction(0)
+    own = lost * (high - low) + gamma(n + inputs + 5, format) * Fraction(
+        p._table_size(maker.values)
+    )
+    return own + Fraction(format.smallest) * (n + 4), off
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -204,13 +210,17 @@ def test_choosers_are_charged_for_each_of_their_roundings(name):
         maker = program.makers[m]
         own, off = chooser_strays(p, m)
         found = p._chosen(m, maker, p.ranges.before[0])
-        low, high = map(F, maker.value_range)
+        low, high = map(Fraction, maker.value_range)
         if contest:
-            moved = 2 * off * (F(softmax_gap(3)) + off) / F(maker.coldness)
+            moved = 2 * off * (Fraction(softmax_gap(3)) + off) / Fraction(maker.coldness)
             assert lies_just_above(found, own + moved)
         else:
-            moved = F(math.tanh(min(float(off), 1e3) / 2)) * (high - low)
-            assert (own + moved) * (1 - F(1, 10**15)) <= F(found) <= (own + moved) * CLOSE
+            moved = Fraction(math.tanh(min(float(off), 1e3) / 2)) * (high - low)
+            assert (
+                (own + moved) * (1 - Fraction(1, 10**15))
+                <= Fraction(found)
+                <= (own + moved) * CLOSE
+            )
 
 
 def test_choosers_of_many_tokens_sum_up_from_above():
@@ -221,7 +231,9 @@ def test_choosers_of_many_tokens_sum_up_from_above():
         program = rows_of(rng, 39)
         p = passing(program, "float64")
         reach = np.maximum(np.abs(program.domain.low), np.abs(program.domain.high))
-        exactly = sum(F(a) * F(b) for a, b in zip(table[0], [*reach, 1.0], strict=True))
+        exactly = sum(
+            Fraction(a) * Fraction(b) for a, b in zip(table[0], [*reach, 1.0], strict=True)
+        )
         assert lies_just_above(p._table_size(table), exactly)
 
 
@@ -236,34 +248,34 @@ def test_rows_keep_what_they_gain_and_what_is_left_on_the_sink(name):
         row = len(program.rows) - 1
         makers = [m]
         for _ in range(case % 3):
-            value = Form({0: F(odd(rng)), 1: F(odd(rng))})
-            form = Form({0: F(1)})
+            value = Form({0: Fraction(odd(rng)), 1: Fraction(odd(rng))})
+            form = Form({0: Fraction(1)})
             makers.append(program.gate(form, value, coldness=1.0, node=0, gain=1.0))
-            program.write(row, makers[-1], F(odd(rng)))
+            program.write(row, makers[-1], Fraction(odd(rng)))
         scale = 10.0 ** -float(rng.integers(20))
         p = passing(program, name, rng.uniform(0.0, scale, 3))
         before = (rng.uniform(0.0, 1.0, 3) * scale).tolist()
         p.left = list(before)
         own, rows, format = program.rows[row], p.ranges.before[0], p.format
-        left = F(0)
+        left = Fraction(0)
         for one in makers:
             weight, maker = own.writes[one], program.makers[one]
             if isinstance(maker, Chooser):
-                left += weight * gamma(3 + 3 + 4, format) * F(p._table_size(maker.values))
+                left += weight * gamma(3 + 3 + 4, format) * Fraction(p._table_size(maker.values))
             else:
-                left += weight * sum(w * F(before[r]) for r, w in maker.value.terms.items())
+                left += weight * sum(w * Fraction(before[r]) for r, w in maker.value.terms.items())
         assert lies_just_above(p._left_on_sink(makers, own, before), left)
-        left = F(p._left_on_sink(makers, own, before))
+        left = Fraction(p._left_on_sink(makers, own, before))
         sizes = [size_of(p.ranges.made[one]) for one in makers]
         weights = [own.writes[one] for one in makers]
         total = sum(w * x for w, x in zip(weights, sizes, strict=True))
         inner = (len(makers) - 1) * (total + size_of(rows[row]))
-        sums = inner + F(p.ranges.largest[row]) + len(makers) * F(p.stored[row])
-        lost = F(format.smallest) * (len(makers) + 1 + sum(sizes))
+        sums = inner + Fraction(p.ranges.largest[row]) + len(makers) * Fraction(p.stored[row])
+        lost = Fraction(format.smallest) * (len(makers) + 1 + sum(sizes))
         products = gamma(p._terms(weights) - (len(makers) - 1), format)
-        stored = F(p.stored[row]) + left + products * total + gamma(1, format) * sums + lost
+        stored = Fraction(p.stored[row]) + left + products * total + gamma(1, format) * sums + lost
         p._write(set(makers), rows)
-        assert lies_just_above(p.left[row], F(before[row]) + left)
+        assert lies_just_above(p.left[row], Fraction(before[row]) + left)
         assert lies_just_above(p.stored[row], stored)
 
 
@@ -283,5 +295,5 @@ def test_nodes_add_up_what_their_makers_stray():
     for gain in gains:
         program.unit(Form.of_row(0), node=0, gain=gain)
     p = passing(program, "float64", [1.0])
-    made = F(p._made(0, program.makers[0], p.ranges.rows))
-    assert lies_just_above(p.run().nodes[0], made * sum(map(F, gains)))
+    made = Fraction(p._made(0, program.makers[0], p.ranges.rows))
+    assert lies_just_above(p.run().nodes[0], made * sum(map(Fraction, gains)))
