@@ -112,7 +112,7 @@ def _enclosed(function: Callable[[Any], Any], middle: Any, radius: float) -> tup
 def _polynomial_bounds(coefficients: list[Any], rest: float) -> tuple[float, float]:
     """Bounds of max |P(t)| + rest over |t| <= 1 from above, and of one |P(t)| from below."""
     floats = np.array([float(c.mid()) for c in coefficients])
-    if not (np.isfinite(floats).all() and np.isfinite(rest)):
+    if not np.isfinite(floats).all():
         return np.inf, 0.0
     powers, curvature = _grid()
     best = float(np.abs(powers @ floats).max())
