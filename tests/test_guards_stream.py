@@ -297,3 +297,34 @@ def test_nodes_add_up_what_their_makers_stray():
     p = passing(program, "float64", [1.0])
     made = Fraction(p._made(0, program.makers[0], p.ranges.rows))
     assert lies_just_above(p.run().nodes[0], made * sum(map(Fraction, gains)))
+
+
+# ---- ranges ------------------------------------------------------------------------------------
+
+
+def test_numbers_and_products_lie_between_their_ends():
+    for k in range(1, 60):
+        low, high = _ranges._of_number(Fraction(k, 61))
+        assert Fraction(low) < Fraction(k, 61) < Fraction(high)
+    tiny = 2.0**-600
+    assert _ranges._times((-tiny, -tiny), (tiny, tiny))[0] < 0.0
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_soft_maximum_of_two_is_short_by_its_weight_times_its_gap(sign):
+    rng = RNG(8)
+    for _ in range(400):
+        program = rows_of(rng, 2, 0.2)
+        value = Form({1: Fraction(odd(rng))})
+        maker = program.makers[program.gate(value, value, coldness=odd(rng), node=0, gain=1.0)]
+        table, weight = row_ranges(program), sign * Fraction(odd(rng))
+        joined = Form({0: Fraction(1), 1: weight * value.terms[1]})
+        one, other = table.rows[0], _ranges.read(joined, table.rows)
+        short = Fraction(_ranges._shortfall(maker, *_ranges.read(value, table.rows)))
+        low, high = _ranges._of_two(maker, 0, weight, table)
+        if sign > 0:
+            least = max(Fraction(one[0]), Fraction(other[0])) - weight * short
+            assert least - Fraction(1, 10**14) <= Fraction(low) <= least
+        else:
+            most = min(Fraction(one[1]), Fraction(other[1])) - weight * short
+            assert most <= Fraction(high) <= most + Fraction(1, 10**14)
