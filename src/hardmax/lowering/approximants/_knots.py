@@ -131,8 +131,7 @@ def _zone_knots(
         t, need = _balanced(curve, _spread(fine, needs, pieces), zone.sign, weights, error)
         if need <= error:
             return t, zone.sign * need
-        step = sqrt(need / error) if np.isfinite(need) else 1.0
-        pieces = max(pieces + 1, int(pieces * min(step, 1.05)))
+        pieces = max(pieces + 1, int(pieces * min(sqrt(need / error), 1.05)))
         _refuse_too_many(curve, pieces, error, most)
 
 

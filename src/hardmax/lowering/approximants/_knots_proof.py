@@ -8,7 +8,7 @@ import numpy as np
 
 from hardmax.lowering.approximants._curve import Curve
 from hardmax.lowering.approximants._zones import Zone, range_on
-from hardmax.numerics import ball_ends, ball_size_up, precision, up
+from hardmax.numerics import ball_ends, ball_size_up, precision
 
 _BITS = 96
 
@@ -91,10 +91,8 @@ def _undecided(curve: Curve, line: Any, part: Any, bound: float) -> float:
     at_ends = max(ball_size_up(_on(line, _point(x)) - y) for x, y in ((a, fa), (b, fb)))
     if np.isfinite(bound):
         bend = _point(bound) * (_point(b) - _point(a)) ** 2 / 8
-        return float(up(at_ends + ball_size_up(bend)))
+        return ball_size_up(_point(at_ends) + bend)
     least, most = range_on(curve, a, b)
-    if not np.isfinite(most - least):
-        return np.inf
     on_line = [_on(line, _point(x)) for x in (a, b)]
     return max(ball_size_up(y - _point(f)) for y in on_line for f in (least, most))
 

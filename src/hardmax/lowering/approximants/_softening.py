@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import fsum
 
 import numpy as np
 
 from hardmax._errors import RequestError
 from hardmax.lowering.approximants._knots import PiecewiseFit
-from hardmax.numerics import inflate, stray, sum_up
+from hardmax.numerics import inflate, stray
 
 PEAK = 0.27846454276107380  # max of y sigmoid(-y): W(1/e), rounded up
 _AT = 1.2784645427610738  # attained at 1 + W(1/e)
@@ -61,9 +62,10 @@ def softening(fit: PiecewiseFit, coldness: float) -> Softening:
         return Softening(0.0, 0.0)
     above, below = _cell_bounds(t, c, _cuts(t, coldness), coldness)
     slopes = np.abs(fit.slopes)
-    kinks = stray(2, sum_up(slopes[1:] + slopes[:-1]))  # differences of slopes that were rounded
-    slack = PEAK * (kinks + stray(_ROUNDINGS, float(np.abs(c).max()))) / coldness
-    return Softening(-float(inflate(above + slack)), float(inflate(below + slack)))
+    sizes = fsum((slopes[1:] + slopes[:-1]).tolist())  # kinks are differences of rounded slopes
+    slack = PEAK * (stray(2, sizes) + stray(_ROUNDINGS, float(np.abs(c).max()))) / coldness
+    far = len(c) + 8  # knots far away are added up one by one
+    return Softening(-float(inflate(above + slack, far)), float(inflate(below + slack, far)))
 
 
 def _cuts(t: np.ndarray, coldness: float) -> np.ndarray:
@@ -90,8 +92,7 @@ def _cell_bounds(
         sums += _one_knot(kink, coldness * (low - place), coldness * (high - place))
     far = _far(t, c, np.stack([first, first + 2 * near]), low, high, coldness)
     with np.errstate(invalid="ignore", over="ignore"):
-        bend = np.where(np.isfinite(high - low), (coldness * (high - low)) ** 2 / 8.0, np.inf)
-        bend = np.where(sums[4] > 0.0, bend * sums[4], 0.0)
+        bend = np.where(sums[4] > 0.0, (coldness * (high - low)) ** 2 / 8.0 * sums[4], 0.0)
     above = np.minimum(np.maximum(sums[0], sums[1]) + bend, sums[2]) + far
     below = np.minimum(np.maximum(-sums[0], -sums[1]) + bend, -sums[3]) + far
     return max(0.0, float(above.max())) / coldness, max(0.0, float(below.max())) / coldness

@@ -17,11 +17,9 @@ from hardmax.numerics import (
     ball_around,
     ball_size_down,
     ball_size_up,
-    down,
     inflate,
     precision,
     stray,
-    sum_up,
 )
 
 BITS = 160  # cancellation of O(1) terms down to 1e-9 leaves 130 of them
@@ -114,16 +112,17 @@ def _enclosed(function: Callable[[Any], Any], middle: Any, radius: float) -> tup
 def _polynomial_bounds(coefficients: list[Any], rest: float) -> tuple[float, float]:
     """Bounds of max |P(t)| + rest over |t| <= 1 from above, and of one |P(t)| from below."""
     floats = np.array([float(c.mid()) for c in coefficients])
-    if not (np.isfinite(floats).all() and np.isfinite(rest)):
+    if not np.isfinite(floats).all():
         return np.inf, 0.0
     powers, curvature = _grid()
     best = float(np.abs(powers @ floats).max())
     bend = float(np.abs(floats) @ curvature) * (2.0 / _CELLS) ** 2 / 8.0
-    around = sum_up(np.array([ball_size_up(c.rad()) for c in coefficients]))
-    # each coefficient is converted, multiplied and added up with the others
-    rounding = stray(_ORDER + 3, sum_up(np.abs(floats)))
-    slack = float(inflate(rest + around + rounding + FAINT, 3))
-    return float(inflate(best + bend + slack, _ORDER + 6)), max(0.0, down(best - slack))
+    around = sum(ball_size_up(c.rad()) for c in coefficients)
+    # each coefficient is converted, multiplied and added up with the others, then with the bend
+    # (which is a thousand times smaller than they are) and with the slack
+    rounding = stray(_ORDER + 6, float(np.abs(floats).sum()))
+    slack = float(inflate(rest + around + rounding + FAINT, _ORDER + 6))
+    return best + bend + slack, max(0.0, best - slack)
 
 
 @lru_cache(maxsize=1)

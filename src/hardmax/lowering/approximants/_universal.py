@@ -82,8 +82,7 @@ def grid_for(
     width, slope = _checked(low, high, lipschitz, error)
     reach = [max(abs(float(a)), abs(float(b))) for a, b in zip(low, high, strict=True)]
     # anchors are floats: an end, half a spacing, a multiple of it and their sums are rounded
-    size = inflate(sum(L * x for L, x in zip(slope, reach, strict=True)), 2 * len(slope))
-    rounding = float(stray(8, 2.0 * size))
+    rounding = float(stray(8, 2.0 * sum(L * x for L, x in zip(slope, reach, strict=True))))
     allowed = error * (1.0 - 1e-9) - rounding
     if not allowed > 0.0:
         raise PrecisionError(
@@ -94,7 +93,7 @@ def grid_for(
     numbers = _fewest([L * W * share for L, W in zip(slope, width, strict=True)])
     spacings = [W / n for W, n in zip(width, numbers, strict=True)]
     moving = [D for D, n in zip(spacings, numbers, strict=True) if n > 1] or [max(spacings)]
-    coldness = float(inflate(FLATNESS / min(moving) ** 2, 16))
+    coldness = FLATNESS / min(moving) ** 2
     axes, total = [], rounding
     for a, D, L, n in zip(low, spacings, slope, numbers, strict=True):
         axes.append((float(a) + 0.5 * D, D, n))

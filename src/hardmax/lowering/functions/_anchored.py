@@ -11,7 +11,7 @@ from hardmax.lowering.functions._kinks import table_ends
 from hardmax.lowering.functions._made import Made, Pair
 from hardmax.lowering.graph import SoftmaxNode
 from hardmax.lowering.stream import Chooser, Form, Program, attention_after
-from hardmax.numerics import inflate, stray, up
+from hardmax.numerics import inflate, stray
 
 
 def curve_by_anchors(
@@ -48,9 +48,8 @@ def curve_by_anchors(
     row = program.row()
     program.write(row, program.choose(chooser), 1)
     # keys are rounded, and with them the logits, whose weights move by half of that
-    moved = stray(4, fit.coldness * bound)
-    slack = inflate(max(map(abs, map(float, fit.values))) * moved, 2)
-    return Made(Form.of_row(row), up(fit.error + slack))
+    slack = float(np.abs(fit.values).max()) * stray(4, fit.coldness * bound)
+    return Made(Form.of_row(row), inflate(fit.error + slack, 2))
 
 
 def softmax_by_head(program: Program, node: int, softmax: SoftmaxNode, tokens: int) -> Made:
@@ -82,8 +81,8 @@ def softmax_by_head(program: Program, node: int, softmax: SoftmaxNode, tokens: i
     row = program.row()
     program.write(row, program.choose(chooser), 1)
     spread = float(values.max() - values.min())
-    largest = inflate(1.0 + float(size.max()), len(low) + 2)
-    return Made(Form.of_row(row), inflate(stray(8, largest) * spread, 2))
+    moved = stray(8, 1.0 + float(size.max()))
+    return Made(Form.of_row(row), inflate(moved * spread, len(low) + 4))
 
 
 def constants(values: object, inputs: int) -> np.ndarray:

@@ -40,7 +40,7 @@ def square_by_tents(
     """
     m, r = centred(range)
     scale = r * r
-    layers, coldness, inner = _depth(error / above_float(scale), centred_bound=True, soft=soft)
+    layers, coldness, inner = _depth(error / float(scale), centred_bound=True, soft=soft)
     z = form.plus(-m).times(1 / r)
     row = program.row()
     start = _chain(program, node, z, layers, coldness, (row, scale))
@@ -69,7 +69,7 @@ def product_by_tents(
     adds the two errors.
     """
     (a, b), (m, r), (n, s) = forms, centred(ranges[0]), centred(ranges[1])
-    layers, coldness, inner = _depth(error / above_float(r * s), centred_bound=False, soft=soft)
+    layers, coldness, inner = _depth(error / float(r * s), centred_bound=False, soft=soft)
     x, y = a.plus(-m).times(1 / (2 * r)), b.plus(-n).times(1 / (2 * s))
     row = program.row()
     starts = [
@@ -90,7 +90,10 @@ def product_by_tents(
 
 
 def _depth(error: float, *, centred_bound: bool, soft: bool) -> tuple[int, float | None, float]:
-    """(layers, coldness, error): the fewest layers, then the smallest coldness."""
+    """(layers, coldness, error): the fewest layers, then the smallest coldness.
+
+    A little is kept back for roundings, those of the request among them.
+    """
     half = 2.0 if centred_bound else 1.0
     room = error * half * (1 - (_LEAST_SHARE if soft else 0.0))
     layers = max(math.ceil(-math.log(room, 4.0) - 1e-12), 1)

@@ -7,7 +7,7 @@ from fractions import Fraction
 from hardmax.lowering.approximants import identity_by_tanh, square_by_tanh
 from hardmax.lowering.functions._made import Made, Pair, centred
 from hardmax.lowering.stream import Form, Program, attention_after
-from hardmax.numerics import above_float, product_up
+from hardmax.numerics import above_float
 
 
 def product_by_gates(
@@ -32,12 +32,12 @@ def product_by_gates(
     row of its own, because its only reader reads the row that was preloaded with it.
     """
     (a, b), (m, r), (n, s) = forms, centred(ranges[0]), centred(ranges[1])
-    fit = identity_by_tanh(heads, _rounded_down(error / above_float(r * s)))
+    fit = identity_by_tanh(heads, _rounded_down(error / float(r * s)))
     x, y = a.plus(-m).times(1 / r), b.plus(-n)
     row = _scaled_in_place(program, node, x, y.times(r), fit.scale, fit.coldness, fit.shares)
     program.view(b, row.times(-1 / (r * Fraction(fit.scale))).plus(n))
     form = Form.combination([(1, row), (n, a), (m, b)], -m * n)
-    return Made(form, product_up(above_float(r * s), fit.error))
+    return Made(form, above_float(r * s * Fraction(fit.error)))
 
 
 def square_by_gates(
@@ -49,12 +49,12 @@ def square_by_gates(
     to within `square_by_tanh`; for one head r^2 b^2/96.
     """
     m, r = centred(range)
-    fit = square_by_tanh(heads, _rounded_down(error / above_float(r * r)))
+    fit = square_by_tanh(heads, _rounded_down(error / float(r * r)))
     x = form.plus(-m).times(1 / r)
     value = form.plus(-m).times(r)
     row = _scaled_in_place(program, node, x, value, fit.scale, fit.coldness, fit.shares)
     result = Form.combination([(1, row), (2 * m, form)], r * r * Fraction(fit.constant) - m * m)
-    return Made(result, product_up(above_float(r * r), fit.error))
+    return Made(result, above_float(r * r * Fraction(fit.error)))
 
 
 def _scaled_in_place(

@@ -82,11 +82,7 @@ class Proposal:
         rounded = self.rounding(dtype)
         at_end = float(max(rounded.outputs, default=0.0))
         largest = max(self.statement.largest_weight, self.statement.largest_logit)
-        if (
-            rounded.overflows
-            or not np.isfinite(at_end)
-            or not numerics.FORMATS[dtype].fits(largest)
-        ):
+        if rounded.overflows or not numerics.FORMATS[dtype].fits(largest):
             return float("inf"), {}
         errors = {node: made.error for node, made in self.made.items()}
         both = {

@@ -4,7 +4,8 @@ Rounding is charged where it happens and multiplied by what it can do from there
 
 - *Storing.* A row collects what the embedding and the additions to it round (`stored`).
 - *Reading.* A form that is one row times a power of two is read exactly; any other rounds once
-  per term, plus once for each weight that the format does not hold.
+  per term, plus once for each weight that the format does not hold. A weight too small for the
+  format loses up to its smallest number, whatever it is multiplied with.
 - *A gate.* Its weight p = sigmoid(l) has slope at most 1/4. The larger of the two exponentials is
   exp(0) = 1, exactly, and an exp with relative error r is the exp of a logit that is off by r: so
   exp costs r/4, an error d of the gate costs coldness d/4, and sum, quotient and product with the
@@ -64,8 +65,8 @@ class _Pass:
             rows = self.ranges.before[stage]
             for m in by_stage[stage]:
                 maker = self.program.makers[m]
-                added = inflate(maker.gain * self._made(m, maker, rows), 1)
-                self.nodes[maker.node] = inflate(self.nodes[maker.node] + added, 1)
+                added = maker.gain * self._made(m, maker, rows)
+                self.nodes[maker.node] = inflate(self.nodes[maker.node] + added, 2)
             self._write(set(by_stage[stage]), rows)
         final = self.ranges.rows
         outputs = [self._read(form, final) for form in self.program.outputs]
@@ -88,27 +89,26 @@ class _Pass:
 
     def _embedded(self, r: int) -> float:
         row, domain = self.program.rows[r], self.program.domain
-        weights = [*row.inputs.values(), *([row.offset] if row.offset else [])]
-        size = abs(float(row.offset)) + sum(
-            abs(float(w)) * max(abs(domain.low[i]), abs(domain.high[i]))
-            for i, w in row.inputs.items()
-        )
-        return self._stray(weights, inflate(size, len(weights) + 2))
+        reach = np.maximum(np.abs(domain.low), np.abs(domain.high)).tolist()
+        terms = [(weight, reach[i]) for i, weight in row.inputs.items()]
+        return self._summed([*terms, (row.offset, 1.0)])
 
-    def _stray(self, weights: list[Fraction], size: float) -> float:
-        """How far a sum with these weights strays, its terms adding up to `size`."""
-        rounded = float(stray(self._terms(weights), size, self.format))
-        return rounded + self.format.smallest * len(weights)
+    def _summed(self, terms: list[tuple[Fraction, float]], inherited: float = 0.0) -> float:
+        """How far a sum of weights times numbers of such sizes strays, besides what they did.
+
+        A weight that is rounded to the format may lose half its smallest number, and the term
+        that many times the number it is multiplied with.
+        """
+        terms = [(weight, reach) for weight, reach in terms if weight]
+        size = sum(abs(float(weight)) * reach for weight, reach in terms)
+        rounded = stray(self._terms([weight for weight, _ in terms]), size, self.format)
+        lost = self.format.smallest * sum(reach for _, reach in terms)
+        return float(inflate(inherited + rounded + lost, len(terms) + 6))
 
     def _read(self, form: Form, rows: list[Pair]) -> float:
-        weights = [*form.terms.values(), *([form.constant] if form.constant else [])]
-        size = abs(float(form.constant)) + sum(
-            abs(float(w)) * _size(rows[r]) for r, w in form.terms.items()
-        )
-        inherited = sum(abs(float(w)) * self.stored[r] for r, w in form.terms.items())
-        count = len(weights) + 3
-        rounded = self._stray(weights, inflate(size + inherited, count))
-        return float(inflate(inherited + rounded, count))
+        terms = [(weight, _size(rows[r]) + self.stored[r]) for r, weight in form.terms.items()]
+        inherited = sum(abs(float(weight)) * self.stored[r] for r, weight in form.terms.items())
+        return self._summed([*terms, (form.constant, 1.0)], inherited)
 
     def _units(self, count: int) -> float:
         return float(gamma(count, self.format))
@@ -161,10 +161,14 @@ class _Pass:
         return float(inflate(total + self.format.smallest * (n + 4), 2 * len(maker.keys) + 32))
 
     def _table_size(self, table: np.ndarray) -> float:
-        """The largest sum of |terms| of a table's entries over the domain."""
+        """The largest sum of |terms| of a table's entries over the domain.
+
+        Entries below the smallest normal number are rounded as if they were that.
+        """
         domain = self.program.domain
         reach = np.maximum(np.abs(domain.low), np.abs(domain.high))
-        sizes = np.abs(table[:, :-1]) @ reach + np.abs(table[:, -1])
+        table = np.where(table == 0.0, 0.0, np.maximum(np.abs(table), self.format.normal))
+        sizes = table[:, :-1] @ reach + table[:, -1]
         return float(inflate(float(sizes.max()), len(reach) + 1))
 
     def _write(self, acting: set[int], rows: list[Pair]) -> None:
@@ -174,12 +178,13 @@ class _Pass:
             if not writers:
                 continue
             weights = [row.writes[m] for m in writers]
-            total = sum(abs(float(row.writes[m])) * _size(self.ranges.made[m]) for m in writers)
+            sizes = [_size(self.ranges.made[m]) for m in writers]
+            total = sum(abs(float(w)) * size for w, size in zip(weights, sizes, strict=True))
             products = self._terms(weights) - (len(weights) - 1)
             inner = (len(writers) - 1) * (total + _size(rows[r]))
             sums = inner + self.ranges.largest[r] + len(writers) * self.stored[r]
             left = self._left_on_sink(writers, row, before)
-            lost = self.format.smallest * (len(writers) + 1)
+            lost = self.format.smallest * (len(writers) + 1 + sum(sizes))  # weights', too
             rounded = self._units(products) * total + self._units(1) * sums + lost
             self.left[r] = float(inflate(self.left[r] + left, 1))
             self.stored[r] = float(inflate(self.stored[r] + left + rounded, len(writers) + 8))
