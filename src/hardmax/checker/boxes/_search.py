@@ -109,13 +109,12 @@ class Search:
     @property
     def enough(self) -> float:
         """A bound that need not be improved."""
-        limit = self.limit - self.problem.slack
         if self.tolerance is None:
-            return limit
+            return self.problem.left(self.limit)
         best = max(self.measured, self.known)
         aim = (1.0 + self.tolerance) * best - min(self.added, 0.9 * self.tolerance * best)
         aim = max(aim, self.least, _NOTHING * self.limit if math.isfinite(self.limit) else 0.0)
-        return min(limit, aim - self.problem.slack)
+        return self.problem.left(min(self.limit, aim))
 
     def run(self) -> Found:
         self._sample()
@@ -130,7 +129,7 @@ class Search:
             self._close(frontier)
         self._report(frontier)
         complete = not len(frontier.most)
-        certified = frontier.certified + self.problem.slack
+        certified = self.problem.whole(frontier.certified)
         leaves = tuple(sorted(frontier.leaves, key=lambda leaf: -leaf.most)[:_LEAVES])
         if contradicted(self.problem, leaves):
             certified, complete = math.inf, False
@@ -229,7 +228,7 @@ class Search:
 
     def _report(self, frontier: _Frontier) -> None:
         if self.watch is not None:
-            certified = frontier.certified + self.problem.slack
+            certified = self.problem.whole(frontier.certified)
             self.watch(certified if certified < math.inf else math.inf, self.measured, self.boxes)
 
 
