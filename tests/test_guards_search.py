@@ -488,3 +488,19 @@ def test_nothing_is_fitted_to_what_is_not_finite(monkeypatch, unknown):
     assert _fitted(None, cut, names, 0.1, ()) is not None
     table[0, 0] = unknown
     assert _fitted(None, cut, names, 0.1, ()) is None
+
+
+@pytest.mark.parametrize("unknown", [math.inf, math.nan])
+def test_nothing_is_fitted_beside_what_is_not_finite(monkeypatch, unknown):
+    line = np.linspace(-1.0, 1.0, _cuts._POINTS)
+    names = Graph().variable(-1.0, 1.0)
+    cut = Cut((names,), (names,), names, 0.0)
+    beside = np.full_like(line, 0.01)
+
+    def sample(graph, forms):
+        return np.stack([line, line**2, beside][: len(forms)])
+
+    monkeypatch.setattr(_cuts, "_sample", sample)
+    assert _fitted(None, cut, names, 0.1, (names,)) is not None
+    beside[0] = unknown
+    assert _fitted(None, cut, names, 0.1, (names,)) is None

@@ -72,14 +72,14 @@ class Problem:
 
     def whole(self, bound: float) -> float:
         """The least float that bounds |answer| if |the tape's answer| is within `bound`."""
-        if not self.slack or not math.isfinite(bound + self.slack):
-            return bound + self.slack
+        if not self.slack or math.isinf(bound):
+            return bound
         return above_float(Fraction(bound) + Fraction(self.slack))
 
     def left(self, limit: float) -> float:
         """The largest bound on the tape's answer for which |answer| stays within a limit."""
-        if not self.slack or not math.isfinite(limit - self.slack):
-            return limit - self.slack
+        if not self.slack or math.isinf(limit):
+            return limit
         return below_float(Fraction(limit) - Fraction(self.slack))
 
     def holds(self, points: np.ndarray) -> np.ndarray:
