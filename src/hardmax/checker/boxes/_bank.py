@@ -59,10 +59,10 @@ class Affine:
         return Jet(mid, rad, shape)
 
     def largest(self, middle: np.ndarray, reach: np.ndarray) -> float:
-        """An upper bound of all rows' absolute values on all boxes."""
+        """All rows' absolute values on all boxes are at most this, but for k + 3 roundings."""
         far = (np.abs(middle) + reach).max(axis=1)
         sizes = np.abs(self.slopes) @ far + np.abs(self.offsets)
-        return float(inflate(float(sizes.max()), len(far) + 4))
+        return float(sizes.max())
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,7 +189,7 @@ class Bank:
         k = shape.variables
         leak[:] = share * (steep**2 * size + 2 * steep * rises)
         leak[0], leak[1 : 1 + k] = share * size, share * (steep * size + rises)
-        return np.asarray(inflate(leak))
+        return np.asarray(inflate(leak, k + 8))  # k + 3 in `size`, and five more
 
 
 def sides(variables: list[tuple[Jet, Jet]]) -> tuple[np.ndarray, np.ndarray]:

@@ -13,6 +13,7 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 from flint import fmpq
@@ -41,7 +42,7 @@ from hardmax.checker.forms import (
     direction_of,
     nearest,
 )
-from hardmax.numerics import FAINT, inflate, stray
+from hardmax.numerics import FAINT, above_float, below_float, stray, sum_up
 
 _MANY = 24  # tokens of a mean or gates of a sum, from which on only the near ones are followed
 _EXTREME = 1e20 * FAINT  # smaller weights, and larger ones than 1 over this, are not followed
@@ -69,6 +70,18 @@ class Problem:
     def dimension(self) -> int:
         return len(self.low)
 
+    def whole(self, bound: float) -> float:
+        """The least float that bounds |answer| if |the tape's answer| is within `bound`."""
+        if not (self.slack and math.isfinite(bound) and math.isfinite(self.slack)):
+            return bound + self.slack
+        return above_float(Fraction(bound) + Fraction(self.slack))
+
+    def left(self, limit: float) -> float:
+        """The largest bound on the tape's answer for which |answer| stays within a limit."""
+        if not (self.slack and math.isfinite(limit) and math.isfinite(self.slack)):
+            return limit if math.isinf(limit) else limit - self.slack
+        return below_float(Fraction(limit) - Fraction(self.slack))
+
     def holds(self, points: np.ndarray) -> np.ndarray:
         """Whether points of the search variables come from points of the domain."""
         inside = np.ones(points.shape[1], dtype=bool)
@@ -95,7 +108,7 @@ def pose(graph: Graph, answer: Form, scale: float) -> Problem:
     if beyond > (_CRUMB * scale if math.isfinite(scale) else 0.0):
         basis.admit(rest)
         beyond = 0.0
-    return over_basis(graph, answer, basis, variables, float(inflate(dust + crumbs + beyond)))
+    return over_basis(graph, answer, basis, variables, float(sum_up([*crumbs, dust, beyond])))
 
 
 def over_basis(
@@ -127,9 +140,9 @@ def _problem(graph: Graph, tape: Tape, basis: Basis, variables: list[int], slack
     return Problem(tape, low, high, slack, floats, tuple(variables), facets)
 
 
-def _without_crumbs(graph: Graph, answer: Form, scale: float) -> tuple[Form, float]:
-    """The answer without terms too small to matter, and what they may add up to."""
-    slack = 0.0
+def _without_crumbs(graph: Graph, answer: Form, scale: float) -> tuple[Form, list[float]]:
+    """The answer without terms too small to matter, and how large each of these may be."""
+    crumbs = []
     kept: dict[int, fmpq] = {}
     for atom, c in answer.terms.items():
         low, high = graph.bounds.range(Form({atom: c}))
@@ -139,10 +152,10 @@ def _without_crumbs(graph: Graph, answer: Form, scale: float) -> tuple[Form, flo
             and size <= _CRUMB * scale
             and not isinstance(graph.atoms[atom], Variable)
         ):
-            slack += size
+            crumbs.append(size)
         else:
             kept[atom] = c
-    return Form(kept, answer.constant), slack * (1 + 1e-9)
+    return Form(kept, answer.constant), crumbs
 
 
 def needed(graph: Graph, answer: Form) -> list[int]:

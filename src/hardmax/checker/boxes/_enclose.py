@@ -109,9 +109,12 @@ def _parabola(steep: np.ndarray, bend: np.ndarray, reach: np.ndarray) -> np.ndar
 
 
 def _widest(twin: Twin, reach: np.ndarray) -> np.ndarray:
-    """The variable whose slope is least certain, times how far the box reaches along it."""
+    """The variable whose slope is least certain, times how far the box reaches along it.
+
+    Where some slope is not known at all the longest side is halved.
+    """
     slopes = twin.box.slopes
-    score = np.where(np.isfinite(slopes[1]), slopes[1] + 1e-9 * np.abs(slopes[0]), np.inf) * reach
+    score = (slopes[1] + 1e-9 * np.abs(slopes[0])) * reach
     lost = ~np.isfinite(score).all(axis=0)
     score[:, lost] = reach[:, lost]
     return np.asarray(score.argmax(axis=0))

@@ -9,7 +9,7 @@ import numpy as np
 from hardmax.checker.boxes._bank import FAINT_WEIGHT, FAR, gathered, hull, sides
 from hardmax.checker.boxes._jets import Jet, Shape
 from hardmax.checker.boxes._softmean import mean_of, weights
-from hardmax.numerics import FEW, UNIT, Pair, inflate, pair_between, pair_ends, pair_radius
+from hardmax.numerics import UNIT, Pair, inflate, pair_between, pair_ends, pair_radius
 
 _MOST_NEAR = 48  # tokens: a box near more of them is too large to be worth a closer look
 
@@ -153,10 +153,13 @@ class LargeMean:
         return self._leaking(mean_of(share, logits, values, shape), k)
 
     def _leaking(self, jet: Jet, k: int) -> Jet:
-        """Tokens that were not followed, and those that are none, weigh e^-80 each at most."""
+        """Tokens that were not followed, and those that are none, weigh e^-80 each at most.
+
+        A leak takes four roundings, and the sum one more.
+        """
         share = (len(self.offsets) + _MOST_NEAR) * FAINT_WEIGHT
         spread = 2.0 * np.abs(self.values).max()
         steep = 2.0 * np.abs(self.slopes).max()
         leak = np.full(len(jet.rad), 16 * share * spread * steep**2)
         leak[0], leak[1 : 1 + k] = share * spread, 4 * share * spread * steep
-        return Jet(jet.mid, (jet.rad + inflate(leak)[:, None]) * FEW, jet.shape)
+        return Jet(jet.mid, inflate(jet.rad + leak[:, None], 5), jet.shape)

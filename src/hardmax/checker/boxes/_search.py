@@ -15,7 +15,7 @@ from hardmax.checker.boxes._compile_tape import Problem
 from hardmax.checker.boxes._confirm import Leaf, contradicted
 from hardmax.checker.boxes._enclose import Enclosure, enclose, joined
 from hardmax.checker.boxes._tape import CHUNK
-from hardmax.numerics import STEP, down, stray, up
+from hardmax.numerics import STEP, stray
 
 _AT_ONCE = 4 * CHUNK  # boxes that are halved in one round, at least
 _NARROW = 256.0 * STEP  # of the domain's width: boxes are not halved further
@@ -109,23 +109,12 @@ class Search:
     @property
     def enough(self) -> float:
         """A bound that need not be improved."""
-        limit = self._within(self.limit)
         if self.tolerance is None:
-            return limit
+            return self.problem.left(self.limit)
         best = max(self.measured, self.known)
         aim = (1.0 + self.tolerance) * best - min(self.added, 0.9 * self.tolerance * best)
         aim = max(aim, self.least, _NOTHING * self.limit if math.isfinite(self.limit) else 0.0)
-        return min(limit, self._within(aim))
-
-    def _within(self, limit: float) -> float:
-        """What the answer may be, so that with the slack it is at most this, sums rounded up."""
-        slack = self.problem.slack
-        return float(down(down(limit) - slack)) if slack and math.isfinite(limit) else limit
-
-    def _certified(self, frontier: _Frontier) -> float:
-        """The largest bound, and the slack besides; never rounded down."""
-        bound, slack = frontier.certified, self.problem.slack
-        return float(up(bound + slack)) if bound and slack else bound + slack
+        return self.problem.left(min(self.limit, aim))
 
     def run(self) -> Found:
         self._sample()
@@ -140,7 +129,7 @@ class Search:
             self._close(frontier)
         self._report(frontier)
         complete = not len(frontier.most)
-        certified = self._certified(frontier)
+        certified = self.problem.whole(frontier.certified)
         leaves = tuple(sorted(frontier.leaves, key=lambda leaf: -leaf.most)[:_LEAVES])
         if contradicted(self.problem, leaves):
             certified, complete = math.inf, False
@@ -239,7 +228,7 @@ class Search:
 
     def _report(self, frontier: _Frontier) -> None:
         if self.watch is not None:
-            certified = self._certified(frontier)
+            certified = self.problem.whole(frontier.certified)
             self.watch(certified if certified < math.inf else math.inf, self.measured, self.boxes)
 
 

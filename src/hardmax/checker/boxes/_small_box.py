@@ -127,8 +127,8 @@ class SmallBoxes:
 
 def in_balls(problem: Problem, room: float, clock: Clock) -> float:
     """A hard case on a line, which floats could not decide, in ball arithmetic."""
-    if problem.exact is None or problem.dimension > 1 or not room > problem.slack:
+    enough = problem.left(room)
+    if problem.exact is None or problem.dimension > 1 or not enough > 0.0:
         return math.inf
     line = Line(problem.exact, float(problem.low[0]), float(problem.high[0]))
-    found = bound_by_series(line, room - problem.slack, clock)
-    return float(up(found + problem.slack))
+    return problem.whole(bound_by_series(line, enough, clock))

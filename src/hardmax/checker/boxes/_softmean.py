@@ -76,7 +76,6 @@ def _centred(w: Pair, x: Pair) -> tuple[Pair, Pair]:
     """
     share = w[0] / w[0].sum(axis=0)
     about = (share * x[0]).sum(axis=0)
-    about = np.where(np.isfinite(about), about, 0.0)
     from_it = pair_sum(x, (-about[None], np.zeros_like(about)[None]))
     mean = pair_sum((about, np.zeros_like(about)), pair_total(pair_product(w, from_it)))
     low, high = pair_ends(x)

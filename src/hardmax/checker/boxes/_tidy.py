@@ -63,10 +63,12 @@ class Tidier:
         _, inner, change = known
         if not change:
             return form, 0.0
-        moved = inflate(abs(nearest(form.scale)) * change, 2)
+        # a scale, a coefficient and a product with each, n sums, and up to three within an atom
+        moved = inflate(abs(nearest(form.scale)) * change, len(form.atoms) + 8)
         return inner.scaled(form.scale) + constant(form.constant), moved
 
     def _tidy(self, form: Form) -> tuple[Form, float]:
+        """The same for a form of scale 1; what it may be off by is not yet rounded up."""
         low, high = self.graph.range(form)
         dust = _DUST * max(high - low, max(abs(low), abs(high)))
         atoms, c = form.floats
@@ -76,7 +78,7 @@ class Tidier:
             inner, moved = self._tidied(atom, form.terms[atom], dust if is_small else 0.0)
             parts.append((form.terms[atom], inner))
             change += abs(nearest(form.terms[atom])) * moved if moved else 0.0
-        return (total(parts), inflate(change, len(parts) + 2)) if change else (form, 0.0)
+        return (total(parts), change) if change else (form, 0.0)
 
     def _tidied(self, atom: int, c: fmpq, dust: float) -> tuple[Form, float]:
         """A term's atom; the middle of its range if it is a variable and the term is dust."""
@@ -84,7 +86,7 @@ class Tidier:
             low, high = self.graph.bounds[atom]
             if 0.0 < max(abs(low), abs(high)) * abs(nearest(c)) <= dust:
                 middle = 0.5 * (low + high)
-                return constant(rational(middle)), up(max(high - middle, middle - low))
+                return constant(rational(middle)), max(high - middle, middle - low)
         if atom not in self._made:
             self._made[atom] = self._atom(atom)
         return self._made[atom]
@@ -97,7 +99,7 @@ class Tidier:
                 if not moved and not shift:
                     return Form({number: ONE}), 0.0
                 size = max(map(abs, graph.range(value)))
-                return graph.gate(new_logit, new_value), inflate(shift + 0.25 * size * moved)
+                return graph.gate(new_logit, new_value), shift + 0.25 * size * moved
             case Mean(logits=logits, values=values):
                 return self._mean(number, logits, values)
             case Relu(argument=argument):
@@ -114,7 +116,7 @@ class Tidier:
                 if not moved and not shift:
                     return Form({number: ONE}), 0.0
                 sizes = [max(map(abs, graph.range(form))) for form in (f, second)]
-                return graph.times(f, g), inflate(sizes[0] * shift + sizes[1] * moved)
+                return graph.times(f, g), sizes[0] * shift + sizes[1] * moved
             case Apply():
                 return self._apply(number, atom)
             case HardMean() | Variable():
@@ -134,7 +136,7 @@ class Tidier:
         made = self.graph.mean(
             [zero, *(f for f, _ in new_logits)], [zero, *(f for f, _ in new_values)]
         )
-        return made, inflate(shift + 2.0 * spread * moved)
+        return made, shift + 2.0 * spread * moved
 
     def _apply(self, number: int, atom: Apply) -> tuple[Form, float]:
         new, moved = self.form(atom.argument)
@@ -146,7 +148,7 @@ class Tidier:
         steep = float(np.abs(slope[0]) + slope[1])
         if not math.isfinite(steep):
             return Form({number: ONE}), 0.0
-        return self.graph.apply(atom.name, new, atom.exponent), inflate(steep * moved)
+        return self.graph.apply(atom.name, new, atom.exponent), steep * moved
 
 
 def tidied(graph: Graph, answer: Form, scale: float) -> tuple[Form, float]:

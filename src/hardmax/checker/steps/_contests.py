@@ -226,30 +226,33 @@ def _handicapped(
     top = max(middles)
     shifts = [min(m - top, 0.0) for m in middles]
     ends = [(0.0, 0.0), *strays]
+    if not np.isfinite(ends).all():
+        return None
     off = max(
         max(abs(Fraction(end) - Fraction(top) - Fraction(s)) for end in (a, b))
         for (a, b), s in zip(ends, shifts, strict=True)
     )
     if off > 1e-3:
         return None
-    away = above_float(off)
     forms = [rest, *parts]
     spread = [graph.range(form) for form in forms]
+    if not np.isfinite(spread).all():
+        return None
     sign = 1.0 if cold > 0 else -1.0
     best = max(
         sign * (a if sign > 0 else b) for (a, b), s in zip(spread, shifts, strict=True) if not s
     )
     kept = [form for form, s in zip(forms, shifts, strict=True) if not s]
     behind = [
-        _behind(best, sign * (b if sign > 0 else a), abs(cold), s + 4 * away)
+        _behind(best, sign * (b if sign > 0 else a), abs(cold), above_float(Fraction(s) + 4 * off))
         for (a, b), s in zip(spread, shifts, strict=True)
         if s
     ]
     if not all(b >= BEATEN for b in behind):
         return None
     wide = max(b for _, b in spread) - min(a for a, _ in spread)
-    more = 0.5 * abs(cold) * _weights_of(behind) * wide
-    return Tokens(tuple(kept), cold, inflate(away + more, 5))
+    more = inflate(0.5 * abs(cold) * _weights_of(behind) * wide, 4)  # the coldness is rounded, too
+    return Tokens(tuple(kept), cold, above_float(off + Fraction(more)))
 
 
 def _behind(best: float, other: float, cold: float, less: float) -> float:

@@ -17,6 +17,7 @@ import math
 from collections.abc import Mapping
 
 from hardmax.checker.forms import NOTHING, Form, Gradient, Graph, rational
+from hardmax.numerics import inflate
 
 _MOST_MOVING = 4
 
@@ -33,4 +34,6 @@ def moved(graph: Graph, form: Form, deviations: Mapping[int, float]) -> tuple[li
     for (a, slope), b in itertools.product(slopes.items(), deviations):
         ends = graph.range(Gradient(graph, b).form(slope))
         second += 0.5 * max(map(abs, ends)) * deviations[a] * deviations[b]
-    return [share for share in shares.values() if not share.is_zero], second * (1 + 1e-9)
+    return [share for share in shares.values() if not share.is_zero], inflate(
+        second, len(slopes) ** 2 + 4
+    )

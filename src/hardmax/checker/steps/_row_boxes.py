@@ -21,6 +21,7 @@ from hardmax.checker.steps._moved import moved
 from hardmax.checker.steps._rows import ROUNDED, Rejected, Row
 from hardmax.checker.steps._slopes import slopes_of
 from hardmax.checker.steps._verified import Verified
+from hardmax.numerics import up
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +76,7 @@ class RowBoxes:
         found = bound_by_cut(self.small, row.ours, row.theirs, room, also=shares)
         if not found <= room:
             found = self.small.bound_sum([row.ours - row.theirs, *shares], room)
-        return found + second
+        return float(up(found + second))
 
     def _carried(self, row: Row) -> Deviations:
         """V(H) - V(H - d): slopes of V over the ranges of H and V, times d."""
