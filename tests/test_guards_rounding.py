@@ -356,7 +356,7 @@ def test_a_doubt_about_weights_widens_what_they_make():
         sizes = exact(np.abs(matrix))
         assert (exact(stored.size) >= sizes * (1 + Fraction(doubt))).all()
         assert (stored.size <= np.abs(matrix) * (1.0 + doubt) * (1.0 + 2.0**-40)).all()
-        value = stored.times(Interval.point(x)).value
+        value = stored.times(Interval.point(x), np.zeros_like(x)).value
         middle, around = (exact(matrix) @ exact(x)), sizes @ exact(np.abs(x)) * Fraction(doubt)
         assert exact(value.lo) <= middle - around
         assert exact(value.hi) >= middle + around

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.numerics import FLOAT64, Format, _outward, exact
+from hardmax.numerics import FLOAT64, Format, _outward, exact, softmax_gap
 
 COARSE = 20  # digits
 
@@ -56,10 +56,12 @@ def coarse_steps(digits: int = COARSE) -> Iterator[None]:
     fine, step = FLOAT64.unit, _outward.STEP
     kept = vars(FLOAT64)
     kept["unit"], _outward.STEP = 2.0**-digits, 2.0 * 2.0**-digits
+    softmax_gap.cache_clear()  # made with steps of its own
     try:
         yield
     finally:
         kept["unit"], _outward.STEP = fine, step
+        softmax_gap.cache_clear()
 
 
 @contextmanager
