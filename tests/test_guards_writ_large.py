@@ -866,7 +866,7 @@ def test_visits_of_a_head(large: Large) -> None:
         found = k._products(q, k_)
         return float(found.value[0, 0]), float(found.off[0, 0])
 
-    for t in np.linspace(0.02, 0.98, 49):
+    for t in np.linspace(0.02, 0.98, 961):
         (most, off), (less, away) = score(1.0), score(t)
         lead = most - less
         doubt = (off + away) * 1.5

@@ -282,17 +282,18 @@ def test_roundings_of_earlier_layers_are_carried_into_later_ones() -> None:
 def test_scores_that_agree_in_floats_need_not_tie() -> None:
     """Two numbers next to each other, times 0.1, are one float; so are their scores."""
 
-    def among(*scores: float, factor: float = 1.0) -> int:
+    def among(*scores: float, factor: float = 1.0, causal: bool = False) -> int:
         maps, offsets = np.zeros((len(scores), 2, 1)), np.zeros((len(scores), 2))
         maps[:, 1, 0], offsets[:, 0] = 1.0, scores
-        head = Head([[0.0, factor]], [[1.0, 0.0]], [[1.0, 0.0]], [[1.0], [0.0]])
+        head = Head([[0.0, factor]], [[1.0, 0.0]], [[1.0, 0.0]], [[1.0], [0.0]], causal=causal)
         read = ReadOut([[1.0, 0.0]], [0.0], -1)
-        model = Transformer(VectorInput(maps, offsets), [Attention([head])], read)
+        model = Transformer(VectorInput(maps, offsets), [Attention([head])] * 2, read)
         return hm.regions(model, inputs=[[1.0]]).ties
 
     assert among(11 / 97, np.nextafter(11 / 97, 1.0), factor=0.1) == 1
     assert among(0.25, 0.25, factor=0.1) == 0  # the same token twice
-    assert among(0.25, 0.5, factor=0.1) == 0
+    assert among(0.25, 0.5, factor=0.1) == among(0.25, 0.5, factor=0.1, causal=True) == 0
+    assert among(11 / 97, np.nextafter(11 / 97, 1.0), factor=0.1, causal=True) == 1
 
 
 def test_no_more_cells_are_visited_than_there_are() -> None:

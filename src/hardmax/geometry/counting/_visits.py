@@ -208,9 +208,8 @@ def _attended(
     scores = _products(query, _Known(*(part.swapaxes(2, 3) for part in key)))
     if group.position_bias is not None:
         scores = scores.plus(group.position_bias[:, :tokens, :tokens])
-    if group.causal:
-        seen = np.tri(tokens, dtype=bool)
-        scores = _Known(np.where(seen, scores.value, -np.inf), np.where(seen, scores.off, 0.0))
+    seen = np.tri(tokens, dtype=bool) if group.causal else np.ones((tokens, tokens), dtype=bool)
+    scores = _Known(np.where(seen, scores.value, -np.inf), scores.off)
     first = scores.value.argmax(axis=3)
     most = np.take_along_axis(scores.value, first[..., None], axis=3)
     doubt = inflate(np.take_along_axis(scores.off, first[..., None], axis=3) + scores.off)
@@ -218,7 +217,7 @@ def _attended(
     shared = lead == 0.0
     alike = twins.same[first] if group.position_bias is None else first[..., None] < 0
     sure = np.where(shared, alike | (doubt == 0.0), lead > inflate(doubt + stray(1, np.abs(lead))))
-    sure |= np.arange(tokens) == first[..., None]
+    sure |= ~seen | (np.arange(tokens) == first[..., None])
     shares = _exactly(shared / shared.sum(axis=3, keepdims=True))
     mixed = _products(shares, value, more=1)
     sent = _joined(group, mixed)
