@@ -33,7 +33,9 @@ from hardmax.numerics import (
     softmax_ends,
     softmax_gap,
     softmax_ranges,
+    up,
 )
+from hardmax.testing import coarse_steps
 
 MONOTONE = {
     "exp": np.exp,
@@ -279,3 +281,11 @@ def test_sums_of_pairs_enclose_any_order_of_summation(terms):
     assert Fraction(terms) * Fraction(UNIT) / (1 - terms * Fraction(UNIT)) <= Fraction(lost)
     assert lost <= terms * UNIT * (1 + 8 * (terms + 4) * UNIT)
     assert pair_radius(np.zeros(1), np.zeros(1), terms)[0] == terms * TINY
+
+
+def test_coarse_steps_are_taken_back():
+    """What a test made coarse is as fine as before, for whoever comes next."""
+    with coarse_steps():
+        assert up(1.0) > 1.0 + 2.0**-21
+    assert FLOAT64.unit == 2.0**-53
+    assert up(1.0) == 1.0 + 2.0**-52
