@@ -109,6 +109,89 @@ def test_rows_replaced_in_place_take_their_extremes_at_the_kink():
         assert high - low <= float(max(values) - min(values)) * (1 + 1e-12) + 1e-12
 
 
+@pytest.fixture
+def writ_large(monkeypatch):
+    """Steps so large that no charge of `_ranges` hides behind another."""
+    steps = {
+        "up": lambda x: x + 0.25,
+        "down": lambda x: x - 0.25,
+        "inflate": lambda bound, k=8: bound * (1.0 + k / 16.0),
+        "stray": lambda k, size: k * 2.0**-6 * size,
+        "elementary_ends": lambda low, high: (low, high),
+        "TINY": 1.0,
+    }
+    for name, step in steps.items():
+        monkeypatch.setattr(_ranges, name, step)
+
+
+def one_row(make, ends=(-4.0, 4.0)):
+    """A row that holds the input, what `make` makes of it, and their ranges, made in fine steps."""
+    program = Program(hm.Box([ends[0]], [ends[1]]))
+    row = program.row()
+    program.rows[row].inputs[0] = Fraction(1)
+    maker = program.makers[make(program, Form({row: Fraction(1, 2)}, Fraction(3, 4)))]
+    table = _ranges.RangeTable([ends] * (row + 1), {}, {}, {}, [4.0], {})
+    return row, maker, table
+
+
+def test_numbers_become_ranges_that_hold_them():
+    """1/10 lies below its float, 1/3 above."""
+    for number in (Fraction(1, 10), Fraction(1, 3)):
+        low, high = _of_number(number)
+        assert Fraction(low) < number < Fraction(high)
+
+
+def test_charges_of_rows_replaced_in_place(writ_large):
+    """max(x/2 + 3/4, 0) has its kink at -3/2; three roundings of 3/4 move it."""
+    for weight in (Fraction(2), Fraction(-2)):
+        row, unit, table = one_row(lambda p, v: p.unit(v, node=0, gain=1.0))
+        low, high = _in_place(unit, row, weight, table)
+        slack = (2.0 + 2.0) * 3 * 2.0**-6 * 0.75 * (1 + 4 / 16)
+        values = [x + float(weight) * max(x / 2 + 0.75, 0.0) for x in (-4.0, -1.5, 4.0)]
+        assert low == pytest.approx(min(values) - slack - 0.5, rel=1e-9)
+        assert high == pytest.approx(max(values) + slack + 0.5, rel=1e-9)
+        row, gate, table = one_row(lambda p, v: p.gate(v, v, coldness=8.0, node=0, gain=1.0))
+        short = 2.0 * (softmax_gap(2) / 8.0 + 0.25) * (1 + 1 / 16)
+        soft = _in_place(gate, row, weight, table)
+        moved = (-short, 0.0) if weight > 0 else (0.0, short)
+        assert soft == pytest.approx((low + moved[0], high + moved[1]), rel=1e-9)
+
+
+def test_charges_of_a_row_and_another_line(writ_large):
+    """x + w max(y/2 + 3/4, 0), y being another row: the shortfall is charged on one side."""
+    _, gate, table = one_row(lambda p, v: p.gate(v, v, coldness=8.0, node=0, gain=1.0))
+    table.rows.append((1.0, 2.0))
+    value, other = gate.value, len(table.rows) - 1
+    short = softmax_gap(2) / 8.0 + 0.25
+    for weight in (Fraction(2), Fraction(-2)):
+        joined = _ranges.read(
+            Form.combination([(1, Form.of_row(other)), (weight, value)]), table.rows
+        )
+        low, high = _ranges._of_two(gate, other, weight, table)
+        charge = 2.0 * short * (1 + 2 / 16) + 0.25
+        if weight > 0:
+            expected = max(1.0, joined[0]) - charge, max(2.0, joined[1])
+        else:
+            expected = min(1.0, joined[0]), min(2.0, joined[1]) + charge
+        assert (low, high) == pytest.approx(expected, rel=1e-9)
+
+
+def test_charges_of_gates(writ_large):
+    row, gate, _ = one_row(lambda p, v: p.gate(v, v, coldness=8.0, node=0, gain=1.0))
+    found = _ranges._weight(gate, (-0.25, 0.125))
+    assert found == pytest.approx((1 / (1 + math.exp(2.25)), 1 / (1 + math.exp(-1.25))), rel=1e-12)
+    settled = _ranges._shortfall(gate, 6.0, 8.0)
+    assert settled == pytest.approx(math.exp(-47.75) * 8.0 * (1 + 1 / 16), rel=1e-9, abs=0.0)
+    assert _ranges._shortfall(gate, 5.02, 8.0) == pytest.approx(softmax_gap(2) / 8.0 + 0.25)
+    made = _ranges.RangeTable([(1.0, 2.0)] * (row + 1), {}, {}, {}, [4.0], {})
+    _ranges._make(0, gate, made)
+    value = _ranges.read(gate.value, made.rows)
+    low = max(value[0], 0.0) - (softmax_gap(2) / 8.0 + 0.25) - 0.25
+    plain = _ranges._times(_ranges._weight(gate, value), value)
+    assert made.made[0] == pytest.approx((max(plain[0], low), min(plain[1], value[1])), rel=1e-9)
+    assert low > plain[0]
+
+
 def test_a_soft_maximum_falls_short_by_its_gap_at_most():
     for coldness in np.abs(mild(RNG(3), 200)).tolist():
         program, maker = gated(coldness, gate=(1, 0), value=(1, 0), ends=((-1.0, 1.0), (0.5, 2.0)))
