@@ -51,6 +51,7 @@ from hardmax.testing.truth import (
     outputs_on_word,
     values_of_steps,
 )
+from hardmax.testing.truth._arithmetic import Jet
 
 HARD = Kind(coarse=True, hard=1.0)
 SOFT = Kind(coarse=False, hard=0.0)
@@ -287,3 +288,13 @@ def test_coldness_is_part_of_the_meaning():
         with precision(BITS):
             ball = outputs_on_vector(model, [ball_of(Fraction(0))], Balls())[0]
         assert float(ball) == pytest.approx(1 / (1 + np.exp(-coldness)), rel=1e-14)
+
+
+def test_jets_are_power_series():
+    """Sums, differences, products and functions of jets, against series of balls."""
+    a, b = Jet(Fraction(2), Fraction(3), Fraction(5)), Jet(Fraction(-1), Fraction(4), Fraction(7))
+    assert a + b == Jet(1, 7, 12)
+    assert a - b == Jet(3, -1, -2)
+    assert a * b == Jet(-2, 2 * 4 - 3, 2 * 7 + 3 * 4 - 5)
+    # exp(log 2 + 3 t + 5 t^2 + ...) = 2 (1 + 3 t + (5 + 9/2) t^2 + ...)
+    assert a.through(Fraction(2), Fraction(2), Fraction(1)) == Jet(2, 6, 2 * 5 + 9)

@@ -23,7 +23,7 @@ from hardmax.checker.sequences._batches import enclose_words
 from hardmax.checker.sequences._stream import Overflow
 from hardmax.checker.sequences._values import follow_words
 from hardmax.core import Share, Words
-from hardmax.numerics import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, FORMATS
+from hardmax.numerics import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, FORMATS, about_underflow
 
 LENGTHS = (1, 2, 5, 8, 9, 16, 17, 31, 100, 513, 600)
 PATHS = {"fused": SDPBackend.FLASH_ATTENTION, "plain": SDPBackend.MATH}
@@ -283,3 +283,23 @@ def test_a_certificate_names_what_it_assumes():
         "max(x, y)", on={"x": (-1, 1), "y": (-1, 1)}, error=1e-2, route="feedforward"
     )
     assert len(hm.certify(network).assumptions) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "digits", "least", "exp_units", "exp_vanishes"),
+    [
+        ("float64", 53, -1074, 8, -500.0),
+        ("float32", 24, -149, 8, -86.0),
+        ("float16", 11, -24, 8, -16.0),
+        ("bfloat16", 8, -133, 8, -86.0),
+    ],
+)
+def test_formats_are_those_of_pytorch(name, digits, least, exp_units, exp_vanishes):
+    """And what is assumed of exp, which no library tells, is what the kernels were tested for."""
+    assert name in about_underflow() or FORMATS[name].gradual
+    format, info = FORMATS[name], torch.finfo(getattr(torch, name))
+    assert (format.digits, format.least) == (digits, least)
+    assert (format.largest, format.normal) == (info.max, info.smallest_normal)
+    assert format.unit == info.eps / 2
+    assert (format.exp_units, format.exp_vanishes) == (exp_units, exp_vanishes)
+    assert format.gradual == (name != "bfloat16")
