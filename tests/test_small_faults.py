@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import random
 from concurrent import futures
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,11 +15,13 @@ import pytest
 import hardmax as hm
 from hardmax.checker import Verdict
 from hardmax.cli import _certifying
-from hardmax.core import Transformer, VectorInput
+from hardmax.core import Transformer, VectorInput, Words
 from hardmax.lowering import lower
+from hardmax.lowering.programs._sketch import Register
 from hardmax.passes import _soften
 from hardmax.testing import _trials, mutate, try_untouched, zoo
 from hardmax.testing._mutations_weights import position_bias_changed
+from hardmax.testing._programs import _Draw
 from hardmax.testing._whole_numbers import constant_of, sum_of
 
 # --- softening ------------------------------------------------------------------------------------
@@ -150,3 +154,51 @@ def test_processes_do_not_begin_what_nobody_waits_for(monkeypatch):
     with _certifying._workers(2) as pool:
         assert isinstance(pool, Pool)
     assert asked == [2, True]
+
+
+def test_a_model_is_called_by_names_or_by_an_array() -> None:
+    product = hm.compile("x*y", on={"x": (-1, 1), "y": (-1, 1)}, error=0.1)
+    named = product(x=0.3, y=0.5)
+    assert np.asarray(named).item() == product(np.array([[0.3, 0.5]])).item()
+    with pytest.raises(hm.HardmaxError):
+        product()
+    same = hm.compile(hm.programs.copy, alphabet="ab", length=2)
+    with pytest.raises(hm.HardmaxError, match="Give a sequence of symbols"):
+        same()
+    with pytest.raises(hm.HardmaxError, match="Give a sequence of symbols"):
+        same("ab", y=1)
+
+
+def test_as_many_words_as_points_are_all_gone_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One point less, and they are drawn."""
+    same = hm.compile(hm.programs.copy, alphabet="ab", length=2)
+    drawn: list[int] = []
+    sample = Words.sample
+
+    def note(words: Words, count: int, rng: np.random.Generator) -> list[Any]:
+        drawn.append(count)
+        return sample(words, count, rng)
+
+    monkeypatch.setattr(Words, "sample", note)
+    everything = same.claim.domain.count
+    hm.measure(same, everything)
+    assert drawn == []
+    hm.measure(same, everything - 1)
+    assert drawn == [everything - 1]
+
+
+def test_a_unit_that_may_be_on_at_the_start_writes_what_it_reads_at_most() -> None:
+    register = Register("r", np.zeros(2), np.zeros(2))
+    wide = SimpleNamespace(terms=[SimpleNamespace(is_wild=False)], widest=3.0)
+    register.open_to(wide, -2.0)
+    register.open_to(wide, 0.5)
+    assert (register.beyond, register.is_wild) == (7.5, False)
+    register.open_to(SimpleNamespace(terms=[SimpleNamespace(is_wild=True)], widest=1.0), 1.0)
+    assert register.is_wild
+
+
+def test_remainders_of_random_programs_lie_in_their_range() -> None:
+    for seed in range(200):
+        draw = _Draw(random.Random(seed), 6)
+        found = draw._small(1, 2)
+        assert found.width <= 2

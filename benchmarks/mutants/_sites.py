@@ -31,6 +31,7 @@ _QUIET_KEYWORDS = {
 }
 _CLOCKS = {"perf_counter", "process_time", "monotonic"}  # what took how long is only told
 _SPECIMENS, _STRATEGIES = "hardmax/testing/_zoo.py", "hardmax/testing/_strategies.py"
+_ODD_VALUES = "hardmax/testing/_odd_values.py"
 _SPEED = re.compile(r"# .*\b(speed|faster|fast|memory|cheap|cheaper|at once|at a time)\b")
 
 
@@ -111,6 +112,8 @@ def _is_free_choice(module: Module, node: ast.AST) -> bool:
     match node:
         case ast.Assign(value=ast.Dict() | ast.Set()) | ast.AnnAssign(value=ast.Dict()):
             return module.path == _SPECIMENS
+        case ast.Lambda():
+            return module.path == _ODD_VALUES  # what random programs compute
         case ast.arguments():
             return module.path == _STRATEGIES  # sizes of what Hypothesis draws
         case ast.Compare(left=ast.Call() as drawn) | (ast.Call() as drawn):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import platform
 import secrets
 import stat
 import time
+import zlib
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,7 +21,7 @@ except ImportError:  # where there is none, a file that somebody has open cannot
     fcntl = None  # type: ignore[assignment]
 
 _PREFIX, _SUFFIX = ".hardmax-", ".tmp"
-_MACHINE = hashlib.sha256(platform.node().encode()).hexdigest()[:8]
+_MACHINE = f"{zlib.crc32(platform.node().encode()):08x}"
 _OURS = f"{_PREFIX}{_MACHINE}-"
 _WITHOUT_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
 _OLD = 24 * 3600.0  # seconds after which a file of another machine is nobody's any more

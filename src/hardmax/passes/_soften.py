@@ -279,7 +279,7 @@ def _between(low: _Trial | None, high: _Trial, budget: float) -> float:
     room = budget - (high.error - slope / high.logit)
     if not room > 0:
         return math.sqrt(low.logit * high.logit)
-    nudge = 1 + _CLOSE / 8
+    nudge = 1 + _CLOSE / 8  # for speed: how far a guess stays from both ends
     return min(max(slope / room * (1 + _CLOSE / 2), low.logit * nudge), high.logit / nudge)
 
 

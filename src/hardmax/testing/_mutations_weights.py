@@ -233,7 +233,7 @@ def position_bias_changed(construction: Construction, rng: Rng) -> Changed:
     if construction.transformer.tokens > tokens:
         return None
     t, j = rng.integers(tokens, size=2)
-    by = rng.normal() * 10.0 ** rng.uniform(-4.0, 1.0)
+    by = rng.normal(scale=10.0 ** rng.uniform(-4.0, 1.0))
 
     def change(head: Head) -> tuple[Head, str]:
         bias = np.zeros((tokens, tokens)) if head.position_bias is None else head.position_bias

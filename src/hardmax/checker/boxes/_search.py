@@ -112,7 +112,8 @@ class Search:
         if self.tolerance is None:
             return self.problem.left(self.limit)
         best = max(self.measured, self.known)
-        aim = (1.0 + self.tolerance) * best - min(self.added, 0.9 * self.tolerance * best)
+        spared = min(self.added, 0.9 * self.tolerance * best)  # for speed: when to stop
+        aim = (1.0 + self.tolerance) * best - spared
         aim = max(aim, self.least, _NOTHING * self.limit if math.isfinite(self.limit) else 0.0)
         return self.problem.left(min(self.limit, aim))
 

@@ -138,7 +138,8 @@ def _guessed(curve: Curve, count: int) -> AnchorFit:
     for beyond in _GHOSTS[-1:] if large else _GHOSTS:
         if count - 1 - 2.0 * beyond >= 1.0:
             e = _spaced(curve, count, beyond)
-            for flatness in _FLATNESS[4:7] if large else _FLATNESS:
+            usual = _FLATNESS[4:7] if large else _FLATNESS  # for speed
+            for flatness in usual:
                 coldness = flatness / float(e[1] - e[0]) ** 2
                 fits.append(_least_squares(x, f, e, coldness))
     best = min(fits, key=_score)
