@@ -162,6 +162,8 @@ def test_a_model_is_called_by_names_or_by_an_array() -> None:
     assert np.asarray(named).item() == product(np.array([[0.3, 0.5]])).item()
     with pytest.raises(hm.HardmaxError):
         product()
+    with pytest.raises(hm.HardmaxError):
+        product(np.array([[0.3, 0.5]]), y=1.0)
     same = hm.compile(hm.programs.copy, alphabet="ab", length=2)
     with pytest.raises(hm.HardmaxError, match="Give a sequence of symbols"):
         same()
