@@ -232,6 +232,19 @@ def test_the_law_catches_what_is_false_by_a_hair(number):
     assert [claim_fault(case, lie).split()[0] for lie in lies] == list(words)
 
 
+def test_claims_above_are_true_by_nothing_or_by_a_billionth_a_millionth_two_percent():
+    """The four distances are the promise of the campaign; below, 2^-20 is the most."""
+    case = claim_case(3, 2)
+    distances, shortfalls = set(), set()
+    for number in range(60):
+        claims = dict(claims_around(case, rng(number)))
+        distances.add(round(float(Fraction(claims["above"]) / case.high - 1), 12))
+        shortfalls.add(float(1 - Fraction(claims["below"]) / case.low))
+    assert distances == {0.0, 1e-9, 1e-6, 0.02}
+    assert 0 < min(shortfalls) < 2.0**-52
+    assert 2.0**-45 < max(shortfalls) <= 2.0**-20
+
+
 def test_what_is_measured_must_be_attained_where_it_is_said_to_be():
     case = claim_case(9, 2)
     samples = [tuple(x) for x in case.domain.sample(20, rng(0)).tolist()]

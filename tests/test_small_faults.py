@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 from concurrent import futures
 from dataclasses import replace
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ import hardmax as hm
 from hardmax.checker import Verdict
 from hardmax.cli import _certifying
 from hardmax.core import Transformer, VectorInput, Words
+from hardmax.core._flow_asking import HeadFlow
 from hardmax.lowering import lower
 from hardmax.lowering.programs._sketch import Register
 from hardmax.passes import _soften
@@ -39,6 +41,24 @@ def hard_skeletons() -> list[hm.Construction]:
         lower(maximum, hm.Box([-1.0], [1.0]), "attention"),
         lower(network, hm.Box(-np.ones(2), np.ones(2)), "attention"),
     ]
+
+
+@pytest.mark.parametrize(("radius", "kind"), [(0.0, "routing"), (1.0, "radius"), (2.0, "radius")])
+def test_heads_without_scores_are_routing_and_all_others_are_solved_for(radius, kind, monkeypatch):
+    """A coldness is solved for wherever scores move, be the largest of them 1 to the last bit."""
+    flow = SimpleNamespace(heads={(0, 0): HeadFlow(radius=radius, constant=False)})
+    monkeypatch.setattr(_soften, "follow", lambda *args, **options: flow)
+    solver = _soften._Solver.of(hard_skeletons()[0])
+    assert list(getattr(solver, kind)) == [(0, 0)]
+    assert len(solver.routing) + len(solver.radius) == 1
+
+
+@pytest.mark.parametrize("size", [39, 40, 41, 60])
+def test_a_bad_error_is_quoted_whole_up_to_forty_characters(size):
+    text = "'" + "e" * (size - 2) + "'"
+    said = text if size <= 40 else text[:37] + "..."
+    with pytest.raises(hm.RequestError, match=rf"but it is {re.escape(said)}\.$"):
+        hm.soften(hard_skeletons()[0], error=text[1:-1])
 
 
 @pytest.mark.parametrize("number", [0, 1])
