@@ -12,8 +12,8 @@ import numpy as np
 
 from benchmarks._measure import cpu_seconds, interleaved_medians, loglog_slope
 from benchmarks._report import Check, Report, Settings, Sheet
-from hardmax.geometry._minkowski import MinkowskiSum, minkowski_sum
 from hardmax.geometry.bounds import several_heads, two_polygons
+from hardmax.geometry.polytopes._minkowski import MinkowskiSum, minkowski_sum
 
 SPACE = 4
 # Fig. 6b: earlier means of many draws, to one decimal

@@ -11,9 +11,9 @@ from benchmarks._measure import cpu_seconds
 from benchmarks._report import Check, Report, Settings, Sheet
 from hardmax import ReluNetwork
 from hardmax.core import Attention, Head, ReadOut, Transformer, VectorInput, reference
-from hardmax.geometry.counting._line import LineRegions, line_breakpoints, network_line
-from hardmax.geometry.counting._line_attention import transformer_line
-from hardmax.geometry.counting._quadratic import between, rational
+from hardmax.geometry.counting.line._attention import transformer_line
+from hardmax.geometry.counting.line._quadratic import between, rational
+from hardmax.geometry.counting.line._segments import LineRegions, line_breakpoints, network_line
 
 STORED = Path(__file__).parent.parent / "tests" / "data" / "regions"
 REQUIRED = 1e6  # breakpoints a CPU second, fast, through 2-64-64-64

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks._report import Check, Report, Settings, Sheet
-from hardmax.geometry.counting._plane import count_piece, start_piece
 from hardmax.geometry.counting._stack import Stack
 from hardmax.geometry.counting._tally import Tally, joined
+from hardmax.geometry.counting.plane._counting import count_piece, start_piece
 from hardmax.languages import ReluNetwork
 
 COMMAND = "python -m benchmarks.regions --only plane"

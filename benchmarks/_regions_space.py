@@ -15,9 +15,9 @@ import numpy as np
 import hardmax as hm
 from benchmarks._measure import cpu_seconds
 from benchmarks._report import Check, Report, Settings, Sheet
-from hardmax.geometry.counting._space import SpacePiece, count_piece, start_piece
 from hardmax.geometry.counting._stack import Stack
 from hardmax.geometry.counting._tally import Tally, joined
+from hardmax.geometry.counting.space._counting import SpacePiece, count_piece, start_piece
 
 DATA = Path(__file__).parent.parent / "tests" / "data" / "regions"
 WANTED = {"d3_32x2": 100_000, "d4_16x2": 150_000, "d5_12x2": 150_000}  # cells a CPU second

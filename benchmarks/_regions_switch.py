@@ -11,11 +11,11 @@ import numpy as np
 from benchmarks._measure import cpu_seconds
 from benchmarks._report import Check, Report, Settings, Sheet
 from hardmax.core import Attention, Box, FeedForward, Head, ReadOut, Transformer, VectorInput
-from hardmax.geometry._depth import depth_construction
 from hardmax.geometry.bounds import attaining_keys, several_heads
-from hardmax.geometry.counting._switch_cells import count_piece, start_piece
-from hardmax.geometry.counting._switch_of import switch_program
-from hardmax.geometry.counting._switch_regions import count_regions
+from hardmax.geometry.bounds._depth_construction import depth_construction
+from hardmax.geometry.counting.switch._cells import count_piece, start_piece
+from hardmax.geometry.counting.switch._regions import count_regions
+from hardmax.geometry.counting.switch._sources import switch_program
 from hardmax.languages import MaxoutNetwork
 
 PEER = 57  # cells a second: the fastest of one research script for maxout, by peers.md

@@ -11,7 +11,7 @@ import hardmax as hm
 from benchmarks._measure import interleaved_medians, threads
 from benchmarks._report import Check, Report, Settings, Sheet
 from benchmarks._sources import DOMAIN, ERROR, large_network
-from hardmax.core import rounding_bound
+from hardmax.analysis import rounding_bound
 from hardmax.lowering import routes_for
 
 BATCH = 10_000

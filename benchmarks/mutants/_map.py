@@ -143,4 +143,4 @@ class Map:
 
 
 def test_files(asked: list[Path] | None) -> list[Path]:
-    return asked or [one for one in sorted(TESTS.glob("test_*.py")) if one.name not in LEFT_OUT]
+    return asked or [one for one in sorted(TESTS.rglob("test_*.py")) if one.name not in LEFT_OUT]

@@ -22,7 +22,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 class Module:
     """One file: its text, its tree, and who contains whom."""
 
-    path: str  # from the package's parent, "hardmax/core/_flow.py"
+    path: str  # from the package's parent, "hardmax/analysis/_flow.py"
     text: str
 
     @cached_property

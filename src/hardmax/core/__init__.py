@@ -2,6 +2,7 @@
 
 from hardmax.core._batched import evaluate as evaluate
 from hardmax.core._bill import Bill as Bill
+from hardmax.core._bill import bound_logits_with as bound_logits_with
 from hardmax.core._bill import count_bill as count_bill
 from hardmax.core._bill import padded_parameters as padded_parameters
 from hardmax.core._bill import weight_arrays as weight_arrays
@@ -11,9 +12,7 @@ from hardmax.core._claim import Share as Share
 from hardmax.core._claim import with_margin as with_margin
 from hardmax.core._construction import Construction as Construction
 from hardmax.core._domain import Box as Box
-from hardmax.core._flow import Flow as Flow
-from hardmax.core._flow import follow as follow
-from hardmax.core._flow import rounding_bound as rounding_bound
+from hardmax.core._inputs import Input as Input
 from hardmax.core._inputs import ReadOut as ReadOut
 from hardmax.core._inputs import SequenceInput as SequenceInput
 from hardmax.core._inputs import VectorInput as VectorInput

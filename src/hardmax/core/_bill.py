@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from hardmax.core._domain import Box
-from hardmax.core._flow import follow
 from hardmax.core._inputs import SequenceInput, VectorInput
 from hardmax.core._layers import Attention, FeedForward, Head
 from hardmax.core._transformer import Transformer
@@ -69,6 +68,19 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
+LogitBound = Callable[[Transformer, Box | None], float]
+_logit_bounds: list[LogitBound] = []
+
+
+def bound_logits_with(bound: LogitBound) -> None:
+    """Say how the largest logit over a domain is bounded.
+
+    It takes the ranges of the stream, which the room `analysis` finds; that room lies above the
+    waist and hands its bound down when it is loaded, so that bills need no import of it.
+    """
+    _logit_bounds[:] = [bound]
+
+
 def count_bill(
     transformer: Transformer, domain: Box | None, *, source_parameters: int | None = None
 ) -> Bill:
@@ -91,7 +103,7 @@ def count_bill(
         nonzero_parameters=sum(int(np.count_nonzero(a)) for a in weight_arrays(transformer)),
         source_parameters=source_parameters,
         largest_weight=_largest_weight(transformer),
-        largest_logit=follow(transformer, domain).largest_logit if heads else 0.0,
+        largest_logit=_logit_bounds[0](transformer, domain) if heads else 0.0,
         flops=_flops(transformer),
         attention_memory=8 * max(per_layer, default=0) * transformer.tokens**2,
     )

@@ -12,9 +12,9 @@ import numpy as np
 
 from hardmax._errors import DomainError, RequestError, SemanticsError
 from hardmax.core import Box, EncodedTarget, Steps
-from hardmax.languages._domain_words import named_box
 from hardmax.languages._evaluation import evaluate
-from hardmax.languages._expression import check_name
+from hardmax.languages.expressions._domain_words import named_box
+from hardmax.languages.expressions._expression import check_name
 from hardmax.numerics import Interval
 
 _MOST_CORNERS = 10  # variables whose corners are worth visiting

@@ -8,11 +8,11 @@ import numpy as np
 
 from hardmax._errors import FileError
 from hardmax.core import EncodedTarget, SequenceTarget, Target
-from hardmax.languages._function import Function
-from hardmax.languages._max_affine import MaxAffine
-from hardmax.languages._maxout import MaxoutNetwork
-from hardmax.languages._piecewise import PiecewiseLinear
-from hardmax.languages._relu import ReluNetwork
+from hardmax.languages.expressions._function import Function
+from hardmax.languages.networks._max_affine import MaxAffine
+from hardmax.languages.networks._maxout import MaxoutNetwork
+from hardmax.languages.networks._piecewise import PiecewiseLinear
+from hardmax.languages.networks._relu import ReluNetwork
 from hardmax.languages.programs import ProgramTarget
 
 DECODERS: dict[str, Callable[[Mapping[str, np.ndarray]], Target]] = {

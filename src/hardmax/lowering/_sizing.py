@@ -12,7 +12,6 @@ import numpy as np
 from hardmax._errors import RequestError
 from hardmax.core import Box, Target
 from hardmax.languages import CallableFunction, Function
-from hardmax.lowering._function_routes import plan_function
 from hardmax.lowering._growth import (
     RESOURCES,
     UNKNOWN,
@@ -21,8 +20,9 @@ from hardmax.lowering._growth import (
     function_growth,
     network_growth,
 )
-from hardmax.lowering._network_offers import plan_network
 from hardmax.lowering._planner import Offer, Plan
+from hardmax.lowering.functions._routes import plan_function
+from hardmax.lowering.networks._offers import plan_network
 
 DECADES = tuple(float(f"1e-{digits}") for digits in range(1, 10))
 

@@ -10,20 +10,19 @@ from numbers import Real
 import numpy as np
 
 from hardmax._errors import PrecisionError, RequestError, SemanticsError
+from hardmax.analysis import Flow, follow
 from hardmax.core import (
     MARGIN,
     Affine,
     Attention,
     Claim,
     Construction,
-    Flow,
     ReadOut,
     Share,
     Softmax,
     Transformer,
     VectorInput,
     Witness,
-    follow,
     with_margin,
 )
 from hardmax.numerics import FLOAT64, REALS, Format

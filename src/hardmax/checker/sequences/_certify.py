@@ -11,9 +11,9 @@ from hardmax.checker._budget import Clock, Progress
 from hardmax.checker._certificate import INTERRUPTED, Certificate, about_floats
 from hardmax.checker._verdict import Verdict
 from hardmax.checker._work import PER_SECOND
-from hardmax.checker.sequences._enumeration import enumerate_words
 from hardmax.checker.sequences._search import Search, cost_of_enumeration, try_words
-from hardmax.checker.sequences._values import bound_words
+from hardmax.checker.sequences.slots._values import bound_words
+from hardmax.checker.sequences.words._enumeration import enumerate_words
 from hardmax.core import Construction
 
 _AT_ONCE = 2e6  # units of work: enumeration is exact, so it goes first if it takes no more

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from hardmax.checker._work import CALL, ENTRY, charge
-from hardmax.checker.sequences._axes import Axes
-from hardmax.checker.sequences._indicators import indicators
-from hardmax.checker.sequences._slots import Slots
 from hardmax.checker.sequences._stream import LARGEST_TABLE, Stream, TooLarge
+from hardmax.checker.sequences.slots._axes import Axes
+from hardmax.checker.sequences.slots._indicators import indicators
+from hardmax.checker.sequences.slots._slots import Slots
 from hardmax.core import FeedForward, ReadOut
 from hardmax.numerics import Format, MidRadius
 

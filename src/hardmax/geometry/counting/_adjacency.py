@@ -14,13 +14,13 @@ from itertools import product
 import numpy as np
 
 from hardmax.geometry.counting._cells import LinearCell
-from hardmax.geometry.counting._plane_exact import beyond as plane_beyond
-from hardmax.geometry.counting._plane_exact import corners_of, exact_of
-from hardmax.geometry.counting._plane_piece import PlaneCell
-from hardmax.geometry.counting._space import SpaceCell
-from hardmax.geometry.counting._space_exact import WholeMaps
-from hardmax.geometry.counting._space_exact import beyond as space_beyond
-from hardmax.geometry.counting._switch_regions import Mapped, overlap, plane_of
+from hardmax.geometry.counting.plane._exact import beyond as plane_beyond
+from hardmax.geometry.counting.plane._exact import corners_of, exact_of
+from hardmax.geometry.counting.plane._piece import PlaneCell
+from hardmax.geometry.counting.space._counting import SpaceCell
+from hardmax.geometry.counting.space._exact import WholeMaps
+from hardmax.geometry.counting.space._exact import beyond as space_beyond
+from hardmax.geometry.counting.switch._regions import Mapped, overlap, plane_of
 
 Pair = tuple[int, int]
 

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hardmax.geometry._hull import convex_hull
-from hardmax.geometry._points import Points
-from hardmax.geometry._rational import nearest_float
-from hardmax.geometry._signs import whole_normals
-from hardmax.geometry.counting._plane_piece import PlaneCell
-from hardmax.geometry.counting._space import SpaceCell
 from hardmax.geometry.counting._stack import Stack
+from hardmax.geometry.counting.plane._piece import PlaneCell
+from hardmax.geometry.counting.space._counting import SpaceCell
+from hardmax.geometry.hulls._equations import nearest_float
+from hardmax.geometry.hulls._hull import convex_hull
+from hardmax.geometry.hulls._points import Points
+from hardmax.geometry.hulls._signs import whole_normals
 
 if TYPE_CHECKING:  # opening that file compiles loops
-    from hardmax.geometry.counting._switch_leaves import SwitchCell
+    from hardmax.geometry.counting.switch._leaves import SwitchCell
 
 
 _THICK = 2.0**-16  # of the bounding box: thinner cells are measured exactly

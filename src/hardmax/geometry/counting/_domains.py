@@ -10,7 +10,7 @@ import numpy as np
 
 from hardmax._errors import DomainError, ShapeError
 from hardmax.core import Box
-from hardmax.geometry._points import Points
+from hardmax.geometry.hulls._points import Points
 
 Vector = tuple[Fraction, ...]
 

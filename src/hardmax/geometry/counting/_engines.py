@@ -16,8 +16,8 @@ import numpy as np
 from hardmax.core import Box
 from hardmax.geometry.counting._domains import Segment, Slice
 from hardmax.geometry.counting._stack import Stack
-from hardmax.geometry.counting._switch import SwitchProgram
 from hardmax.geometry.counting._tally import OverLimit, Tally
+from hardmax.geometry.counting.switch._program import SwitchProgram
 
 Progress = Callable[[int], None]
 
@@ -45,26 +45,26 @@ class PlaneEngine:
     fast: bool = False
 
     def start(self) -> Any:
-        from hardmax.geometry.counting import _plane
+        from hardmax.geometry.counting.plane import _counting as _plane
 
         return _plane.start_piece(self.stack, self.corners)
 
     def split(self, piece: Any, at_least: int) -> list[Any]:
-        from hardmax.geometry.counting import _plane
+        from hardmax.geometry.counting.plane import _counting as _plane
 
         return _plane.split_piece(self.stack, piece, fast=self.fast, at_least=at_least)
 
     def count(
         self, piece: Any, *, regions: bool, limit: int | None, progress: Progress | None
     ) -> Tally:
-        from hardmax.geometry.counting import _plane
+        from hardmax.geometry.counting.plane import _counting as _plane
 
         return _plane.count_piece(
             self.stack, piece, fast=self.fast, regions=regions, limit=limit, progress=progress
         )
 
     def each(self) -> Iterator[Any]:
-        from hardmax.geometry.counting import _plane
+        from hardmax.geometry.counting.plane import _counting as _plane
 
         return _plane.each_cell(self.stack, self.start(), fast=self.fast)
 
@@ -82,19 +82,19 @@ class SpaceEngine:
     fast: bool = False
 
     def start(self) -> Any:
-        from hardmax.geometry.counting import _space
+        from hardmax.geometry.counting.space import _counting as _space
 
         return _space.start_piece(self.stack, self.box.low, self.box.high)
 
     def split(self, piece: Any, at_least: int) -> list[Any]:
-        from hardmax.geometry.counting import _space
+        from hardmax.geometry.counting.space import _counting as _space
 
         return _space.split_piece(self.stack, piece, fast=self.fast, at_least=at_least)
 
     def count(
         self, piece: Any, *, regions: bool, limit: int | None, progress: Progress | None
     ) -> Tally:
-        from hardmax.geometry.counting import _space
+        from hardmax.geometry.counting.space import _counting as _space
 
         most = None if limit is None else limit + 1  # it stops when it has so many
         found = _space.count_piece(
@@ -105,7 +105,7 @@ class SpaceEngine:
         return found
 
     def each(self) -> Iterator[Any]:
-        from hardmax.geometry.counting import _space
+        from hardmax.geometry.counting.space import _counting as _space
 
         return _space.each_cell(self.stack, self.start(), fast=self.fast)
 
@@ -124,26 +124,26 @@ class SwitchEngine:
     fast: bool = False
 
     def start(self) -> Any:
-        from hardmax.geometry.counting import _switch_cells as switch
+        from hardmax.geometry.counting.switch import _cells as switch
 
         return switch.start_piece(self.program, self.domain)
 
     def split(self, piece: Any, at_least: int) -> list[Any]:
-        from hardmax.geometry.counting import _switch_cells as switch
+        from hardmax.geometry.counting.switch import _cells as switch
 
         return switch.split_piece(self.program, piece, fast=self.fast, at_least=at_least)
 
     def count(
         self, piece: Any, *, regions: bool, limit: int | None, progress: Progress | None
     ) -> Tally:
-        from hardmax.geometry.counting import _switch_cells as switch
+        from hardmax.geometry.counting.switch import _cells as switch
 
         return switch.count_piece(
             self.program, piece, fast=self.fast, limit=limit, progress=progress
         )
 
     def each(self) -> Iterator[Any]:
-        from hardmax.geometry.counting import _switch_cells as switch
+        from hardmax.geometry.counting.switch import _cells as switch
 
         return switch.each_cell(self.program, self.start(), fast=self.fast)
 

@@ -23,9 +23,9 @@ from hardmax.core import (
     Transformer,
     VectorInput,
 )
-from hardmax.geometry._depth import depth_construction
 from hardmax.geometry.bounds import Recipe
 from hardmax.geometry.bounds import transformer as transformer_bounds
+from hardmax.geometry.bounds._depth_construction import depth_construction
 from hardmax.geometry.counting._public import regions
 
 _WIDTH, _KEY = 6, 2

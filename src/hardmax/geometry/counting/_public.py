@@ -11,16 +11,16 @@ import numpy as np
 
 from hardmax._errors import DomainError, RequestError, SemanticsError
 from hardmax.core import Box, Construction, Hardmax, Transformer, VectorInput, fingerprint
-from hardmax.geometry._tropical import Tropical
-from hardmax.geometry._tropical_rational import TropicalRational
 from hardmax.geometry.bounds import Bound, maxout_network, relu_network
 from hardmax.geometry.counting._domains import Segment, Slice
 from hardmax.geometry.counting._engines import Engine, PlaneEngine, SpaceEngine, SwitchEngine
 from hardmax.geometry.counting._result import Regions
 from hardmax.geometry.counting._run import Way
 from hardmax.geometry.counting._stack import Stack
-from hardmax.geometry.counting._switch import QuadraticWalls
 from hardmax.geometry.counting._visits import visits
+from hardmax.geometry.counting.switch._program import QuadraticWalls
+from hardmax.geometry.tropical._quotient import TropicalRational
+from hardmax.geometry.tropical._tropical import Tropical
 from hardmax.languages import MaxoutNetwork, ReluNetwork
 from hardmax.numerics import above_float
 
@@ -88,7 +88,7 @@ def _refuse_soft(source: Any) -> None:
 
 def input_width(source: Any) -> int:
     """How many numbers a source reads; what has no linear regions is refused."""
-    from hardmax.geometry.counting._switch_of import inputs_of
+    from hardmax.geometry.counting.switch._sources import inputs_of
 
     if isinstance(source, Transformer) and isinstance(source.input, VectorInput):
         return source.input.inputs
@@ -126,11 +126,11 @@ def _on_line(source: Any, domain: Segment, fast: bool, way: Way) -> Any:
         return _switched(source, domain, fast, way)
     _refuse_sharing(way, "A segment")
     if isinstance(source, Transformer):
-        from hardmax.geometry.counting._line_attention import transformer_line
+        from hardmax.geometry.counting.line._attention import transformer_line
 
         found = transformer_line(source, domain.exact_start, domain.exact_end)
     else:
-        from hardmax.geometry.counting._line import network_line
+        from hardmax.geometry.counting.line._segments import network_line
 
         found = network_line(source, domain.exact_start, domain.exact_end, fast=fast)
     return _within(found, found.cells, way)
@@ -194,7 +194,7 @@ def _corners(box: Box) -> tuple[tuple[Any, Any], ...]:
 
 
 def _switched(source: Any, domain: Domain, fast: bool, way: Way) -> Any:
-    from hardmax.geometry.counting._switch_of import switch_program
+    from hardmax.geometry.counting.switch._sources import switch_program
 
     engine = SwitchEngine(switch_program(source, domain), domain, _key(source), fast)
     found = Regions(_told(source), domain, engine, way, _bound(source, domain))
@@ -206,7 +206,7 @@ def _switched(source: Any, domain: Domain, fast: bool, way: Way) -> Any:
     except QuadraticWalls:
         if isinstance(domain, Segment) or _dimension(domain) != 2:
             raise
-    from hardmax.geometry.counting._conic import conic_cells
+    from hardmax.geometry.counting.conic._counting import conic_cells
 
     _refuse_sharing(way, "A plane in which all tokens move")
     found_conics = conic_cells(source, domain, progress=way.progress)

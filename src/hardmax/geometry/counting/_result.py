@@ -56,7 +56,7 @@ class Regions:
     def _merged(self) -> tuple[Tally, int, tuple[str, ...]]:
         """The tally, the number of regions, and notes."""
         if isinstance(self.engine, SwitchEngine):
-            from hardmax.geometry.counting._switch_regions import count_regions
+            from hardmax.geometry.counting.switch._regions import count_regions
 
             try:
                 found = count_regions(

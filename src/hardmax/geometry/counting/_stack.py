@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._errors import ShapeError
-from hardmax.geometry._rational import nearest_float
+from hardmax.geometry.hulls._equations import nearest_float
 from hardmax.languages import ReluNetwork
 from hardmax.numerics import (
     TINY,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hardmax.core import Head
-from hardmax.lowering._layout import row
+from hardmax.lowering.networks._layout import row
 
 
 def maximum_head(

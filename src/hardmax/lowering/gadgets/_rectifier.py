@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from hardmax.core import Head
-from hardmax.lowering._layout import row
+from hardmax.lowering.networks._layout import row
 
 
 def rectifier_head(width: int, *, read: Mapping[int, float], flag: int, write: np.ndarray) -> Head:

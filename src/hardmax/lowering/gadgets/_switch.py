@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hardmax.core import Head
-from hardmax.lowering._layout import row
+from hardmax.lowering.networks._layout import row
 
 
 def switched_map_head(

@@ -1,0 +1,323 @@
+"""Where the stream can be, and how far an evaluation of it can stray: one forward pass of proof.
+
+`follow` carries two boxes through a Transformer, for every input of a domain at once:
+
+- the *range* of the reference stream, and
+- the *deviation* of the evaluated stream from it: signed, and with the noises it comes from.
+
+The evaluated stream is what runs: soft heads at their coldness, in floats of the given format,
+with any order of summation. The reference is either the hard skeleton (the same weights
+with every head a hardmax; then the deviation is softening and rounding together), or the same
+Transformer over the reals (then it is rounding alone). Signs are kept because softmax errs on one
+side only: an interval [-c, 0] can be centred by a constant, a radius cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from hardmax._errors import DomainError
+from hardmax.analysis._affine_rounding import affine_stray
+from hardmax.analysis._deviations import Deviation, NoiseCounter, deviation_of_relu
+from hardmax.analysis._heads import follow_group
+from hardmax.analysis._places import Place, scaled_in_place
+from hardmax.analysis._question import HeadFlow
+from hardmax.core import Attention, Box, FeedForward, Input, SequenceInput, Transformer, VectorInput
+from hardmax.numerics import FLOAT64, FORMATS, Format, Interval, stray
+
+
+@dataclass(eq=False)
+class Flow:
+    """What `follow` found: places after the embedding and after each sublayer, and the answer."""
+
+    places: list[Place]
+    answer: Place  # at the read-out, outputs first
+    heads: dict[tuple[int, int], HeadFlow]  # (sublayer, head) -> what is known of it
+    shifts: np.ndarray  # tokens x width: constants that centre the deviation ...
+    answer_shift: np.ndarray  # ... and those of the outputs
+    peak: float  # no number on the way is larger
+
+    @property
+    def error(self) -> float:
+        """The largest deviation of any output."""
+        return float(self.answer.deviation.magnitude.max())
+
+    @property
+    def largest_logit(self) -> float:
+        return max((head.largest_logit for head in self.heads.values()), default=0.0)
+
+
+Asked = tuple[Collection[int], Collection[int]]
+
+
+class Peak:
+    """The largest number seen so far."""
+
+    def __init__(self) -> None:
+        self.size = 0.0
+
+    def see(self, sizes: np.ndarray) -> None:
+        self.size = max(self.size, float(np.max(sizes, initial=0.0)))
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How the evaluation differs from the reference."""
+
+    format: Format = FLOAT64
+    against_skeleton: bool = True
+    noises: NoiseCounter | None = None  # None: deviations are plain intervals
+    coldness: Mapping[tuple[int, int], float] = field(default_factory=dict)
+    peak: Peak = field(default_factory=Peak)
+    asking: Mapping[int, Asked] = field(default_factory=dict)  # by sublayer
+
+
+def follow(
+    transformer: Transformer,
+    domain: Box | None,
+    *,
+    format: Format = FLOAT64,
+    skeleton: Transformer | None = None,
+    centre: np.ndarray | None = None,
+    coldness: Mapping[tuple[int, int], float] | None = None,
+) -> Flow:
+    """Follow ranges and deviations through all sublayers.
+
+    Sequences are followed at their full length. With a `skeleton` (equal weights, but possibly
+    other offsets and read-out bias) the reference is its hard
+    semantics; without one it is the Transformer itself over the reals. `coldness` overrides that
+    of single heads, keyed by (sublayer, head). `centre` (tokens x width) names coordinates whose
+    deviation is centred by a constant as soon as it arises, unless something read them before;
+    adding `shifts` to the input's offsets makes that true. The answer is centred likewise, by
+    `answer_shift` in the read-out's bias.
+
+    Beyond the first 16 tokens only those are followed on which the answer depends; the others'
+    places stay as they were.
+    """
+    noises = NoiseCounter(transformer.tokens * transformer.width)
+    rules = Rules(
+        format, skeleton is not None, noises, coldness or {}, asking=_asking_tokens(transformer)
+    )
+    place = _embed((skeleton or transformer).input, transformer.input, domain, format)
+    if isinstance(transformer.input, VectorInput) and isinstance(
+        reference_input := (skeleton or transformer).input, VectorInput
+    ):
+        place = place.shifted(Interval.point(transformer.input.offsets) - reference_input.offsets)
+    shifts = np.zeros(place.range.shape)
+    places = [place]
+    heads: dict[tuple[int, int], HeadFlow] = {}
+    fresh = np.ones(transformer.width, dtype=bool)
+    for number, sublayer in enumerate(transformer.sublayers):
+        if skeleton is None or number == len(transformer.sublayers) - 1:
+            rules = replace(rules, noises=None)  # nothing comes after that could use them
+        fresh &= ~_reads(sublayer)
+        match sublayer:
+            case Attention():
+                place = _attend(place, sublayer, number, rules, heads)
+            case FeedForward():
+                place = _feed_forward(place, sublayer, rules)
+        if centre is not None:
+            middle = np.where(centre & fresh, _worthwhile(place.deviation), 0.0)
+            shifts -= middle
+            place = place.shifted(-middle)
+        places.append(place)
+    answer = _read(place, transformer, format)
+    if skeleton is not None:
+        change = (Interval.point(transformer.readout.bias) - skeleton.readout.bias)[:, None]
+        answer = Place(answer.range - change, answer.deviation + change)
+    answer_shift = np.zeros(transformer.outputs)
+    if centre is not None:
+        answer_shift -= _worthwhile(answer.deviation).mean(axis=1)
+        answer = answer.shifted(answer_shift[:, None])
+    rules.peak.see(place.where.magnitude)
+    rules.peak.see(answer.where.magnitude)
+    rules.peak.see(np.array([head.largest_logit for head in heads.values()]))
+    return Flow(places, answer, heads, shifts, answer_shift, rules.peak.size)
+
+
+_MANY_TOKENS = 16
+
+
+def _asking_tokens(transformer: Transformer) -> dict[int, Asked]:
+    """For each sublayer which tokens are followed, and which of them somebody reads afterwards."""
+    tokens = transformer.tokens
+    first = set(range(min(tokens, _MANY_TOKENS)))
+    if transformer.readout.token is None:
+        everyone = range(tokens), range(tokens)
+        return dict.fromkeys(range(len(transformer.sublayers)), everyone)
+    needed = {transformer.readout.token % tokens}
+    asking: dict[int, Asked] = {}
+    for number in reversed(range(len(transformer.sublayers))):
+        asking[number] = first | needed, needed
+        sublayer = transformer.sublayers[number]
+        if isinstance(sublayer, Attention):
+            causal = all(head.causal for head in sublayer.heads)
+            needed = set(range(max(needed) + 1)) if causal else set(range(tokens))
+    return asking
+
+
+def _worthwhile(deviation: Deviation) -> np.ndarray:
+    """The midpoints, but 0 where the interval is centred already: no weight for nothing."""
+    middle = deviation.middle
+    return np.where(np.abs(middle) > 2.0**-10 * (deviation.hi - deviation.lo), middle, 0.0)
+
+
+def largest_logit(transformer: Transformer, domain: Box | None) -> float:
+    """No |logit| on which an answer depends is larger, at any input of the domain."""
+    return follow(transformer, domain).largest_logit
+
+
+def rounding_bound(transformer: Transformer, domain: Box, dtype: str = "float64") -> np.ndarray:
+    """By how much each output, evaluated in a float format, can differ from the real value.
+
+    Holds for every order of summation, with the weights rounded to the format, a coldness folded
+    into the query weights, and inputs that are numbers of the format already. Infinite if
+    something may overflow on the domain. For sequences of the full length.
+    """
+    format = FORMATS[dtype]
+    flow = follow(transformer, domain, format=format)
+    bound = flow.answer.deviation.magnitude.max(axis=1)
+    return bound if format.fits(flow.peak) else np.full_like(bound, np.inf)
+
+
+def _embed(source: Input, evaluated: Input, domain: Box | None, format: Format) -> Place:
+    """The range of the reference's tokens; `evaluated` may have other offsets to be rounded."""
+    match source:
+        case VectorInput():
+            assert isinstance(evaluated, VectorInput)
+            if domain is None or domain.dimension != source.inputs:
+                raise DomainError(f"A domain of dimension {source.inputs} is needed here.")
+            box = domain.interval
+            start = source.maps @ box + source.offsets
+            fixed = ~source.maps.any(axis=2)
+            start = Interval(
+                np.where(fixed, source.offsets, start.lo), np.where(fixed, source.offsets, start.hi)
+            )
+            offsets = np.maximum(np.abs(source.offsets), np.abs(evaluated.offsets))
+            flat = source.maps.reshape(-1, source.inputs)
+            _, rounded = affine_stray(flat, box.magnitude, offsets.ravel(), 3, format)
+            stored = fixed & format.holds(evaluated.offsets)
+            rounded = np.where(stored, 0.0, rounded.reshape(fixed.shape))
+        case SequenceInput():
+            symbols = source.embedding
+            hull = Interval(symbols.min(axis=0), symbols.max(axis=0))
+            rows = [hull] * source.longest
+            if source.start is not None:
+                rows.insert(0, Interval.point(source.start))
+            start = (
+                Interval(np.stack([r.lo for r in rows]), np.stack([r.hi for r in rows]))
+                + source.positions
+            )
+            rounded = stray(3, start.magnitude, format)
+    return Place(start, Deviation.of(Interval(-rounded, rounded)))
+
+
+def _reads(sublayer: Attention | FeedForward) -> np.ndarray:
+    """Which coordinates a sublayer looks at."""
+    if isinstance(sublayer, FeedForward):
+        return np.asarray(sublayer.inner.any(axis=0))
+    reads = np.zeros(sublayer.width, dtype=bool)
+    for group in sublayer.groups:
+        for matrix in (group.query, group.key, group.value):
+            reads |= matrix.any(axis=(0, 1))
+    return reads
+
+
+def _attend(
+    place: Place,
+    sublayer: Attention,
+    number: int,
+    rules: Rules,
+    heads: dict[tuple[int, int], HeadFlow],
+) -> Place:
+    """All heads of a layer act on the same stream; their outputs are added to it."""
+    writers = sum((group.output != 0).sum(axis=(0, 2)) for group in sublayer.groups)
+    change = Place.zero(place.range.shape)
+    size = np.zeros(place.range.shape)
+    alone: list[tuple[np.ndarray, np.ndarray, Place]] = []
+    factor = low = high = Interval.point(np.zeros(place.range.shape))
+    for group in sublayer.groups:
+        override = [
+            rules.coldness.get((number, member), own)
+            for member, own in zip(group.members, group.coldness, strict=True)
+        ]
+        result = follow_group(
+            place,
+            group,
+            np.array(override),
+            np.asarray(writers),
+            rules.format,
+            rules.noises,
+            rules.against_skeleton,
+            rules.asking[number][0],
+            rules.asking[number][1],
+        )
+        change = change + result.change
+        size += result.size
+        factor = factor + result.scaling
+        low, high = low + result.scaled[0], high + result.scaled[1]
+        alone.append((result.alone_at, result.alone_rows, result.alone))
+        heads.update({(number, m): h for m, h in zip(group.members, result.heads, strict=True)})
+    after = scaled_in_place(place, change, factor, (low, high))
+    for at, rows, values in alone:
+        known = after[at, rows]
+        narrower = values.deviation.width <= known.deviation.width
+        both = Place(
+            known.range.meet(values.range), known.deviation.overruled(narrower, values.deviation)
+        )
+        after = after.replaced(at, rows, both)
+    rules.peak.see(size + place.where.magnitude)
+    rounded = stray(np.asarray(writers) + 5, size + place.where.magnitude, rules.format)
+    return after.strayed(np.where(size > 0, rounded, 0.0))
+
+
+def _feed_forward(place: Place, layer: FeedForward, rules: Rules) -> Place:
+    """Token-wise. A hidden unit that is off for reference and evaluation alike adds nothing."""
+    stream, format = place.transposed(), rules.format
+    here, bias = stream.where.magnitude, layer.inner_bias[:, None]
+    size, rounded = affine_stray(layer.inner, here, bias, 3, format)
+    before = Place(layer.inner @ stream.range + bias, layer.inner @ stream.deviation)
+    before = before.strayed(rounded)
+    rules.peak.see(size)
+    hidden = _rectify(before, rules)
+    bias = layer.outer_bias[:, None]
+    change = Place(layer.outer @ hidden.range + bias, layer.outer @ hidden.deviation)
+    size, rounded = affine_stray(layer.outer, hidden.where.magnitude, bias, 5, format, here)
+    rules.peak.see(size + here)
+    after = (stream + change).strayed(np.where(size > 0, rounded, 0.0))
+    return after.transposed()
+
+
+def _rectify(before: Place, rules: Rules) -> Place:
+    """A unit that is on passes its deviation, one that is off has none.
+
+    A unit whose reference is never negative is there to copy; only its evaluation may be cut off,
+    where a soft maximum of 0 fell short of 0. What is left lies between the deviation and 0, and
+    makes a noise of its own. Any other unit is a maximum with 0.
+    """
+    where, deviation = before.where, before.deviation
+    off, on = where.hi <= 0.0, where.lo >= 0.0
+    hull = deviation.hull
+    cut = Deviation.of(Interval(np.minimum(hull.lo, 0.0), np.maximum(hull.hi, 0.0)))
+    copies = (before.range.lo >= 0.0) & ~on & ~off
+    if rules.noises is not None:
+        cut = cut.with_noises(copies, rules.noises)
+    result = deviation_of_relu(deviation).overruled(copies, cut).overruled(on, deviation)
+    nothing = Deviation.of(Interval.point(np.zeros(off.shape)))
+    return Place(before.range.maximum(0.0), result.overruled(off, nothing))
+
+
+def _read(place: Place, transformer: Transformer, format: Format) -> Place:
+    readout = transformer.readout
+    tokens = range(transformer.tokens) if readout.token is None else [readout.token]
+    stream = place.transposed()[:, list(tokens)]
+    bias = readout.bias[:, None]
+    _, rounded = affine_stray(readout.weights, stream.where.magnitude, bias, 3, format)
+    # One entry equal to 1 and no bias is a copy: nothing is rounded.
+    terms, ones = ((readout.weights != k).sum(axis=1)[:, None] for k in (0, 1))
+    copy = (terms == 1) & (ones == transformer.width - 1) & (bias == 0)
+    read = Place(readout.weights @ stream.range + bias, readout.weights @ stream.deviation)
+    return read.strayed(np.where(copy, 0.0, rounded))

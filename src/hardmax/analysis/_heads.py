@@ -1,0 +1,192 @@
+"""What one group of heads does to ranges and deviations: the lemmas behind `follow`.
+
+Four lemmas, tried in this order for each head and each asking token:
+
+1. *Constant scores.* Query and keys do not depend on the input: the head is a linear map.
+2. *Contest.* Score differences are alpha times value differences: the head takes a maximum,
+   and a softmax of coldness beta falls short of it by at most c_n/(alpha beta) (`softmax_gap`).
+3. *Selection.* One token's score is ahead of all others by a gap: its value is taken, and a
+   softmax leaks at most (n-1) e^(-beta gap) of the spread of the values.
+4. *Anything else.* A weighted mean lies in the hull of the values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+
+from hardmax.analysis._affine_rounding import faint_stray
+from hardmax.analysis._constant_scores import constant_scores
+from hardmax.analysis._contests import Contest, alone, find_contest, maximum
+from hardmax.analysis._deviations import NoiseCounter
+from hardmax.analysis._places import Place, stack_places
+from hardmax.analysis._question import Asking, HeadFlow, Projected
+from hardmax.analysis._routing import hull_of_values, selection
+from hardmax.analysis._scaling import (
+    factor_in_place,
+    from_others,
+    mean_of_values,
+    weight_ranges,
+)
+from hardmax.core import HeadGroup
+from hardmax.numerics import Format, Interval, matmul_up, product_up
+
+
+@dataclass(frozen=True, eq=False)
+class GroupFlow:
+    """What a group of heads adds to the stream."""
+
+    change: Place  # tokens x width
+    size: np.ndarray  # tokens x width: sum of |terms|, for rounding
+    heads: list[HeadFlow]
+    alone_at: np.ndarray  # tokens where a coordinate has this head as its only writer ...
+    alone_rows: np.ndarray  # ... those coordinates ...
+    alone: Place  # ... and the tighter place of the sum there
+    scaling: Interval  # tokens x width: x is multiplied by 1 + this in place ...
+    scaled: tuple[Interval, Interval]  # ... which is this part of the change's lower and upper ends
+
+
+def follow_group(
+    place: Place,
+    group: HeadGroup,
+    coldness: np.ndarray,
+    writers: np.ndarray,
+    format: Format,
+    noises: NoiseCounter | None,
+    against_skeleton: bool,
+    asking_tokens: Collection[int],
+    needed_tokens: Collection[int],
+) -> GroupFlow:
+    """Ask the group from the given tokens and add up what its heads write there.
+
+    The largest logit is that of the needed tokens, on whose questions the answer depends.
+
+    With `noises`, the shortfall of every soft maximum becomes a noise of its own.
+    """
+    flows = [HeadFlow() for _ in range(group.query.shape[0])]
+    stream = Projected(place, group, coldness, format)
+    answers = []
+    for t in range(place.range.shape[0]):
+        asking = stream.asked_by(t, against_skeleton)
+        _note_logits(asking, flows, counts=t in needed_tokens)
+        if t in asking_tokens:
+            answers.append(_answered(asking, flows, writers, noises))
+        else:
+            answers.append(TokenFlow.nothing(group.query.shape[2]))
+    return GroupFlow(
+        stack_places([a.change for a in answers]),
+        np.stack([a.size for a in answers]),
+        flows,
+        np.concatenate([np.full(len(a.alone_rows), t) for t, a in enumerate(answers)]).astype(int),
+        np.concatenate([a.alone_rows for a in answers]),
+        stack_places([a.alone for a in answers], join=np.concatenate),
+        _stacked([a.scaling for a in answers]),
+        (_stacked([a.scaled[0] for a in answers]), _stacked([a.scaled[1] for a in answers])),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class TokenFlow:
+    """What a group of heads adds to one token: as in `GroupFlow`, without the tokens."""
+
+    change: Place
+    size: np.ndarray
+    alone_rows: np.ndarray
+    alone: Place
+    scaling: Interval
+    scaled: tuple[Interval, Interval]
+
+    @classmethod
+    def nothing(cls, width: int) -> TokenFlow:
+        zero, no_rows = np.zeros(width), np.zeros(0, dtype=int)
+        scaling = Interval.point(zero)
+        return cls(
+            Place.zero((width,)), zero, no_rows, Place.zero((0,)), scaling, (scaling, scaling)
+        )
+
+
+def _answered(
+    asking: Asking, flows: list[HeadFlow], writers: np.ndarray, noises: NoiseCounter | None
+) -> TokenFlow:
+    """What the token that asks receives."""
+    width = asking.group.query.shape[2]
+    joined = asking.group.output.transpose(1, 0, 2).reshape(width, -1)
+    mixed, contest = _mix(asking, flows)
+    deviation = mixed.deviation
+    if noises is not None:
+        makes_noise = contest.holds & np.isfinite(asking.coldness)
+        where = np.broadcast_to(makes_noise[:, None], mixed.range.shape)
+        deviation = deviation.with_noises(where, noises)
+    flat = Place(mixed.range.reshape(-1), deviation.reshape(-1))
+    sizes = flat.where.magnitude
+    faint = np.zeros(width) + faint_stray(joined, sizes, asking.format)
+    return TokenFlow(
+        Place(joined @ flat.range, joined @ flat.deviation).strayed(faint),
+        matmul_up(np.abs(joined), sizes),
+        *alone(asking, contest, writers),
+        *_scaling(asking, contest, mixed.range, width),
+    )
+
+
+def _stacked(rows: list[Interval]) -> Interval:
+    return Interval(np.stack([row.lo for row in rows]), np.stack([row.hi for row in rows]))
+
+
+def _scaling(
+    asking: Asking, contest: Contest, mixed: Interval, width: int
+) -> tuple[Interval, tuple[Interval, Interval]]:
+    """What the heads add to the factor of each coordinate, and to the ends of its change.
+
+    A head's mixed value m is p v + o, with o from the other tokens. Its part of the change's ends
+    is w times the ends of m; what is left there when w p v moves into the factor is w times the
+    ends of o.
+    """
+    factor = [Interval.point(0.0)] * width
+    ends = [[Interval.point(0.0)] * width for _ in range(2)]
+    if not asking.against_skeleton:
+        at, share = factor_in_place(asking, weight_ranges(asking))
+        others = from_others(asking)
+        for h in np.flatnonzero((at >= 0) & ~contest.holds & ~asking.constant):
+            weight = asking.group.output[h, at[h], 0]
+            low = weight * (Interval.point(mixed.lo[h, 0]) - others.lo[h])
+            high = weight * (Interval.point(mixed.hi[h, 0]) - others.hi[h])
+            first, second = (low, high) if weight > 0 else (high, low)
+            factor[at[h]] += share[h]
+            ends[0][at[h]] += first
+            ends[1][at[h]] += second
+    return _stacked(factor), (_stacked(ends[0]), _stacked(ends[1]))
+
+
+def _mix(asking: Asking, flows: list[HeadFlow]) -> tuple[Place, Contest]:
+    """The mixed value of every head, by the first lemma that applies; the last is tried first."""
+    contest = find_contest(asking)
+    ahead, selected = selection(asking)
+    maxima = maximum(asking.values[:, 0, :], contest, asking.against_skeleton)
+    mixed = hull = hull_of_values(asking)
+    name = np.full(len(flows), "hull", dtype=object)
+    for lemma, applies, result in (
+        ("selection", ahead, selected),
+        ("contest", contest.holds, maxima[:, None]),
+        ("constant", asking.constant, constant_scores(asking, flows)),
+    ):
+        mixed = mixed.overruled(applies[:, None], result)
+        name[applies] = lemma
+    for flow, lemma in zip(flows, name, strict=True):
+        flow.lemmas.add(lemma)
+    if not asking.against_skeleton:
+        mean = mean_of_values(asking, weight_ranges(asking))
+        narrower = hull.deviation.width < mixed.deviation.width
+        mixed = Place(mixed.range.meet(mean), mixed.deviation.overruled(narrower, hull.deviation))
+    return mixed.strayed(np.broadcast_to(asking.value_stray[:, None], mixed.range.shape)), contest
+
+
+def _note_logits(asking: Asking, flows: list[HeadFlow], *, counts: bool) -> None:
+    radius = asking.scores.magnitude.max(axis=1)
+    for h, flow in enumerate(flows):
+        coldness = asking.coldness[h] if np.isfinite(asking.coldness[h]) else 1.0
+        flow.radius = max(flow.radius, float(radius[h]))
+        logit = float(product_up(coldness, radius[h]))
+        flow.largest_logit = max(flow.largest_logit, logit if counts else 0.0)
+        flow.constant &= bool(asking.constant[h])

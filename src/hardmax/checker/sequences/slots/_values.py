@@ -1,0 +1,331 @@
+"""Transformer and target side by side on the slots of words of one length."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+
+from hardmax.checker._work import CALL, charge
+from hardmax.checker.sequences._layers import feed_forward, read_out, tidied, without_small
+from hardmax.checker.sequences._search import Search
+from hardmax.checker.sequences._stream import Blocks, Overflow, Stream, TooLarge, ball_of, stored
+from hardmax.checker.sequences.registers._bound import bound_by_registers, picks_from_many
+from hardmax.checker.sequences.slots._axes import Axes
+from hardmax.checker.sequences.slots._cuts import Compare, Place, cut
+from hardmax.checker.sequences.slots._heads import attend
+from hardmax.checker.sequences.slots._program import Coded, Memory, Run, Summed, Value
+from hardmax.checker.sequences.slots._slots import OWN_SYMBOL, Slots
+from hardmax.checker.sequences.words._batches import enclose_words, sequence_input, tokens_read
+from hardmax.core import (
+    Construction,
+    FeedForward,
+    Recalled,
+    SequenceSteps,
+    Transformer,
+    Witness,
+    Words,
+)
+from hardmax.numerics import FORMATS, Format, MidRadius
+
+
+def bound_words(search: Search, steps: SequenceSteps) -> None:
+    """Bound the error over all words, length by length, and then in the other formats.
+
+    The longest words come first: they are the hardest. The first length at which the claim is not
+    safe in a format ends the matter for that format.
+    """
+    search.method = "value sets"
+    memory: Memory = {}
+    modes = ["slots"] if search.construction.witness is None else ["slots", "cuts"]
+    if picks_from_many(steps):
+        modes.insert(0, "registers")
+    for name, format in FORMATS.items():
+        worst = 0.0
+        for length in reversed(search.words.lengths):
+            if search.clock.is_spent:
+                search.advice = f"The budget was spent at words of length {length}. Raise it."
+                return
+            worst = max(worst, _bound(search, steps, length, format.sheltered, memory, modes))
+            search.tell(f"words of length {length} in {name}")
+            if not worst <= search.claimed:
+                worst = math.inf
+                break
+        search.formats[name] = worst
+        if search.formats["float64"] > search.claimed:
+            return
+
+
+def _bound(
+    search: Search,
+    steps: SequenceSteps,
+    length: int,
+    format: Format,
+    memory: Memory,
+    modes: list[str],
+) -> float:
+    """The best bound of all ways; the one that did it comes first next time."""
+    if length == 0:
+        return bound_of_empty_word(search, format)
+    best = math.inf
+    settled = modes[0] == "registers" and format.name != "float64"  # slots would be too many
+    for mode in modes[:1] if settled else tuple(modes):
+        best = min(best, _bound_by(search, steps, length, format, memory, mode))
+        if best <= search.claimed:
+            modes.sort(key=lambda one: one != mode)
+            return best
+    return best
+
+
+def _bound_by(
+    search: Search,
+    steps: SequenceSteps,
+    length: int,
+    format: Format,
+    memory: Memory,
+    mode: str,
+) -> float:
+    charge(250 * CALL, 1 + len(steps.outputs))
+    given = search.construction, steps, length, format, memory
+    if mode == "registers":
+        return bound_by_registers(*given)
+    try:
+        bound, cases = bound_of_length(*given, cuts=mode == "cuts")
+    except Overflow:
+        return math.inf
+    except TooLarge as reason:
+        search.advice = f"Words of length {length} have too many cases. {reason}"
+        return math.inf
+    search.clock.boxes += cases
+    if format.name == "float64" and bound > search.claimed and not search.advice:
+        search.advice = (
+            f"Value sets give {bound:.3g} for words of length {length}: the steps of the target "
+            f"were not recognised in the weights, or a score gap is too small."
+        )
+    return bound
+
+
+def bound_of_empty_word(search: Search, format: Format) -> float:
+    """The word without symbols is tried."""
+    wanted = [Fraction(value) for row in search.wanted(()) for value in row]
+    if not wanted:
+        return 0.0
+    try:
+        ids = np.zeros((1, 0), dtype=np.int64)
+        given = enclose_words(search.construction.transformer, ids, format)
+    except Overflow:
+        return math.inf
+    middle, radius = enclosed(wanted)
+    away = MidRadius(*(part.reshape(-1) for part in given)).plus(MidRadius(-middle, radius))
+    return float(away.size.max())
+
+
+def bound_of_length(
+    construction: Construction,
+    steps: SequenceSteps,
+    length: int,
+    format: Format,
+    memory: Memory,
+    cuts: bool = False,
+) -> tuple[float, int]:
+    """A bound on the error over all words of one length, for the reals and the format.
+
+    Also the number of cases of tokens and slots in which the two were compared.
+    """
+    transformer, words = construction.transformer, construction.claim.domain
+    target = _Target(steps, memory, construction.witness if cuts else None)
+    change = target.cutting(format)
+    slots, streams = follow_words(transformer, words, length, format, change)
+    answer = read_out(streams[-1], transformer.readout, format)
+    wanted = target.run(slots).outputs()
+    tokens = tokens_read(transformer, length)
+    worst, cases = 0.0, 0
+    for row, value in enumerate(wanted):
+        given = answer.rows(np.array([row]))
+        if steps.at is None:
+            difference = _difference(given, value, slots)
+            errors = _error(difference, slots)[tokens]
+        else:
+            place = steps.at + length if steps.at < 0 else steps.at
+            if not 0 <= place < length:
+                raise TooLarge(f"The target has no row at {steps.at}.")
+            places = int(tokens[0]), slots.first + place
+            difference = _difference_at_one(given, value, slots, *places)
+            errors = _error(difference, None)
+        worst = max(worst, float(errors.max(initial=0.0)))
+        cases += sum(table.middle.size for table in difference.blocks.values())
+    return worst, cases
+
+
+Change = Callable[[Slots, int, Stream], Stream]  # of the stream after a sublayer
+
+
+def follow_words(
+    transformer: Transformer,
+    words: Words,
+    length: int,
+    format: Format,
+    change: Change | None = None,
+) -> tuple[Slots, list[Stream]]:
+    """The stream after the embedding and after every sublayer, for all words of one length."""
+    source = sequence_input(transformer)
+    first = int(source.start is not None)
+    slots = Slots(length + first, first, len(words.alphabet))
+    stream = _embed(transformer, words, slots, format)
+    if change is not None:
+        stream = change(slots, -1, stream)
+    streams = [stream]
+    for number, sublayer in enumerate(transformer.sublayers):
+        if isinstance(sublayer, FeedForward):
+            stream = feed_forward(stream, sublayer, format, slots)
+        else:
+            stream = attend(stream, sublayer, slots, format)
+        if change is not None:
+            stream = change(slots, number, stream)
+        streams.append(stream)
+    return slots, streams
+
+
+class _Target:
+    """The target's steps beside the Transformer: cut where the witness says, if that is wanted."""
+
+    def __init__(self, steps: SequenceSteps, memory: Memory, witness: Witness | None) -> None:
+        self.steps, self.memory = steps, memory
+        self.holdings = () if witness is None else witness.holdings
+        self._run: Run | None = None
+
+    def run(self, slots: Slots) -> Run:
+        if self._run is None:
+            self._run = Run(self.steps, slots, self.memory)
+        return self._run
+
+    def cutting(self, format: Format) -> Change:
+        def change(slots: Slots, number: int, stream: Stream) -> Stream:
+            slots.split = any(isinstance(step, Recalled) for step in self.steps.steps)
+            for holding in self.holdings:
+                if holding.sublayer == number:
+                    place = Place(self.run(slots), slots, format, compared_on(slots))
+                    stream = cut(stream, holding, place)
+            return stream
+
+        return change
+
+
+def compared_on(slots: Slots) -> Compare:
+    """How far one coordinate is from a value of the target, at symbols' tokens."""
+
+    def compare(given: Stream, value: Value) -> float:
+        errors = _error(_difference(given, value, slots), slots)[slots.first :]
+        return float(errors.max(initial=0.0))
+
+    return compare
+
+
+def _embed(transformer: Transformer, words: Words, slots: Slots, format: Format) -> Stream:
+    source = sequence_input(transformer)
+    n, width = slots.tokens, source.width
+    rows = [source.alphabet.index(symbol) for symbol in words.alphabet]
+    symbols = stored(source.embedding[rows], format)
+    shape = (n, len(rows), width)
+    own = MidRadius(*(np.broadcast_to(part, shape).copy() for part in symbols))
+    fixed = MidRadius.point(np.zeros((n, width)))
+    if source.start is not None:
+        start = stored(source.start, format)
+        for part, row in zip((*own, *fixed), (0.0, 0.0, *start), strict=True):
+            part[0] = row
+    places = Stream.of(stored(source.positions[:n], format), 1)
+    grids = [
+        Stream.of(MidRadius.point(part.reshape(-1, width)), 1).grid for part in (own[0], fixed[0])
+    ]
+    tokens = Stream({(): fixed, (OWN_SYMBOL,): own}, np.minimum(*grids), 1)
+    return tokens.beside(places).affine(np.tile(np.eye(width), 2), None, format)
+
+
+def _difference(given: Stream, value: Value, slots: Slots) -> Stream:
+    """The answer's one coordinate minus the target's value; right for the symbols' tokens."""
+    blocks = Blocks(given.leading[0], 1)
+    for own, table in given.blocks.items():
+        axes = tuple(slots.for_symbols(axis) for axis in own)
+        blocks.add(axes, MidRadius(*(_fitted(part, slots.sizes(axes)) for part in table)))
+    for axes, table in _tables(value):
+        blocks.add(axes, MidRadius(-table.middle, table.radius))
+    return Stream(blocks.tables, given.grid, 1)
+
+
+def _fitted(part: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
+    """With so many values of each slot: values that only the start token can have come or go."""
+    for axis, size in enumerate(sizes, start=1):
+        part = np.take(part, np.minimum(np.arange(size), part.shape[axis] - 1), axis=axis)
+    return part
+
+
+def _tables(value: Value) -> list[tuple[Axes, MidRadius]]:
+    match value:
+        case Coded():
+            return [(value.axes, _looked_up(value, Fraction(1)))]
+        case Summed():
+            terms = [(term.axes, _looked_up(term, weight)) for weight, term in value.terms]
+            tokens = value.terms[0][1].codes.shape[0]
+            constant = enclosed([value.constant])
+            return [((), MidRadius(*(np.tile(part, (tokens, 1)) for part in constant))), *terms]
+
+
+def _looked_up(value: Coded, weight: Fraction) -> MidRadius:
+    numbers = enclosed([weight * Fraction(number) for number in value.numbers])
+    return MidRadius(*(part[value.codes][..., None] for part in numbers))
+
+
+def enclosed(numbers: list[Fraction]) -> MidRadius:
+    """Rationals as balls; those that float64 holds have radius 0."""
+    return MidRadius(*np.array([ball_of(number) for number in numbers]).reshape(-1, 2).T)
+
+
+def _error(difference: Stream, slots: Slots | None) -> np.ndarray:
+    """The largest |difference| at each token; block by block where a joint table is too large."""
+    difference = tidied(difference)
+    try:
+        table = difference.joined()
+    except TooLarge:
+        fewer = without_small(difference)
+        if fewer.axes != difference.axes:
+            return _error(fewer, slots)
+        return _error_by_blocks(difference, slots)
+    size = table.size[..., 0]
+    if slots is not None:
+        size = np.where(slots.possible(difference.axes), size, 0.0)
+    return np.asarray(size.max(axis=tuple(range(1, size.ndim))))
+
+
+def _error_by_blocks(difference: Stream, slots: Slots | None) -> np.ndarray:
+    """The same from the range of each block, over the values that its slots can have."""
+    tokens = difference.leading[0]
+    low = high = MidRadius.point(np.zeros(tokens))
+    for axes, table in difference.blocks.items():
+        able = np.True_ if slots is None else slots.possible(axes)
+        inner = tuple(range(1, 1 + len(axes)))
+        least = np.where(able, table.low[..., 0], np.inf).min(axis=inner)
+        most = np.where(able, table.high[..., 0], -np.inf).max(axis=inner)
+        some = least != np.inf  # there is a case at all; one of which nothing is known is one
+        low = low.plus(MidRadius.point(np.where(some, least, 0.0)))
+        high = high.plus(MidRadius.point(np.where(some, most, 0.0)))
+    size = np.maximum(np.abs(low.low), np.abs(high.high))
+    return np.where(np.isnan(size), np.inf, size)
+
+
+def _difference_at_one(given: Stream, value: Value, slots: Slots, token: int, place: int) -> Stream:
+    """The same for one row, read at `token`, of a target that holds it at `place`.
+
+    The two tokens' slots are told without the tokens, so that equal ones are one axis.
+    """
+    tales: dict[tuple, int] = {}
+    blocks = Blocks(1, 1)
+    sides = [(token, list(given.blocks.items())), (place, _tables(value))]
+    for (at, tables), sign in zip(sides, (1.0, -1.0), strict=True):
+        for axes, (middle, radius) in tables:
+            told = [slots.seen_from(axis, at) for axis in axes]
+            named = tuple(tales.setdefault(tale, len(tales)) for tale, _ in told)
+            index = np.ix_(np.array([at]), *(numbers for _, numbers in told), np.array([0]))
+            blocks.add(named, MidRadius(sign * middle[index], radius[index]))
+    return Stream(blocks.tables, given.grid, 1)

@@ -1,0 +1,1 @@
+"""Word after word: every output enclosed, every suspicion settled exactly."""

@@ -1,0 +1,1 @@
+"""Breakpoints, cells and regions along segments."""

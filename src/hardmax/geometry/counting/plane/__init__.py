@@ -1,0 +1,1 @@
+"""Cells of ReLU networks on convex polygons of the plane."""

@@ -1,0 +1,1 @@
+"""Cells of ReLU networks on boxes and polytopes of any dimension."""

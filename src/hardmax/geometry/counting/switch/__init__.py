@@ -1,0 +1,1 @@
+"""Cells and regions of whatever chooses by an argmax of affine forms."""

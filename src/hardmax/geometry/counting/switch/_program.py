@@ -1,0 +1,279 @@
+"""Switch programs: one normal form for everything that chooses by an argmax of affine forms.
+
+A state, affine in the input on every cell, passes through layers. A layer has groups; a group has
+pieces, each with a score and a payload, affine in the state. The piece with the largest score wins
+and its payload is added to the next state, which starts from an affine base of the old one. Last
+comes an affine read-out. A rectifier is a group with the scores z and 0 and the same payloads; a
+maxout unit's payloads are its scores; a hard head asks with fixed keys, and its payloads are the
+attended tokens' values. Payloads that are no scores make the map jump at walls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from hardmax._errors import RequestError
+from hardmax.geometry.hulls._equations import quotient
+
+Row = tuple[Any, ...]  # coefficients of the state, then the constant; exact rationals of flint
+
+
+class QuadraticWalls(RequestError):
+    """Scores are quadratic in the input, so that walls are conics and not hyperplanes."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A score, a payload row for each target of the group, and who stands behind it.
+
+    Pieces with one score share the win equally: they become one piece with several names whose
+    payload is the mean.
+    """
+
+    score: Row
+    payload: tuple[Row, ...]
+    names: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Pieces of which the largest score wins; payload k is added to coordinate targets[k]."""
+
+    pieces: tuple[Piece, ...]
+    targets: tuple[int, ...]
+
+    @classmethod
+    def of(cls, pieces: Iterable[Piece], targets: Sequence[int]) -> Group:
+        """Without pieces that can never win: of equal slopes only the highest can."""
+        highest: dict[Row, list[Piece]] = {}
+        for piece in pieces:
+            best = highest.setdefault(piece.score[:-1], [piece])
+            if best[0] is piece:
+                continue
+            if piece.score[-1] > best[0].score[-1]:
+                best[:] = [piece]
+            elif piece.score[-1] == best[0].score[-1]:
+                best.append(piece)
+        return cls(tuple(shared(tied) for tied in highest.values()), tuple(targets))
+
+
+def shared(tied: Sequence[Piece]) -> Piece:
+    """What tied pieces do together: the mean of their payloads, over all names behind them."""
+    if len(tied) == 1:
+        return tied[0]
+    names = tuple(sorted(name for piece in tied for name in piece.names))
+    columns = zip(*(piece.payload for piece in tied), strict=True)
+    weights = [len(piece.names) for piece in tied]
+    payload = tuple(
+        row if all(row == other for other in rows) else mean(rows, weights)
+        for rows in columns
+        for row in rows[:1]
+    )
+    return Piece(tied[0].score, payload, names)
+
+
+def mean(rows: Sequence[Sequence[Any]], weights: Sequence[int]) -> Row:
+    total = sum(weights)
+    return tuple(
+        sum(w * x for w, x in zip(weights, entries, strict=True)) / total
+        for entries in zip(*rows, strict=True)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class SwitchLayer:
+    """Groups over a state of `width` coordinates, and the base rows of the next state.
+
+    All scores, payloads and base rows are listed once, in `rows`: a cell composes them with its
+    state once, and each of its children only adds up what it has won. `branching` names the groups
+    on whose winners the meaning of the next state depends.
+    """
+
+    width: int
+    groups: tuple[Group, ...]
+    base: tuple[Row | None, ...]
+    branching: tuple[int, ...] = ()
+
+    @cached_property
+    def rows(self) -> tuple[Row, ...]:
+        return tuple(self._numbers)
+
+    @cached_property
+    def _numbers(self) -> dict[Row, int]:
+        found: dict[Row, int] = {}
+        for group in self.groups:
+            for piece in group.pieces:
+                for row in (piece.score, *piece.payload):
+                    found.setdefault(row, len(found))
+        for base in self.base:
+            if base is not None:
+                found.setdefault(base, len(found))
+        return found
+
+    @cached_property
+    def matrix(self) -> Any:
+        """The rows, as a matrix of exact rationals."""
+        from flint import fmpq_mat
+
+        return fmpq_mat(len(self.rows), self.width + 1, [x for row in self.rows for x in row])
+
+    @cached_property
+    def tables(self) -> Tables:
+        return Tables.of(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """A layer as arrays: rows rounded to floats, and numbers of rows elsewhere (-1 for none)."""
+
+    rows: tuple[np.ndarray, np.ndarray, np.ndarray]  # coefficients, their sizes, constants
+    starts: np.ndarray  # groups + 1: the first piece of each
+    score: np.ndarray  # pieces
+    payload: np.ndarray  # pieces x most targets
+    target: np.ndarray  # groups x most targets
+    base: np.ndarray  # coordinates of the next state
+    most: int  # pieces of a group
+    continuous: bool  # whether every payload is its score, so that ties are harmless
+
+    @classmethod
+    def of(cls, layer: SwitchLayer) -> Tables:
+        number = layer._numbers
+        most = max([len(group.targets) for group in layer.groups], default=0)
+        pieces = [piece for group in layer.groups for piece in group.pieces]
+        payload = np.full((len(pieces), most), -1, dtype=np.int64)
+        target = np.full((len(layer.groups), most), -1, dtype=np.int64)
+        for p, piece in enumerate(pieces):
+            payload[p, : len(piece.payload)] = [number[row] for row in piece.payload]
+        for g, group in enumerate(layer.groups):
+            target[g, : len(group.targets)] = group.targets
+        rows = np.array([rounded(row) for row in layer.rows]).reshape(-1, layer.width + 1)
+        weights = np.ascontiguousarray(rows[:, :-1])
+        return cls(
+            (weights, np.abs(weights), np.ascontiguousarray(rows[:, -1])),
+            np.cumsum([0, *(len(group.pieces) for group in layer.groups)], dtype=np.int64),
+            np.array([number[piece.score] for piece in pieces], dtype=np.int64),
+            payload,
+            target,
+            np.array([-1 if b is None else number[b] for b in layer.base], dtype=np.int64),
+            max([len(group.pieces) for group in layer.groups], default=1),
+            all(row == piece.score for piece in pieces for row in piece.payload),
+        )
+
+
+class SwitchProgram(Protocol):
+    """Layers that may depend on the cell through a context, a number that the program hands out.
+
+    A maxout network has one context. A Transformer's tokens may be constant on a cell, with values
+    that differ from cell to cell: what is constant belongs to the context.
+    """
+
+    @property
+    def dimension(self) -> int: ...
+
+    @property
+    def depth(self) -> int: ...
+
+    @property
+    def outputs(self) -> int: ...
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """How many groups each layer has, in every context."""
+
+    def layer(self, number: int, context: int) -> SwitchLayer | None:
+        """The layer in a context; None if its scores are not affine in the state there."""
+
+    def after(self, number: int, context: int, winners: tuple[Piece, ...]) -> int:
+        """The context behind a layer, from what its branching groups have chosen."""
+
+    def recast(self, number: int, context: int, forms: Any) -> int:
+        """The context on one cell, where the state is known as forms of the input, exactly.
+
+        The new state is the input itself. Refused if scores are quadratic even so.
+        """
+
+    def readout(self, context: int) -> tuple[Row, ...]:
+        """The outputs as rows over the last state."""
+
+
+@dataclass(frozen=True, eq=False)
+class StaticProgram:
+    """Layers that are the same on every cell: networks and max-affine maps."""
+
+    dimension: int
+    layers: tuple[SwitchLayer, ...]
+    output: tuple[Row, ...]
+    source: tuple[Any, ...] = field(repr=False, default=())
+
+    @property
+    def depth(self) -> int:
+        return len(self.layers)
+
+    @property
+    def outputs(self) -> int:
+        return len(self.output)
+
+    @cached_property
+    def widths(self) -> tuple[int, ...]:
+        return tuple(len(layer.groups) for layer in self.layers)
+
+    def layer(self, number: int, context: int) -> SwitchLayer:
+        return self.layers[number]
+
+    def after(self, number: int, context: int, winners: tuple[Piece, ...]) -> int:
+        return 0
+
+    def recast(self, number: int, context: int, forms: Any) -> int:
+        raise AssertionError("a static layer is affine everywhere")
+
+    def readout(self, context: int) -> tuple[Row, ...]:
+        return self.output
+
+    def __reduce__(self) -> Any:
+        from hardmax.geometry.counting.switch._sources import switch_program
+
+        return switch_program, self.source
+
+
+# ---- exact numbers -------------------------------------------------------------------------------
+
+
+def rational(value: Any) -> Any:
+    """A float, a whole number or a Fraction as flint's rational."""
+    from flint import fmpq
+
+    exact = Fraction(value)
+    return fmpq(exact.numerator, exact.denominator)
+
+
+def rationals(array: Any) -> list[Any]:
+    """Rows of exact rationals."""
+    return [[rational(x) for x in row] for row in np.asarray(array).tolist()]
+
+
+def fraction(value: Any) -> Fraction:
+    return Fraction(int(value.p), int(value.q))
+
+
+def rounded(row: Iterable[Any]) -> list[float]:
+    """The nearest floats; what lies beyond all of them is infinite, and decides nothing."""
+    return [quotient(int(x.p), int(x.q)) for x in row]
+
+
+def unit(width: int, place: int) -> Row:
+    """The row that reads one coordinate."""
+    return tuple(rational(int(i == place)) for i in range(width + 1))
+
+
+def constant(width: int, value: Any) -> Row:
+    return (*(rational(0) for _ in range(width)), value)
+
+
+def is_constant(row: Sequence[Any]) -> bool:
+    return not any(row[:-1])

@@ -1,0 +1,302 @@
+"""The search: batches of cells through layers, floats first, whole numbers where they must."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from hardmax.geometry.counting.switch._buffers import Room
+from hardmax.geometry.counting.switch._cells import SwitchPiece, packed_cells
+from hardmax.geometry.counting.switch._exact import (
+    Decisions,
+    ExactCell,
+    split_exactly,
+)
+from hardmax.geometry.counting.switch._exact_states import Node, Paths, exact_cell
+from hardmax.geometry.counting.switch._kernels import DONE, candidates
+from hardmax.geometry.counting.switch._program import Row, SwitchLayer, SwitchProgram, rounded
+from hardmax.geometry.counting.switch._split import split
+from hardmax.numerics import TINY, UNIT, inflate, matmul_up, sum_up
+
+CHUNK = 512  # cells given to the compiled loop at once
+FEW = 8  # ways in which open groups can choose that are not worth the way back to floats
+PACKED = ("vstart", "points", "stray", "bits", "fstart", "labels", "pattern")
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Cells before one layer in one context, with their states as forms.
+
+    The last column of a form bounds how far it may be off anywhere in the domain. `known` holds
+    winners of this layer that are decided already, and -1 elsewhere.
+    """
+
+    piece: SwitchPiece
+    context: int
+    forms: np.ndarray
+    known: np.ndarray | None = None
+
+    def take(self, first: int, last: int) -> Batch:
+        known = None if self.known is None else self.known[first:last]
+        return Batch(self.piece.take(first, last), self.context, self.forms[first:last], known)
+
+
+class Run:
+    """One search, with what it remembers."""
+
+    def __init__(self, program: SwitchProgram, piece: SwitchPiece, fast: bool) -> None:
+        self.program, self.piece, self.fast = program, piece, fast
+        self.paths = Paths(program, piece.sides, piece.ties)
+        self._decisions = Decisions(piece.decided)
+        self._room = Room(program.dimension)
+
+    @property
+    def decided(self) -> int:
+        return self._decisions.count
+
+    # ---- three ways to search ----------------------------------------------------------------
+
+    def counts(self) -> Iterator[tuple[int, int]]:
+        """How many cells there are behind a layer, part after part."""
+        last = self.program.depth - 1
+        stack = self._opened(self.piece)
+        while stack:
+            batch, rest = _cut(stack.pop())
+            count, children, left = self._advance(batch, keep=batch.piece.layer < last)
+            stack += [one for one in (rest, left) if one is not None]
+            stack += children
+            yield batch.piece.layer, count
+
+    def parts(self) -> Iterator[tuple[int, int, Batch | None]]:
+        """As `counts`, but the cells behind the last layer come along, batch after batch."""
+        depth = self.program.depth
+        stack = self._opened(self.piece)
+        while stack:
+            batch, rest = _cut(stack.pop())
+            if rest is not None:
+                stack.append(rest)
+            if batch.piece.layer == depth:
+                yield max(depth - 1, 0), len(batch.piece), batch
+                continue
+            count, children, left = self._advance(batch, keep=True)
+            stack += [*([] if left is None else [left]), *children]
+            if batch.piece.layer < depth - 1:
+                yield batch.piece.layer, count, None
+
+    def next_layer(self, pieces: list[SwitchPiece]) -> list[SwitchPiece]:
+        """The cells behind one layer, as pieces again; the first one holds the counts."""
+        before = next(one.counted for one in pieces)
+        todo = [batch for piece in pieces for batch in self._opened(piece)]
+        found: list[Batch] = []
+        total = 0
+        while todo:
+            batch, rest = _cut(todo.pop())
+            count, children, left = self._advance(batch, keep=True)
+            todo += [one for one in (rest, left) if one is not None]
+            found += [one for one in children if one.piece.layer > batch.piece.layer]
+            todo += [one for one in children if one.piece.layer == batch.piece.layer]
+            total += count
+        bare = [
+            replace(batch.piece, ties=tuple(self.paths.ties), counted=(), decided=0)
+            for batch in found
+        ]
+        bare[0] = replace(bare[0], counted=(*before, total), decided=self.decided)
+        return bare
+
+    # ---- one layer ---------------------------------------------------------------------------
+
+    def _opened(self, piece: SwitchPiece) -> list[Batch]:
+        """Cells by context, with their states computed from their patterns."""
+        nodes = [self.paths.node(tuple(row), piece.layer) for row in piece.pattern.tolist()]
+        by_context: dict[int, list[int]] = {}
+        for i, node in enumerate(nodes):
+            by_context.setdefault(node.context, []).append(i)
+        return [
+            Batch(
+                piece.pick(np.array(members)),
+                context,
+                np.stack([float_forms(nodes[i].forms, piece.reach) for i in members]),
+            )
+            for context, members in by_context.items()
+        ]
+
+    def _advance(self, batch: Batch, *, keep: bool) -> tuple[int, list[Batch], Batch | None]:
+        """Split by the next layer: how many children, the children, and what did not fit."""
+        piece = batch.piece
+        layer = self.program.layer(piece.layer, batch.context)
+        if layer is None:  # affine in the input of each cell, if at all: its nodes know
+            return 0, self._opened(piece), None
+        stop, count, found = self._compiled(layer, batch, keep)
+        children = []
+        if found is not None:
+            parent, won, parts, forms = found
+            is_open = (won < 0).any(axis=1)
+            closed = np.flatnonzero(~is_open)
+            if len(closed):
+                children = self._by_context(
+                    parts if len(closed) == len(won) else parts.pick(closed),
+                    batch.context, layer, won[closed], forms[closed],
+                )  # fmt: skip
+            for k in np.flatnonzero(is_open):
+                part = replace(parts.pick(np.array([k])), layer=piece.layer)
+                part = replace(part, pattern=piece.pattern[parent[k] : parent[k] + 1])
+                state = Batch(part, batch.context, batch.forms[parent[k]][None])
+                more, exact = self._exactly(state, won[k].tolist(), layer, keep)
+                count += more
+                children += exact
+        left = batch.take(stop, len(piece)) if stop < len(piece) else None
+        return count, children, left
+
+    def _compiled(self, layer: SwitchLayer, batch: Batch, keep: bool) -> tuple[int, int, Any]:
+        """How many cells were split, into how many, and what was written."""
+        t, piece = layer.tables, batch.piece
+        tables = (t.rows, t.starts, t.score, t.payload, t.target, t.base, t.continuous)
+        counts = np.zeros(len(piece), dtype=np.int64)
+        known = batch.known
+        if known is None:
+            known = np.full((len(piece), len(layer.groups)), -1, dtype=np.int32)
+        while True:
+            stack, outs, fill = self._room.buffers(t, piece, keep)
+            cells = (
+                piece.vstart, piece.points, piece.stray, self._room.widened(piece.bits),
+                piece.fstart, piece.labels, batch.forms, known,
+            )  # fmt: skip
+            stop, code = split(
+                tables, piece.reach, cells, piece.layer, self.fast, keep, stack, outs, counts, fill
+            )
+            if stop > 0 or code == DONE:
+                return stop, int(counts[:stop].sum()), _written(outs, fill, piece)
+            self._room.grow(code)
+
+    def _by_context(
+        self, child: SwitchPiece, context: int, layer: SwitchLayer, won: Any, forms: np.ndarray
+    ) -> list[Batch]:
+        if not layer.branching:
+            return [Batch(child, self.program.after(child.layer - 1, context, ()), forms)]
+        chosen, where = np.unique(won[:, list(layer.branching)], axis=0, return_inverse=True)
+        members: dict[int, list[np.ndarray]] = {}
+        for k, row in enumerate(chosen.tolist()):
+            pieces = tuple(
+                layer.groups[g].pieces[p] for g, p in zip(layer.branching, row, strict=True)
+            )
+            after = self.program.after(child.layer - 1, context, pieces)
+            members.setdefault(after, []).append(np.flatnonzero(where.ravel() == k))
+        if len(members) == 1:
+            return [Batch(child, next(iter(members)), forms)]
+        return [
+            Batch(child.pick(index), after, forms[index])
+            for after, parts in members.items()
+            for index in [np.sort(np.concatenate(parts))]
+        ]
+
+    # ---- in whole numbers --------------------------------------------------------------------
+
+    def _exactly(
+        self, batch: Batch, won: list[int], layer: SwitchLayer, keep: bool
+    ) -> tuple[int, list[Batch]]:
+        """Split a part of a cell by the first groups that are open, and give the rest back.
+
+        The first one is too close to call, those behind it need not be. Ties whose payloads
+        differ, and few ways to choose, are split to the end.
+        """
+        part = batch.piece
+        pattern = tuple(part.pattern[0].tolist())
+        node = self.paths.node(pattern, part.layer)
+        rivals = _rivals(part, batch.forms[0], layer, np.array(won, dtype=np.int32))
+        groups = [
+            (some, node.scores(g, some) if len(some) > 1 else []) for g, some in enumerate(rivals)
+        ]
+        cell = exact_cell(part, 0, pattern, self.paths)
+        open_groups = [g for g, some in enumerate(rivals) if len(some) > 1]
+        if math.prod(len(some) for some in rivals) > FEW and len(open_groups) > 1:
+            some = split_exactly(cell, groups[: open_groups[0] + 1], part.layer, self._decisions)
+            if layer.tables.continuous or all(len(c) == 1 for _, won in some for c in won):
+                return 0, [self._returned(batch, some, len(layer.groups))]
+        found = split_exactly(cell, groups, part.layer, self._decisions)
+        if not keep:
+            return len(found), []
+        by_context: dict[int, list[tuple[ExactCell, tuple[int, ...], Node]]] = {}
+        for smaller, choices in found:
+            code = (*pattern, *(self.paths.code(choice) for choice in choices))
+            child = self.paths.node(code, part.layer + 1)
+            by_context.setdefault(child.context, []).append((smaller, code, child))
+        return len(found), [
+            self._packed(part, context, members) for context, members in by_context.items()
+        ]
+
+    def _returned(self, batch: Batch, some: list[tuple[ExactCell, Any]], width: int) -> Batch:
+        """Parts whose first groups are decided, for the compiled loop."""
+        pattern = tuple(batch.piece.pattern[0].tolist())
+        packed = packed_cells([cell for cell, _ in some], [pattern] * len(some))
+        known = np.full((len(some), width), -1, dtype=np.int32)
+        for k, (_, won) in enumerate(some):
+            known[k, : len(won)] = [choice[0] for choice in won]
+        piece = replace(batch.piece, **dict(zip(PACKED, packed, strict=True)))
+        return Batch(piece, batch.context, np.repeat(batch.forms, len(some), axis=0), known)
+
+    def _packed(
+        self, part: SwitchPiece, context: int, members: list[tuple[ExactCell, Any, Node]]
+    ) -> Batch:
+        packed = packed_cells([one[0] for one in members], [one[1] for one in members])
+        some = replace(part, layer=part.layer + 1, **dict(zip(PACKED, packed, strict=True)))
+        forms = np.stack([float_forms(one[2].forms, part.reach) for one in members])
+        return Batch(some, context, forms)
+
+
+def _written(outs: Any, fill: np.ndarray, piece: SwitchPiece) -> Any:
+    """What the compiled loop has left: parents, winners, cells, states; None if nothing."""
+    count, nv, nf = fill
+    if count == 0:
+        return None
+    parent, won, vstart, points, stray, bits, fstart, labels, forms = outs
+    parent, won = parent[:count].copy(), won[:count].copy()
+    cells = replace(
+        piece,
+        layer=piece.layer + 1,
+        vstart=vstart[: count + 1].copy(),
+        points=points[:nv].copy(),
+        stray=stray[:nv].copy(),
+        bits=bits[:nv].copy(),
+        fstart=fstart[: count + 1].copy(),
+        labels=labels[:nf].copy(),
+        pattern=np.hstack([piece.pattern[parent], won]),
+    )
+    return parent, won, cells, forms[:count].copy()
+
+
+def _rivals(
+    part: SwitchPiece, forms: np.ndarray, layer: SwitchLayer, known: np.ndarray
+) -> list[list[int]]:
+    """The pieces of each group that floats cannot rule out on a part of a cell."""
+    t = layer.tables
+    rows, d = len(t.rows[2]), len(part.reach)
+    made, bulk, slope = np.empty((rows, d + 2)), np.empty(rows), np.empty(rows)
+    found, sizes = np.empty(len(t.score), np.int64), np.empty(len(layer.groups), np.int64)
+    candidates(
+        (t.rows, t.starts, t.score, t.continuous), part.reach, forms, part.points, part.stray,
+        False, made, bulk, slope, found, sizes, np.empty((t.most, len(part.stray))), known,
+    )  # fmt: skip
+    return [
+        [int(p - start) for p in found[start : start + size]]
+        for start, size in zip(t.starts[:-1].tolist(), sizes.tolist(), strict=True)
+    ]
+
+
+def float_forms(forms: tuple[Row, ...], reach: np.ndarray) -> np.ndarray:
+    """The nearest floats, and how far the form may be off anywhere in the domain."""
+    d = len(reach)
+    near = np.array([rounded(row) for row in forms]).reshape(len(forms), d + 1)
+    room = np.append(reach, 1.0)
+    off = inflate(UNIT * matmul_up(np.abs(near), room) + inflate(TINY * sum_up(room)))
+    return np.hstack([near, off[:, None]])
+
+
+def _cut(batch: Batch) -> tuple[Batch, Batch | None]:
+    """At most a chunk, and the rest."""
+    if len(batch.piece) <= CHUNK:
+        return batch, None
+    return batch.take(0, CHUNK), batch.take(CHUNK, len(batch.piece))

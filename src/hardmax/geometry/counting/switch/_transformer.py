@@ -1,0 +1,389 @@
+"""A hard Transformer as a switch program: what is constant on a cell is worked into the weights.
+
+The stream is tokens x width affine forms of the state. A score is a product of two of them, a query
+and a key. It is affine where one factor is constant, or where quadratic parts cancel; parts that
+all seen tokens have in common cancel too, since only differences choose. Constants are known
+exactly: they are the context. Tokens that are constant stay so in a context of their own, one for
+each choice of their heads.
+
+Only tokens that can influence the read-out are followed: behind the last layer the one that is
+read, and before an attention layer all that a followed token sees. What other tokens attend to is
+no part of a cell's pattern.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from hardmax._errors import RequestError, SemanticsError
+from hardmax.core import Attention, FeedForward, Head, Transformer, VectorInput
+from hardmax.geometry.counting.switch._program import (
+    Group,
+    Piece,
+    QuadraticWalls,
+    Row,
+    SwitchLayer,
+    constant,
+    is_constant,
+    rational,
+    rationals,
+    unit,
+)
+
+Stream = dict[int, tuple[Row, ...]]  # by token: a row for each coordinate
+
+
+def checked(model: Transformer) -> VectorInput:
+    """The input of a hard Transformer of vectors; others are refused."""
+    if not model.is_hard:
+        raise SemanticsError(
+            "A soft Transformer is smooth: it has no linear regions. Take those of its hard "
+            "skeleton, model.with_weightings([Hardmax()] * len(model.heads))."
+        )
+    if not isinstance(model.input, VectorInput):
+        raise RequestError(
+            "Regions are sets of real inputs, but this Transformer reads sequences of symbols. "
+            "Give one that reads vectors (VectorInput)."
+        )
+    return model.input
+
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """A layer in one context, and how the stream is read from the state behind it."""
+
+    layer: SwitchLayer
+    base: Stream  # over the old state
+    place: dict[tuple[int, int], int]  # (token, coordinate) -> coordinate of the next state
+    resolved: dict[int, tuple[int, ...]]  # constant token -> its branching groups
+    hidden: dict[int, dict[int, int]]  # token -> hidden unit -> coordinate of the next state
+    fixed: dict[int, dict[int, Any]]  # token -> hidden unit -> its constant value
+
+
+class TransformerProgram:
+    """Layers are made when a context asks for them."""
+
+    def __init__(self, model: Transformer, domain: Any, frame: Any) -> None:
+        from hardmax.geometry.counting.switch._sources import framed
+
+        self.model, self.domain = model, domain
+        source = checked(model)
+        self._streams: list[Stream] = []
+        self._numbers: dict[Any, int] = {}
+        self._steps: dict[tuple[int, int], _Step | None] = {}
+        self._after: dict[tuple[Any, ...], int] = {}
+        self._exact: dict[int, Any] = {}
+        offsets = rationals(source.offsets)
+        stream = {
+            t: tuple(
+                framed(
+                    [
+                        (*row, level)
+                        for row, level in zip(rationals(source.maps[t]), offsets[t], strict=True)
+                    ],
+                    frame,
+                )
+            )
+            for t in self._followed[0]
+        }
+        self.dimension = len(next(iter(stream.values()))[0]) - 1
+        self._context(stream)
+
+    def __reduce__(self) -> Any:
+        from hardmax.geometry.counting.switch._sources import switch_program
+
+        return switch_program, (self.model, self.domain)
+
+    @property
+    def depth(self) -> int:
+        return len(self.model.sublayers)
+
+    @property
+    def outputs(self) -> int:
+        return self.model.outputs
+
+    @cached_property
+    def _followed(self) -> list[list[int]]:
+        """The tokens that matter before each layer, and last behind all of them."""
+        token = self.model.readout.token
+        assert token is not None
+        needed = [[token % self.model.tokens]]
+        for sublayer in reversed(self.model.sublayers):
+            after = needed[0]
+            if isinstance(sublayer, Attention):
+                seen = {j for t in after for head in sublayer.heads for j in self._seen(head, t)}
+                after = sorted(seen | set(after))
+            needed.insert(0, after)
+        return needed
+
+    def _seen(self, head: Head, token: int) -> range:
+        return range(token + 1 if head.causal else self.model.tokens)
+
+    @cached_property
+    def widths(self) -> tuple[int, ...]:
+        return tuple(
+            len(after) * (len(sub.heads) if isinstance(sub, Attention) else sub.hidden_width)
+            for sub, after in zip(self.model.sublayers, self._followed[1:], strict=True)
+        )
+
+    # ---- contexts ----------------------------------------------------------------------------
+
+    def _context(self, stream: Stream) -> int:
+        key = tuple(stream.items())
+        if key not in self._numbers:
+            self._numbers[key] = len(self._streams)
+            self._streams.append(stream)
+        return self._numbers[key]
+
+    def layer(self, number: int, context: int) -> SwitchLayer | None:
+        step = self._step(number, context)
+        return None if step is None else step.layer
+
+    def after(self, number: int, context: int, winners: tuple[Piece, ...]) -> int:
+        key = (number, context, tuple(piece.names for piece in winners))
+        if key not in self._after:
+            self._after[key] = self._next(number, context, winners)
+        return self._after[key]
+
+    def _next(self, number: int, context: int, winners: tuple[Piece, ...]) -> int:
+        step = self._step(number, context)
+        assert step is not None
+        won = dict(zip(step.layer.branching, winners, strict=True))
+        width = len(step.layer.base)
+        stream = {
+            t: tuple(
+                self._behind(step, t, c, row, width, won) for c, row in enumerate(step.base[t])
+            )
+            for t in self._followed[number + 1]
+        }
+        sublayer = self.model.sublayers[number]
+        if isinstance(sublayer, FeedForward):
+            stream = _folded(sublayer, step, stream)
+        return self._context(stream)
+
+    def _behind(
+        self, step: _Step, t: int, c: int, row: Row, width: int, won: dict[int, Piece]
+    ) -> Row:
+        """A coordinate over the next state: constant where it is, else read from its place."""
+        if (t, c) not in step.place:
+            return constant(width, row[-1])
+        place = step.place[t, c]
+        if t in step.resolved:
+            for g in step.resolved[t]:
+                targets = step.layer.groups[g].targets
+                if place in targets:
+                    addition = won[g].payload[targets.index(place)]
+                    row = tuple(x + y for x, y in zip(row, addition, strict=True))
+            if is_constant(row):
+                return constant(width, row[-1])
+        return unit(width, place)
+
+    def recast(self, number: int, context: int, forms: Any) -> int:
+        from flint import fmpq_mat
+
+        d = self.dimension
+        entries = [x for form in (*forms, unit(d, d)) for x in form]
+        inner = fmpq_mat(len(forms) + 1, d + 1, entries)
+        stream = {
+            t: tuple(tuple(row) for row in (_matrix(rows) * inner).tolist())
+            for t, rows in self._streams[context].items()
+        }
+        found = self._context(stream)
+        if self._step(number, found) is None:
+            raise QuadraticWalls(
+                f"In sublayer {number} the asking token and the keys it sees both move with the "
+                f"input, so scores are quadratic and walls are conics: cells are no polytopes. "
+                f"Keep the keys fixed, or count along a segment."
+            )
+        return found
+
+    def readout(self, context: int) -> tuple[Row, ...]:
+        ((_, rows),) = self._streams[context].items()
+        read = self.model.readout
+        return _affine(rationals(read.weights), [rational(x) for x in read.bias.tolist()], rows)
+
+    # ---- layers ------------------------------------------------------------------------------
+
+    def _step(self, number: int, context: int) -> _Step | None:
+        key = (number, context)
+        if key not in self._steps:
+            sublayer, stream = self.model.sublayers[number], self._streams[context]
+            if isinstance(sublayer, Attention):
+                self._steps[key] = self._attention(sublayer, number, stream)
+            else:
+                self._steps[key] = self._feed_forward(sublayer, number, stream)
+        return self._steps[key]
+
+    def _attention(self, sublayer: Attention, number: int, stream: Stream) -> _Step | None:
+        followed = self._followed[number + 1]
+        known = [_projected(head, stream, self._weights(head)) for head in sublayer.heads]
+        raw: list[tuple[int, tuple[Piece, ...]]] = []
+        for t in followed:
+            for head, (queries, keys, values) in zip(sublayer.heads, known, strict=True):
+                pieces = _pieces(head, t, self._seen(head, t), queries[t], keys, values)
+                if pieces is None:
+                    return None
+                raw.append((t, Group.of(pieces, range(self.model.width)).pieces))
+        return _wired(raw, {t: stream[t] for t in followed})
+
+    def _weights(self, head: Head) -> tuple[Any, ...]:
+        if id(head) not in self._exact:
+            self._exact[id(head)] = tuple(
+                _exact_matrix(m) for m in (head.query, head.key, head.value, head.output)
+            )
+        return self._exact[id(head)]
+
+    def _feed_forward(self, layer: FeedForward, number: int, stream: Stream) -> _Step:
+        """Rectifiers get coordinates of their own; constant ones are worked in."""
+        followed = self._followed[number + 1]
+        width = len(stream[followed[0]][0]) - 1
+        zero = constant(width, rational(0))
+        place, base = _kept({t: stream[t] for t in followed})
+        inner, bias = rationals(layer.inner), [rational(x) for x in layer.inner_bias.tolist()]
+        groups: list[Group] = []
+        hidden: dict[int, dict[int, int]] = {}
+        fixed: dict[int, dict[int, Any]] = {}
+        for t in followed:
+            hidden[t], fixed[t] = {}, {}
+            for h, z in enumerate(_affine(inner, bias, stream[t])):
+                both = [Piece(zero, (zero,), (0,)), Piece(z, (z,), (1,))]
+                group = Group.of(both, (len(base),))
+                if len(group.pieces) == 1:
+                    fixed[t][h] = group.pieces[0].payload[0][-1]
+                    groups.append(Group((Piece(zero, (), group.pieces[0].names),), ()))
+                else:
+                    hidden[t][h] = len(base)
+                    base.append(None)
+                    groups.append(group)
+        layer_here = SwitchLayer(width, tuple(groups), tuple(base))
+        return _Step(layer_here, {t: stream[t] for t in followed}, place, {}, hidden, fixed)
+
+
+def _folded(layer: FeedForward, step: _Step, stream: Stream) -> Stream:
+    """Add outer @ relu + outer_bias."""
+    outer, bias = rationals(layer.outer), [rational(x) for x in layer.outer_bias.tolist()]
+    found = {}
+    for t, rows in stream.items():
+        new = [list(row) for row in rows]
+        for c, row in enumerate(new):
+            row[-1] += bias[c]
+            for h, place in step.hidden[t].items():
+                row[place] += outer[c][h]
+            for h, value in step.fixed[t].items():
+                row[-1] += outer[c][h] * value
+        found[t] = tuple(tuple(row) for row in new)
+    return found
+
+
+def _wired(raw: list[tuple[int, tuple[Piece, ...]]], stream: Stream) -> _Step:
+    """Groups with targets only where their pieces differ; what all pieces add goes to the base."""
+    base = {t: [list(row) for row in rows] for t, rows in stream.items()}
+    switched: dict[tuple[int, int], None] = {}
+    uses: list[list[int]] = []
+    for t, pieces in raw:
+        differ = []
+        for c, row in enumerate(pieces[0].payload):
+            if all(piece.payload[c] == row for piece in pieces):
+                base[t][c] = [x + y for x, y in zip(base[t][c], row, strict=True)]
+            else:
+                differ.append(c)
+                switched[t, c] = None
+        uses.append(differ)
+    rows = {t: tuple(tuple(row) for row in found) for t, found in base.items()}
+    place, below = _kept(rows, switched)
+    groups: list[Group] = []
+    resolved: dict[int, tuple[int, ...]] = {}
+    for g, ((t, pieces), differ) in enumerate(zip(raw, uses, strict=True)):
+        reduced = tuple(
+            Piece(piece.score, tuple(piece.payload[c] for c in differ), piece.names)
+            for piece in pieces
+        )
+        groups.append(Group(reduced, tuple(place[t, c] for c in differ)))
+        if len(pieces) > 1 and all(is_constant(row) for row in stream[t]):
+            resolved[t] = (*resolved.get(t, ()), g)
+    width = len(next(iter(stream.values()))[0]) - 1
+    branching = tuple(g for found in resolved.values() for g in found)
+    layer = SwitchLayer(width, tuple(groups), tuple(below), branching)
+    return _Step(layer, rows, place, resolved, {}, {})
+
+
+def _kept(rows: Stream, switched: Any = ()) -> tuple[dict[tuple[int, int], int], list[Row | None]]:
+    """The coordinates that move or are chosen, as coordinates of the next state."""
+    place: dict[tuple[int, int], int] = {}
+    base: list[Row | None] = []
+    for t, found in rows.items():
+        for c, row in enumerate(found):
+            if (t, c) in switched or not is_constant(row):
+                place[t, c] = len(base)
+                base.append(row)
+    return place, base
+
+
+def _pieces(
+    head: Head, t: int, seen: range, query: list[list[Any]], keys: Any, values: Any
+) -> list[Piece] | None:
+    """A piece for each seen token; None if a difference of scores is quadratic in the state."""
+    found, first = [], None
+    for j in seen:
+        quadratic, row = _scalar_product(query, keys[j], len(values[j][0]))
+        if first is None:
+            first = quadratic
+        elif quadratic != first:
+            return None
+        if head.position_bias is not None:
+            row[-1] += rational(float(head.position_bias[t, j]))
+        found.append(Piece(tuple(row), values[j], (j,)))
+    return found
+
+
+def _scalar_product(
+    query: Sequence[Sequence[Any]], key: Sequence[Sequence[Any]], width: int
+) -> tuple[dict[tuple[int, int], Any], list[Any]]:
+    """sum_c q_c k_c for affine q_c and k_c: quadratic coefficients that are not 0, affine part."""
+    row = [rational(0)] * width
+    quadratic: dict[tuple[int, int], Any] = {}
+    for q, k in zip(query, key, strict=True):
+        for i in range(width - 1):
+            row[i] += q[i] * k[-1] + q[-1] * k[i]
+            if q[i]:
+                for j in range(width - 1):
+                    if k[j]:
+                        place = (min(i, j), max(i, j))
+                        quadratic[place] = quadratic.get(place, 0) + q[i] * k[j]
+        row[-1] += q[-1] * k[-1]
+    return {place: x for place, x in quadratic.items() if x}, row
+
+
+def _projected(head: Head, stream: Stream, weights: tuple[Any, ...]) -> tuple[Any, Any, Any]:
+    query, key, value, output = weights
+    queries, keys, values = {}, {}, {}
+    for t, rows in stream.items():
+        matrix = _matrix(rows)
+        queries[t] = (query * matrix).tolist() if head.key_width else []
+        keys[t] = (key * matrix).tolist() if head.key_width else []
+        values[t] = tuple(tuple(row) for row in (output * (value * matrix)).tolist())
+    return queries, keys, values
+
+
+def _matrix(rows: Sequence[Sequence[Any]]) -> Any:
+    from flint import fmpq_mat
+
+    return fmpq_mat(len(rows), len(rows[0]), [x for row in rows for x in row])
+
+
+def _exact_matrix(array: Any) -> Any:
+    from flint import fmpq_mat
+
+    rows, columns = array.shape
+    return fmpq_mat(rows, columns, [rational(x) for x in array.ravel().tolist()])
+
+
+def _affine(weights: Any, bias: Any, rows: Sequence[Row]) -> tuple[Row, ...]:
+    """weights @ rows + bias, as rows over the same state."""
+    if not weights:
+        return ()
+    found = (_matrix(weights) * _matrix(rows)).tolist()
+    return tuple((*row[:-1], row[-1] + b) for row, b in zip(found, bias, strict=True))

@@ -1,0 +1,1 @@
+"""Power diagrams: which key, or which k keys, win where."""

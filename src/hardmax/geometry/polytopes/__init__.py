@@ -1,0 +1,1 @@
+"""Polytopes and their Minkowski sums, vertex by vertex."""

@@ -1,0 +1,1 @@
+"""Maxima of affine functions with exact coefficients: the inner waist of the room."""

@@ -1,0 +1,1 @@
+"""Functions given by expressions: text, meaning, domain, derivative, steps."""

@@ -1,0 +1,264 @@
+"""Whether expressions are defined and finite on a box: proved by intervals, or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from hardmax import numerics
+from hardmax._errors import SemanticsError
+from hardmax.languages.expressions._derivative import derivative
+from hardmax.languages.expressions._domain_refusals import Finding, refuse
+from hardmax.languages.expressions._expression import Apply, Expression, postorder
+from hardmax.languages.expressions._values import evaluate, evaluate_all
+from hardmax.numerics import FAINT, Interval
+
+LARGEST_VALUE = 1e300
+_BUDGET = 20_000  # boxes per requirement
+_FEW = 64  # undecided boxes that are worth a look at their corners
+_SAMPLES = 2000
+
+Mask = Callable[[Interval], np.ndarray]
+
+UNPROVED: dict[str, Mask] = {  # where an enclosure of the argument leaves a requirement open
+    "nonzero": lambda v: (v.lo <= 0.0) & (v.hi >= 0.0),
+    "positive": lambda v: v.lo <= 0.0,
+    "nonnegative": lambda v: v.lo < 0.0,
+    "away from poles": lambda v: ~np.isfinite(numerics.tan(v).magnitude),
+    "finite": lambda v: ~(v.magnitude < LARGEST_VALUE),
+}
+VIOLATED: dict[str, Mask] = {  # where an enclosure of one value refutes it
+    "nonzero": lambda v: (v.lo == 0.0) & (v.hi == 0.0),
+    "positive": lambda v: v.hi <= 0.0,
+    "nonnegative": lambda v: v.hi < 0.0,
+    "away from poles": lambda v: np.zeros(v.shape, dtype=bool),
+    "finite": lambda v: (v.lo >= LARGEST_VALUE) | (v.hi <= -LARGEST_VALUE),
+}
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """What has to hold of `subject` so that `node` is defined, or of a node to be finite."""
+
+    node: Expression
+    subject: Expression
+    kind: str
+
+    @cached_property
+    def slopes(self) -> dict[str, Expression] | None:
+        """The partial derivatives of the subject, if it is smooth."""
+        try:
+            return {name: derivative(self.subject, name) for name in self.subject.variables()}
+        except SemanticsError:
+            return None
+
+
+def check_domain(
+    expressions: Sequence[Expression], domain: Mapping[str, tuple[float, float]]
+) -> None:
+    """Refuse the box unless every part of the expressions is defined and below 1e300 on it.
+
+    Parts are taken from the inside out. A requirement that interval arithmetic proves on the
+    whole box is done; otherwise the box is bisected, at most 20,000 pieces, and small pieces on
+    which the part is monotone are judged at their corners, exactly where it is rational. Since
+    the inner parts are proved defined, the argument is continuous: two signs mean a zero.
+    """
+    whole = {n: Interval(np.array([a]), np.array([b])) for n, (a, b) in domain.items()}
+    values = evaluate_all(expressions, whole, "interval")
+    for node in postorder(*expressions):
+        for requirement in _requirements(node):
+            if UNPROVED[requirement.kind](values[requirement.subject]).any():
+                finding = _search(requirement, domain)
+                if finding is not None:
+                    refuse(finding, is_safe=partial(_holds, requirement))
+
+
+def _requirements(node: Expression) -> list[Requirement]:
+    """What a node needs of its argument, and then of itself."""
+    finite = Requirement(node, node, "finite")
+    if not isinstance(node, Apply):
+        return []
+    last = node.arguments[-1]
+    whole = node.exponent.denominator == 1
+    match node.operation:
+        case "divide":
+            return [Requirement(node, last, "nonzero"), finite]
+        case "log":
+            return [Requirement(node, last, "positive"), finite]
+        case "sqrt":
+            return [Requirement(node, last, "nonnegative"), finite]
+        case "tan":
+            return [Requirement(node, last, "away from poles"), finite]
+        case "power" if node.exponent < 0:
+            return [Requirement(node, last, "nonzero" if whole else "positive"), finite]
+        case "power" if not whole:
+            return [Requirement(node, last, "nonnegative"), finite]
+    return [finite]
+
+
+def _search(requirement: Requirement, domain: Mapping[str, tuple[float, float]]) -> Finding | None:
+    """None if the requirement is proved; otherwise what was found out."""
+    names = requirement.subject.variables()
+    used = {name: domain[name] for name in names}
+    points = _sampled(used)
+    refuted = _refuted(requirement, used, points)
+    if refuted is not None:
+        return refuted
+    boxes = Interval(
+        np.array([[used[n][0]] for n in names]).reshape(len(names), 1),
+        np.array([[used[n][1]] for n in names]).reshape(len(names), 1),
+    )
+    width = np.maximum(boxes.hi - boxes.lo, FAINT)
+    spent = 0
+    while True:
+        spent += boxes.shape[1]
+        boxes = boxes[:, _open(requirement, boxes)]
+        if not boxes.shape[1]:
+            return None
+        refuted = _refuted(requirement, used, np.concatenate([points, boxes.middle], axis=1))
+        halves = _halved(boxes, width)
+        if refuted is not None or halves is None or spent + halves.shape[1] > _BUDGET:
+            return refuted or _undecided(requirement, used, boxes)
+        boxes = halves
+
+
+def _holds(requirement: Requirement, domain: Mapping[str, tuple[float, float]]) -> bool:
+    return _search(requirement, domain) is None
+
+
+def _named(requirement: Requirement, rows: Any) -> dict[str, Any]:
+    return {name: rows[i] for i, name in enumerate(requirement.subject.variables())}
+
+
+def _open(requirement: Requirement, boxes: Interval) -> np.ndarray:
+    """Which boxes remain undecided."""
+    values = evaluate(requirement.subject, _named(requirement, boxes), "interval")
+    unproved = UNPROVED[requirement.kind]
+    still = np.array(np.broadcast_to(unproved(values), boxes.shape[1:]))
+    if 0 < still.sum() <= _FEW and requirement.slopes is not None:
+        for i in np.flatnonzero(still):
+            corners = _range_by_corners(requirement, boxes[:, i])
+            still[i] = corners is None or bool(unproved(corners).any())
+    return still
+
+
+def _range_by_corners(requirement: Requirement, box: Interval) -> Interval | None:
+    """The range over a box on which every slope has a sign: the values at two corners."""
+    assert requirement.slopes is not None
+    low, high = {}, {}
+    named = _named(requirement, box)
+    for name, slope in requirement.slopes.items():
+        sign = evaluate(slope, named, "interval")
+        if not (sign.lo >= 0.0).all() and not (sign.hi <= 0.0).all():
+            return None
+        ends = named[name].lo, named[name].hi
+        low[name], high[name] = ends if (sign.lo >= 0.0).all() else ends[::-1]
+    bottom, top = (_at(requirement.subject, corner) for corner in (low, high))
+    return Interval(np.minimum(bottom.lo, top.hi), np.maximum(top.hi, bottom.lo))
+
+
+def _at(subject: Expression, point: Mapping[str, Any]) -> Interval:
+    """An enclosure of one value: of the exact one where all operations are rational."""
+    try:
+        exactly = {name: Fraction(float(value)) for name, value in point.items()}
+        return Interval.point(evaluate(subject, exactly, "fraction"))
+    except (SemanticsError, OverflowError):
+        return evaluate(subject, point, "interval")
+
+
+def _halved(boxes: Interval, width: np.ndarray) -> Interval | None:
+    """Each box cut in two across its widest edge, relative to the domain's; None for points."""
+    if not len(boxes):
+        return None
+    middle = boxes.middle
+    cuttable = (boxes.lo < middle) & (middle < boxes.hi)
+    if not cuttable.any(axis=0).all():
+        return None
+    edge = np.where(cuttable, (boxes.hi - boxes.lo) / width, -1.0).argmax(axis=0)
+    columns = np.arange(boxes.shape[1])
+    below, above = boxes.hi.copy(), boxes.lo.copy()
+    below[edge, columns] = above[edge, columns] = middle[edge, columns]
+    return Interval(
+        np.concatenate([boxes.lo, above], axis=1), np.concatenate([below, boxes.hi], axis=1)
+    )
+
+
+def _sampled(domain: Mapping[str, tuple[float, float]]) -> np.ndarray:
+    """Corners, the middle, and points all over, one per column."""
+    ends = np.array(list(domain.values()), dtype=float).reshape(len(domain), 2)
+    rng = np.random.default_rng(0)
+    share = rng.random((len(ends), _SAMPLES))
+    share[:, : _SAMPLES // 4] = share[:, : _SAMPLES // 4].round()
+    share[:, 0], share[:, 1], share[:, 2] = 0.5, 0.0, 1.0
+    points = ends[:, :1] * (1.0 - share) + ends[:, 1:] * share
+    return np.clip(points, ends[:, :1], ends[:, 1:])
+
+
+def _refuted(
+    requirement: Requirement, domain: Mapping[str, tuple[float, float]], points: np.ndarray
+) -> Finding | None:
+    """What refutes the requirement, if values at the points do."""
+    enclosures = evaluate(
+        requirement.subject, _named(requirement, Interval(points, points)), "interval"
+    )
+    shape = points.shape[1:]
+    enclosures = Interval(
+        np.broadcast_to(enclosures.lo, shape), np.broadcast_to(enclosures.hi, shape)
+    )
+    wrong = VIOLATED[requirement.kind](enclosures)
+    finite = np.isfinite(enclosures.magnitude)
+    found = Finding(requirement.node, requirement.subject, requirement.kind, dict(domain))
+    found = found.with_range(enclosures[finite].middle)
+    if wrong.any():
+        return found.at(points[:, int(np.argmax(wrong))])
+    sides = _sides(requirement.kind, enclosures)
+    if sides is None or not (sides == 1).any() or not (sides == -1).any():
+        return None
+    crossing = _crossing(requirement, points[:, sides == -1][:, 0], points[:, sides == 1][:, 0])
+    width = np.array([high - low for low, high in domain.values()])
+    return found.at(np.where(np.abs(crossing) < 1e-12 * width, 0.0, crossing))
+
+
+def _sides(kind: str, values: Interval) -> np.ndarray | None:
+    """-1 and 1 on the two sides of a forbidden value, surely; None where none is forbidden."""
+    if kind == "nonzero":
+        return np.where(values.lo > 0.0, 1, np.where(values.hi < 0.0, -1, 0))
+    if kind != "away from poles":
+        return None
+    sure = np.isfinite(numerics.tan(values).magnitude)
+    turns = np.round(np.where(sure, values.lo, 0.0) / np.pi)
+    first = turns[sure].min(initial=np.inf)
+    return np.where(sure, np.where(turns == first, -1, 1), 0)
+
+
+def _crossing(requirement: Requirement, start: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """A float near a forbidden value on the segment, by bisection: only for showing it."""
+    for _ in range(60):
+        middle = 0.5 * start + 0.5 * end
+        pair = np.stack([start, middle], axis=1)
+        values = evaluate(
+            requirement.subject, _named(requirement, Interval(pair, pair)), "interval"
+        )
+        sides = _sides(requirement.kind, values)
+        assert sides is not None
+        if requirement.kind == "nonzero":
+            crossed = sides[1] != sides[0]
+        else:
+            crossed = bool(np.diff(np.round(values.middle / np.pi))[0] != 0)
+        start, end = (start, middle) if crossed else (middle, end)
+    return end
+
+
+def _undecided(
+    requirement: Requirement, domain: Mapping[str, tuple[float, float]], boxes: Interval
+) -> Finding:
+    box = boxes[:, 0] if boxes.shape[0] else boxes
+    value = evaluate(requirement.subject, _named(requirement, box), "interval")
+    found = Finding(requirement.node, requirement.subject, requirement.kind, dict(domain))
+    found = found.with_range(np.array([float(value.lo.min()), float(value.hi.max())]))
+    return found.near(box.middle.reshape(-1)[: boxes.shape[0]])

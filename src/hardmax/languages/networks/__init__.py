@@ -1,0 +1,1 @@
+"""Networks and piecewise linear functions, each with its own interpreter, and their files."""

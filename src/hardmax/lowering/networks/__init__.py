@@ -1,0 +1,1 @@
+"""Networks as Transformers: one arrow per file."""

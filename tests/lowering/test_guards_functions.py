@@ -1,0 +1,380 @@
+"""Each charge, outward step and look at infinity where functions and programs are put together."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import pairwise
+from types import SimpleNamespace as Fake
+
+import numpy as np
+import pytest
+
+import hardmax as hm
+from hardmax import programs as p
+from hardmax.lowering import _growth
+from hardmax.lowering.approximants import AnchorFit, PiecewiseFit, coldness_for
+from hardmax.lowering.functions import _anchored, _compose, _curves, _kinks, _universal
+from hardmax.lowering.functions import _chains as chains
+from hardmax.lowering.functions import _products as products
+from hardmax.lowering.functions._made import Made, centred
+from hardmax.lowering.functions._proposal import Proposal, too_small
+from hardmax.lowering.graph._analysis import Analysis, _carried
+from hardmax.lowering.networks import _max_to_attention
+from hardmax.lowering.programs._codes import lost
+from hardmax.lowering.programs._compile import Unkept, _Compiler
+from hardmax.lowering.programs._heads import Heads
+from hardmax.lowering.programs._placing import Placing
+from hardmax.lowering.programs._sketch import Form as ProgramForm
+from hardmax.lowering.programs._straying import Strays
+from hardmax.lowering.stream import Form, Program
+from hardmax.numerics import Interval, softmax_gap, stray
+
+RNG = np.random.default_rng
+U = Fraction(1, 2**53)
+S = p.Sequence()
+
+
+def lies_just_above(found, exactly, units=100):
+    return exactly <= Fraction(found) <= exactly * (1 + units * U) + Fraction(1, 10**320)
+
+
+def line(low=-1.0, high=1.0, inputs=1):
+    return Program(hm.Box([low] * inputs, [high] * inputs))
+
+
+# ---- heads over tokens -------------------------------------------------------------------------
+
+
+def test_anchors_are_charged_for_keys_that_were_rounded():
+    rng = RNG(0)
+    for case in range(60):
+        anchors = np.array([-1.0, 0.0, 1.0]) * float(rng.uniform(0.5, 2.0))
+        values = rng.uniform(-2.0, 2.0, 3)
+        error = float(rng.uniform(0.5, 2.0)) * (1e-15 if case % 2 else 1.0)
+        fit = AnchorFit(anchors, values, float(rng.uniform(0.5, 9.0)), error)
+        found = _anchored.curve_by_anchors(line(), 0, fit, Form.of_row(0), (-1.0, 1.0)).error
+        scores = [
+            Fraction(x) * Fraction(e) - Fraction(e) ** 2 / 2 for x in (-1.0, 1.0) for e in anchors
+        ]
+        bound = float(max(map(abs, scores)))
+        moved = Fraction(stray(4, fit.coldness * bound))
+        assert lies_just_above(
+            found, Fraction(error) + Fraction(float(np.abs(values).max())) * moved
+        )
+
+
+def test_softmaxes_are_charged_for_logits_that_were_rounded():
+    rng = RNG(1)
+    for inputs in (1, 3):
+        for scale in (1.0, 1e-3, 1e3):
+            scores = rng.uniform(0.5, 2.0, (3, inputs + 1)) * scale
+            values = rng.uniform(-2.0, 2.0, 3)
+            node = Fake(scores=scores.tolist(), values=values.tolist())
+            found = _anchored.softmax_by_head(line(inputs=inputs), 0, node, 3).error
+            size = max(sum(map(Fraction, row)) for row in scores.tolist())
+            spread = Fraction(float(values.max() - values.min()))
+            exactly = 8 * U / (1 - 8 * U) * (1 + size) * spread
+            assert lies_just_above(found, exactly)
+
+
+def test_softmaxes_of_many_inputs_add_up_all_of_them():
+    """A logit of 1 x and 2000 of half an ulp: the sum is made as if none were lost."""
+    inputs = 2000
+    weights = [1.0, *[0.49 * 2.0**-52] * (inputs - 1), 2.0**-60]
+    node = Fake(scores=[weights, [0.0] * (inputs + 1)], values=[0.0, 1.0])
+    found = _anchored.softmax_by_head(line(inputs=inputs), 0, node, 2).error
+    size = sum(map(Fraction, weights))
+    exactly = 8 * U / (1 - 8 * U) * (1 + size)
+    assert lies_just_above(found, exactly, 9000)
+    assert Fraction(found) > exactly * (1 + 2000 * U)  # for as many roundings
+
+
+# ---- chains, products, kinks, pieces -----------------------------------------------------------
+
+
+def pairs(rng, count):
+    """Ranges whose middle and radius have many digits."""
+    return [tuple(sorted(pair)) for pair in rng.uniform(-3.0, 3.0, (count, 2)).tolist()]
+
+
+@pytest.mark.parametrize("soft", [True, False])
+def test_chains_of_tents_say_no_less_than_their_error(soft):
+    for pair in pairs(RNG(2), 40):
+        error = 3e-4
+        _, r = centred(pair)
+        program = line(*pair)
+        made = chains.square_by_tents(program, 0, Form.of_row(0), pair, error, soft=soft)
+        inner = chains._depth(error / float(r * r), centred_bound=True, soft=soft)[2]
+        assert lies_just_above(made.error, r * r * Fraction(inner), 4)
+        assert made.error <= error
+        two = Program(hm.Box([pair[0], -1.3], [pair[1], 1.7]))
+        s = centred((-1.3, 1.7))[1]
+        forms, ranges = (Form.of_row(0), Form.of_row(1)), (pair, (-1.3, 1.7))
+        made = chains.product_by_tents(two, 0, forms, ranges, error, soft=soft)
+        inner = chains._depth(error / float(r * s), centred_bound=False, soft=soft)[2]
+        assert lies_just_above(made.error, r * s * Fraction(inner), 4)
+        assert made.error <= error
+
+
+def test_the_depth_of_a_chain_keeps_its_word():
+    for error in np.exp(RNG(3).uniform(-20.0, -2.0, 300)).tolist():
+        for is_centred, half in ((True, 2), (False, 1)):
+            layers, coldness, inner = chains._depth(error, centred_bound=is_centred, soft=True)
+            pieces, loss = (
+                Fraction(1, 4**layers),
+                Fraction(chains.CHAIN_LOSS) / Fraction(coldness) ** 2,
+            )
+            assert (pieces + loss) / half <= Fraction(inner) <= Fraction(error)
+            assert loss <= min(Fraction((1 - 4e-9) * error * half - 4.0**-layers), pieces / 2)
+
+
+def test_an_error_of_a_power_of_four_takes_as_many_layers():
+    for layers in range(1, 40):
+        for is_centred, half in ((True, 2.0), (False, 1.0)):
+            error = 4.0**-layers / half
+            found = chains._depth(error, centred_bound=is_centred, soft=False)
+            assert found == (layers, None, error)
+
+
+def test_products_by_gates_say_no_less_than_their_error():
+    for pair in pairs(RNG(4), 30):
+        _, r = centred(pair)
+        square = products.square_by_gates(line(*pair), 0, Form.of_row(0), pair, 1, 1e-3)
+        fit = products.square_by_tanh(1, products._rounded_down(1e-3 / float(r * r)))
+        assert lies_just_above(square.error, r * r * Fraction(fit.error), 4)
+        assert square.error <= 1e-3
+        two = Program(hm.Box([pair[0], -1.3], [pair[1], 1.7]))
+        s = centred((-1.3, 1.7))[1]
+        forms, ranges = (Form.of_row(0), Form.of_row(1)), (pair, (-1.3, 1.7))
+        made = products.product_by_gates(two, 0, forms, ranges, 1, 1e-3)
+        fit = products.identity_by_tanh(1, products._rounded_down(1e-3 / float(r * s)))
+        assert lies_just_above(made.error, r * s * Fraction(fit.error), 4)
+
+
+def test_a_maximum_by_one_head_errs_by_half_its_shortfall():
+    for error in RNG(5).uniform(0.01, 0.5, 100).tolist():
+        for make, tokens in (
+            (lambda p, e: _kinks.relu_by_gate(p, 0, Form.of_row(0), e), 2),
+            (lambda p, e: _kinks.maximum_by_head(p, 0, [Form.of_row(0)] * 3, e, 3), 3),
+        ):
+            program = line()
+            made = make(program, error)
+            short = Fraction(softmax_gap(tokens)) / Fraction(program.makers[0].coldness)
+            middle = Fraction(made.form.constant)
+            assert lies_just_above(made.error, max(short - middle, middle), 40)
+
+
+def test_soft_pieces_err_by_their_fit_and_their_softening():
+    fit = PiecewiseFit(np.array([0.0, 1.0, 2.0]), np.array([0.0, 1.0, 0.0]), 0.125)
+    made = _curves.soft_pieces(line(0.0, 2.0), 0, fit, Form.of_row(0), 0.25)
+    assert coldness_for(fit, 0.125) > 0.0
+    assert made.error == 0.125 + made.softening
+    assert 0.9 * 0.125 < made.softening <= 0.125
+
+
+def test_a_match_errs_by_its_players_and_by_itself():
+    one, two = Made(Form.of_row(0), 0.25), Made(Form.of_number(0), 0.5)
+    made = _kinks._match(line(), 0, [one, two], 0.0, lambda *_: Made(Form.of_row(0), 0.125))
+    assert made.error == 0.625
+
+
+# ---- analyses ----------------------------------------------------------------------------------
+
+
+def test_errors_are_carried_with_the_node_s_own():
+    rng = RNG(6)
+    node = Fake(arguments=(0, 1, 2))
+    for _ in range(200):
+        own, *rest = (rng.uniform(0.5, 2.0, 1) for _ in range(7))
+        found = _carried(node, own, rest[:3], rest[3:])
+        exactly = sum(
+            (Fraction(a[0]) * Fraction(b[0]) for a, b in zip(rest[:3], rest[3:], strict=True)),
+            Fraction(0),
+        )
+        assert lies_just_above(found[0], Fraction(own[0]) + exactly, 40)
+
+
+def test_totals_add_up_what_all_nodes_do():
+    rng = RNG(7)
+    leaves = [Fake(arguments=()) for _ in range(4)]
+    graph = Fake(nodes=[*leaves, Fake(arguments=(0, 1, 2, 3))], outputs=[4])
+    for _ in range(100):
+        shares = rng.uniform(0.5, 2.0, (1, 5, 1))
+        partials = [[] for _ in leaves] + [[np.array([9.0])] * 4]
+        analysis = Analysis(graph, [], [], shares, partials)
+        amounts = rng.uniform(0.5, 2.0, 4).tolist()
+        bound, parts = analysis.total(dict(enumerate(amounts)))
+        exactly = sum(
+            Fraction(s) * Fraction(a) for s, a in zip(shares[0, :4, 0], amounts, strict=True)
+        )
+        assert lies_just_above(bound, exactly, 40)
+        assert sum(parts.values()) == pytest.approx(bound, rel=1e-12)
+
+
+def test_proposals_are_off_by_approximation_and_rounding():
+    fake = Fake(
+        rounding=lambda dtype: Fake(nodes={0: 0.25}),
+        made={0: Made(Form(), 0.5), 1: Made(Form(), 0.125)},
+        analysis=Fake(graph=Fake(nodes=[0, 1]), off_by=lambda amounts: amounts.tolist()),
+    )
+    assert Proposal._off(fake) == [0.75, 0.125]
+
+
+def test_holdings_leave_4096_steps_of_what_is_held():
+    fake = Fake(analysis=Fake(range=lambda node: (-3.0, 2.0)), error=0.0)
+    assert Proposal._within(fake, 0, 0.0) == 3.0 * 4096.0 * 2.0**-52
+
+
+def test_infinite_reach_is_said_to_be_infinite():
+    assert "too large" in str(too_small(0.1, math.inf, "direct"))
+    assert "Ask for 0.5" in str(too_small(0.1, 0.5, "direct"))
+
+
+def test_an_infinite_bound_takes_less_than_a_third_next_time(monkeypatch):
+    asked = []
+
+    def proposed(target, graph, domain, budget, way, weights):
+        asked.append(budget)
+        return Fake(bound=lambda dtype: math.inf, approximation=0.5)
+
+    monkeypatch.setattr(_compose, "_within", proposed)
+    monkeypatch.setattr(_compose, "_weights", lambda *_: {})
+    monkeypatch.setattr(_compose, "analyse", lambda *_: None)
+    assert _compose._attempted(None, None, None, 1.0, None, "float64") is None
+    ratios = [b / a for a, b in pairwise(asked)]
+    assert ratios[:2] == pytest.approx([0.3, 0.3])
+
+
+def test_an_infinite_total_takes_a_tenth_next_time(monkeypatch):
+    asked = []
+
+    def split(analysis, weights, budget):
+        asked.append(budget)
+        return {}
+
+    monkeypatch.setattr(_compose, "_split", split)
+    monkeypatch.setattr(_compose, "_allowed", lambda *_: {})
+    monkeypatch.setattr(_compose, "analyse", lambda *_: None)
+    monkeypatch.setattr(_compose, "_build", lambda *_: Fake(approximation=math.inf))
+    with pytest.raises(hm.PrecisionError, match="could not be kept"):
+        _compose._within(None, Fake(nodes=[]), None, 1.0, None, {})
+    assert asked[2] / asked[0] == pytest.approx(0.1)
+    assert min(asked) > 0.0
+
+
+def test_infinite_slopes_are_refused():
+    steep = Fake(effect=lambda node: math.inf, graph=Fake(nodes=[Fake(expression="x")]))
+    with pytest.raises(hm.PrecisionError, match="infinitely steep"):
+        _compose._split(steep, {0: 1.0}, 1.0)
+
+
+def test_growth_is_proved_where_the_bend_is_bounded():
+    t = hm.variables("t")
+    t = t[0] if isinstance(t, list | tuple) else t
+    node = Fake(curve=hm.sqrt(t), arguments=(0,))
+    assert not _growth._is_tame(node, Fake(range=lambda i: (0.0, 1.0)))
+    assert _growth._is_tame(node, Fake(range=lambda i: (0.5, 1.0)))
+
+
+# ---- universal heads, biases -------------------------------------------------------------------
+
+
+def test_values_at_anchors_are_missed_by_what_their_enclosures_say():
+    rng = RNG(8)
+    lows = -rng.uniform(0.5, 2.0, 300) * 10.0 ** -rng.uniform(0.0, 6.0, 300)
+    for low, high in zip(lows.tolist(), rng.uniform(0.5, 2.0, 300).tolist(), strict=True):
+        ends = Interval(np.array([[low]]), np.array([[high]]))
+        values, missed = _universal._values(lambda points, ends=ends: ends, np.zeros((1, 1)))
+        middle = Fraction(values[0, 0])
+        assert lies_just_above(missed, max(Fraction(high) - middle, middle - Fraction(low)), 8)
+    huge = Interval(np.array([[1.0, -np.inf]]), np.array([[1.0, np.inf]]))
+    with pytest.raises(hm.PrecisionError, match="overflows"):
+        _universal._values(lambda points: huge, np.zeros((2, 1)))
+
+
+def test_slopes_without_a_bound_are_refused(monkeypatch):
+    fake = Fake(sensitivity=lambda i: (1.0, math.inf)[i])
+    monkeypatch.setattr(_universal, "build_graph", lambda *_: None)
+    monkeypatch.setattr(_universal, "analyse", lambda *_: fake)
+    target = Fake(expressions=(), variables=(), inputs=2)
+    with pytest.raises(hm.PrecisionError, match="No finite bound"):
+        _universal._slopes(target, None)
+    target.inputs = 1
+    assert _universal._slopes(target, None) == [1.0]
+
+
+def test_biases_of_tokens_without_a_piece_are_rounded_down():
+    for low, bound in RNG(9).uniform(0.5, 2.0, (200, 2)).tolist():
+        prompt = Fake(offsets=np.zeros((2, 1)))
+        unit = Fake(rank=1, biases=np.array([0.5]), low=-2.0 - low)
+        stream, layer = Fake(u=[[0]]), Fake(units=[unit])
+        _max_to_attention._fill(stream, prompt, 0, layer, [bound])
+        exactly = Fraction(-2.0 - low) + Fraction(bound)
+        assert exactly * (1 + 8 * U) <= Fraction(prompt.offsets[1, 0]) <= exactly
+
+
+# ---- programs ----------------------------------------------------------------------------------
+
+
+def test_numbers_that_floats_do_not_hold_are_charged():
+    for k in range(1, 200):
+        number = Fraction(k, 7 * 11 * 13)
+        off = abs(number - Fraction(float(number)))
+        assert lies_just_above(lost([number, 1, 2]), off, 8)
+    assert lost([2**60 + 1]) >= 1.0
+    assert lost([0.5, 3, "a"]) == 0.0
+
+
+@pytest.mark.parametrize("strays", [(0.2, 0.0), (0.0, 0.2)])
+def test_answers_that_stray_too_far_are_not_kept(strays):
+    one = object()
+    target = Fake(
+        program=Fake(outputs=[one], name="it"),
+        spacing=lambda _: 1.0,
+        codes={one: Fake(number=float, items=[0, 1])},
+    )
+    compiler = Fake(target=target, rooms={}, aside={})
+    with pytest.raises(Unkept):
+        _Compiler._ledger(compiler, [Strays(1.2 * strays[0], 1.2 * strays[1])])
+    assert _Compiler._ledger(compiler, [Strays(strays[0] / 10, strays[1] / 10)])
+
+
+def test_what_cannot_happen_repeats_what_can():
+    where = (np.array([-1, 0, 2]),)
+    placing = Fake(codes=Fake(cases=lambda roots, values: where))
+    found = Placing._over(placing, ["root"], ["value", "other"], np.array([5.0, 6.0, 7.0]))
+    assert found.tolist() == [5.0, 5.0, 7.0]
+
+
+@pytest.mark.parametrize(("start", "shift"), [("default", -0.5), ("wins", 0.0)])
+def test_the_start_token_is_half_behind_a_key_that_is_equal(start, shift):
+    """Scores 2 k q - k^2 - (q^2 + shift): the equal key leads the start token's 0 by -shift."""
+    placed = []
+
+    def place(values, numbers, clean=False):
+        placed.append(numbers)
+        return Fake(form=ProgramForm({}, 0.0), ready=0)
+
+    heads = Fake(placing=Fake(place_function=place), sketch=Fake(token=ProgramForm({}, 1.0)))
+    numbers = np.array([1.0, 2.0, 5.0])
+    rows = Heads.equal(heads, ["k"], numbers, ["q"], numbers, start)
+    assert placed[-1].tolist() == (numbers**2 + shift).tolist()
+    assert rows.gap == 1.0 + shift
+
+
+OTHERS, As = p.there(S.tokens) != S.tokens, p.there(S.tokens) == "a"
+MAYBE_EMPTY = {
+    "mean of others": OTHERS.mean(S.index, 7),
+    "mean of a": As.mean(S.index, 7),
+    "largest of others": OTHERS.max(S.index, 7),
+    "largest of a": As.max(S.index, 7),
+}
+
+
+@pytest.mark.parametrize("name", MAYBE_EMPTY)
+def test_who_may_select_nobody_has_its_default(name):
+    program = p.Program(MAYBE_EMPTY[name])
+    model = hm.compile(program, alphabet="ab", length=2)
+    for word in ("a", "b", "ab", "ba", "aa", "bb"):
+        assert model([list(word)])[0] == program(list(word))
