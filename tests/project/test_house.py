@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import doctest
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -190,3 +191,15 @@ def test_the_workflow_runs_make_test_on_every_supported_python():
     assert versions == ["3.11", "3.12", "3.13"]
     assert f"python: [{', '.join(f'{chr(34)}{v}{chr(34)}' for v in versions)}]" in workflow
     assert "make PYTHON=python test" in workflow
+
+
+# ---- the pages' examples -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("folder", rooms(), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_the_example_at_the_door_runs(folder, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    parsed = doctest.DocTestParser().get_doctest(text, {}, str(folder), "README.md", 0)
+    found = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(parsed)
+    assert found.failed == 0
