@@ -281,7 +281,11 @@ def test_ctrl_c_leaves_a_state_that_resumes(run, part, monkeypatch):
             os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(State, "append", interrupt)
-    code, said, lines = run(part("slow"), jobs=1)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it after &
+    try:
+        code, said, lines = run(part("slow"), jobs=1)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert code == campaign.INTERRUPTED
     assert "the same command goes on" in said
     assert [line.start for line in lines] == [0, 10]
