@@ -3,7 +3,8 @@
     python -m benchmarks.before_after --before OLD/bin/python --after NEW/bin/python
 
 Both interpreters run the same rows, which use public names only, by turns and one at a time; a row
-is the median of five CPU times after one round that warms caches up. Rows that are slower by more
+is the median of five CPU times after one round that warms caches up, and short ones are repeated
+until they take a third of a second. Rows that are slower by more
 than 5% are marked, measured once more with three times the rounds, and decide the exit code.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
@@ -22,6 +24,7 @@ from statistics import median
 from typing import IO, Any
 
 SLOWER = 1.05
+LONG_ENOUGH = 0.33  # seconds: what is shorter is repeated
 ROUNDS = 5
 HERE = Path(__file__).resolve().parents[1]
 Row = Callable[[], object]
@@ -91,14 +94,16 @@ def rows() -> dict[str, Row]:
 
 
 def serve() -> None:
-    """Run the rows that are asked for on standard input, one name a line; say what each took."""
+    """Run the rows that are asked for on standard input, "times name" a line; say what it took."""
     known = rows()
     print(json.dumps(list(known)), flush=True)
     for line in sys.stdin:
-        row = known[line.rstrip("\n")]
+        times, name = line.rstrip("\n").split(" ", 1)
+        row = known[name]
         start = time.process_time()
-        row()
-        print(time.process_time() - start, flush=True)
+        for _ in range(int(times)):
+            row()
+        print((time.process_time() - start) / int(times), flush=True)
 
 
 class Side:
@@ -119,9 +124,9 @@ class Side:
         stack.callback(self._process.terminate)
         self.rows: list[str] = json.loads(self._answer())
 
-    def seconds(self, row: str) -> float:
+    def seconds(self, row: str, times: int) -> float:
         asked: IO[str] = self._process.stdin  # type: ignore[assignment]
-        asked.write(row + "\n")
+        asked.write(f"{times} {row}\n")
         asked.flush()
         return float(self._answer())
 
@@ -135,8 +140,12 @@ class Side:
 
 def compare(before: Side, after: Side, row: str, rounds: int) -> tuple[float, float]:
     """The two medians; the sides take turns, so that a slow minute slows both."""
-    times = [(before.seconds(row), after.seconds(row)) for _ in range(rounds + 1)][1:]
-    return median(a for a, _ in times), median(b for _, b in times)
+    for side in (before, after):
+        side.seconds(row, 1)  # warms caches up
+    shortest = min(side.seconds(row, 1) for side in (before, after))
+    repeats = max(1, math.ceil(LONG_ENOUGH / max(shortest, 1e-4)))
+    pairs = [(before.seconds(row, repeats), after.seconds(row, repeats)) for _ in range(rounds)]
+    return median(a for a, _ in pairs), median(b for _, b in pairs)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
