@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hardmax._errors import ShapeError
 
 
-def finite_array(values: Any, name: str, *, ndim: int | None = None) -> np.ndarray:
+def finite_array(values: ArrayLike, name: str, *, ndim: int | None = None) -> np.ndarray:
     """A read-only float64 copy of `values`, refused if it holds anything but finite numbers."""
     try:
         given = np.asarray(values)
@@ -43,6 +43,6 @@ def frozen_array(array: np.ndarray) -> np.ndarray:
 _to_fraction = np.frompyfunc(Fraction, 1, 1)
 
 
-def exact(array: Any) -> np.ndarray:
+def exact(array: ArrayLike) -> np.ndarray:
     """The same numbers as an object array of `Fraction`: a float64 is a dyadic rational."""
     return np.asarray(_to_fraction(np.asarray(array)), dtype=object)

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 BLOCK = 512  # tokens that PyTorch's fused attention takes together
 _ACCUMULATED = (2.0 - 2.0**-23) * 2.0**127  # the largest float32
@@ -103,7 +103,7 @@ class Format:
             f"and may be 0 below {self.exp_vanishes:g}."
         )
 
-    def holds(self, values: Any) -> np.ndarray:
+    def holds(self, values: ArrayLike) -> np.ndarray:
         """Which float64 numbers the format stores without rounding."""
         values = np.asarray(values)
         if self.digits >= 53 and self.least <= -1074:
@@ -112,7 +112,7 @@ class Format:
         fine &= (np.abs(values) >= self.flushed) | (values == 0.0)
         return np.asarray(fine & self.has_digits_for(values))
 
-    def has_digits_for(self, values: Any) -> np.ndarray:
+    def has_digits_for(self, values: ArrayLike) -> np.ndarray:
         """Which float64 numbers have so few digits that they fit, whatever their exponent."""
         if self.digits >= 53:
             return np.ones(np.shape(values), dtype=bool)
@@ -120,7 +120,7 @@ class Format:
         scaled = mantissa * 2.0**self.digits
         return np.asarray(scaled == np.round(scaled))
 
-    def is_exact(self, size: Any, grid: Any) -> np.ndarray:
+    def is_exact(self, size: float | np.ndarray, grid: float | np.ndarray) -> np.ndarray:
         """Where sums of multiples of 2^grid are not rounded, |terms| adding up to `size`.
 
         Every partial sum is a multiple of 2^grid of at most 2^digits times 2^grid, so it has at
@@ -129,11 +129,11 @@ class Format:
         with np.errstate(over="ignore", under="ignore"):
             return np.asarray((size <= np.exp2(self.digits + grid)) & (grid >= self._kept))
 
-    def fits(self, size: Any) -> bool:
+    def fits(self, size: ArrayLike) -> bool:
         """Whether no number of these sizes exceeds the largest of the format; nan does."""
         return bool((np.asarray(size) <= self.largest).all())
 
-    def accumulates(self, size: Any, tokens: int) -> bool:
+    def accumulates(self, size: ArrayLike, tokens: int) -> bool:
         """Whether a softmax has room for |values| of so many tokens that add up to `size`.
 
         Fused attention adds powers times values before it divides by the sum of the powers, so
@@ -158,7 +158,7 @@ class Format:
         return np.where(np.abs(rounded) < self.flushed, 0.0, rounded)
 
 
-def lowest_bit(values: Any) -> np.ndarray:
+def lowest_bit(values: ArrayLike) -> np.ndarray:
     """The largest e for which the number is a multiple of 2^e; infinite for 0."""
     mantissa, exponent = np.frexp(values)
     whole = np.abs(mantissa * 2.0**53).astype(np.int64)

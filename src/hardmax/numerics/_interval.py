@@ -8,15 +8,21 @@ Exact zeros stay exact, so coordinates that nothing writes to stay points.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from fractions import Fraction
+from types import EllipsisType
+from typing import SupportsIndex
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hardmax._errors import ShapeError
 from hardmax.numerics._outward import TINY, down, gamma, is_power_of_two, stray, up
 
+Numbers = ArrayLike | Fraction  # arrays of Fractions are arrays of objects
+Index = SupportsIndex | slice | EllipsisType | np.ndarray | list[int] | None
 
-def _float_of(number: Any) -> float:
+
+def _float_of(number: float | Fraction) -> float:
     try:
         return float(number)
     except OverflowError:  # an integer or a Fraction beyond all floats
@@ -26,7 +32,7 @@ def _float_of(number: Any) -> float:
 _floats_of = np.frompyfunc(_float_of, 1, 1)
 
 
-def _floats(values: Any, toward: float) -> np.ndarray:
+def _floats(values: Numbers, toward: float) -> np.ndarray:
     """The floats nearest to the numbers on the side of `toward`; a float64 stays itself.
 
     The nearest float may lie on either side; where it lies on the wrong one its neighbour is
@@ -69,7 +75,7 @@ class Interval:
         object.__setattr__(self, "hi", hi)
 
     @classmethod
-    def point(cls, values: Any) -> Interval:
+    def point(cls, values: Numbers) -> Interval:
         """The degenerate intervals [v, v]; a number that float64 does not hold gets neighbours."""
         given = np.asarray(values)
         return cls(given, given)
@@ -100,10 +106,10 @@ class Interval:
     def __len__(self) -> int:
         return len(self.lo)
 
-    def __getitem__(self, key: Any) -> Interval:
+    def __getitem__(self, key: Index | tuple[Index, ...]) -> Interval:
         return Interval(self.lo[key], self.hi[key])
 
-    def contains(self, values: Any) -> np.ndarray:
+    def contains(self, values: Numbers) -> np.ndarray:
         """Where `values` (floats, integers or Fractions, compared exactly) lie inside."""
         array = np.asarray(values)
         if array.dtype.kind in "iu":
@@ -116,7 +122,7 @@ class Interval:
     def __neg__(self) -> Interval:
         return Interval(-self.hi, -self.lo)
 
-    def __add__(self, other: Any) -> Interval:
+    def __add__(self, other: Interval | Numbers) -> Interval:
         other = _as_interval(other)
         with np.errstate(over="ignore", invalid="ignore"):
             lo, hi = self.lo + other.lo, self.hi + other.hi
@@ -126,13 +132,13 @@ class Interval:
 
     __radd__ = __add__
 
-    def __sub__(self, other: Any) -> Interval:
+    def __sub__(self, other: Interval | Numbers) -> Interval:
         return self + (-_as_interval(other))
 
-    def __rsub__(self, other: Any) -> Interval:
+    def __rsub__(self, other: Interval | Numbers) -> Interval:
         return (-self) + other
 
-    def __mul__(self, other: Any) -> Interval:
+    def __mul__(self, other: Interval | Numbers) -> Interval:
         other = _as_interval(other)
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             products = np.stack(
@@ -157,10 +163,10 @@ class Interval:
         both = (self.lo >= 0.0) & (other.lo >= 0.0)
         return np.asarray(both | ((self.hi <= 0.0) & (other.hi <= 0.0)))
 
-    def __truediv__(self, other: Any) -> Interval:
+    def __truediv__(self, other: Interval | Numbers) -> Interval:
         return self * _as_interval(other).reciprocal()
 
-    def __rtruediv__(self, other: Any) -> Interval:
+    def __rtruediv__(self, other: Interval | Numbers) -> Interval:
         return self.reciprocal() * other
 
     def reciprocal(self) -> Interval:
@@ -174,7 +180,7 @@ class Interval:
         zero = (self.lo == 0.0) & (self.hi == 0.0)
         return Interval(np.where(zero, -np.inf, lo), np.where(zero, np.inf, hi))
 
-    def __rmatmul__(self, matrix: Any) -> Interval:
+    def __rmatmul__(self, matrix: np.ndarray) -> Interval:
         """matrix @ self for a float matrix: one rounding bound for the whole sum, any order."""
         matrix, above = _floats(matrix, -np.inf), _floats(matrix, np.inf)
         if above is not matrix and not np.array_equal(matrix, above):
@@ -211,15 +217,15 @@ class Interval:
         widen = size * gamma(terms) + terms * TINY
         return np.asarray(np.where(some > 0.0, widen, 0.0))
 
-    def maximum(self, other: Any) -> Interval:
+    def maximum(self, other: Interval | Numbers) -> Interval:
         other = _as_interval(other)
         return Interval(np.maximum(self.lo, other.lo), np.maximum(self.hi, other.hi))
 
-    def minimum(self, other: Any) -> Interval:
+    def minimum(self, other: Interval | Numbers) -> Interval:
         other = _as_interval(other)
         return Interval(np.minimum(self.lo, other.lo), np.minimum(self.hi, other.hi))
 
-    def widened(self, by: Any) -> Interval:
+    def widened(self, by: ArrayLike) -> Interval:
         """[lo - by, hi + by] for by >= 0, and the same interval where `by` is 0."""
         by = np.asarray(by, dtype=np.float64)
         return self + Interval(-by, by)
@@ -249,5 +255,5 @@ class Interval:
         return Interval(self.lo.min(axis=axis), self.hi.min(axis=axis))
 
 
-def _as_interval(value: Any) -> Interval:
+def _as_interval(value: Interval | Numbers) -> Interval:
     return value if isinstance(value, Interval) else Interval.point(value)

@@ -21,6 +21,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hardmax.numerics._formats import FLOAT64, Format
 
@@ -34,7 +35,7 @@ _WIDER = np.finfo(np.longdouble).nmant >= FLOAT64.digits
 _OWN_ROUNDING = 1.0 + 8.0 * UNIT  # of gamma's formula, which is itself evaluated in floats
 
 
-def is_exact_number(x: Any) -> bool:
+def is_exact_number(x: object) -> bool:
     """Fractions, and arrays of them: arithmetic on these rounds nothing.
 
     Floats with more digits than float64 count as such, where there are any: what float64 rounds
@@ -74,7 +75,7 @@ def up(x: Any) -> Any:
     return -down(-x)
 
 
-def gamma(terms: Any, format: Format = FLOAT64) -> Any:
+def gamma(terms: ArrayLike, format: Format = FLOAT64) -> Any:
     """gamma_n = n u / (1 - n u): the relative error of n roundings, whatever their order.
 
     A sum of n products, each product and each addition rounded once, with or without fused
@@ -121,7 +122,7 @@ def inflate(bound: Any, operations: int = 8) -> Any:
     return grown
 
 
-def stray(terms: Any, size: Any, format: Format = FLOAT64) -> Any:
+def stray(terms: ArrayLike, size: Any, format: Format = FLOAT64) -> Any:
     """How far a sum of so many products strays, |terms| adding up to `size`; with underflow.
 
     Each product may also lose the format's smallest number; sums do not underflow. Where `size`
@@ -137,7 +138,7 @@ def stray(terms: Any, size: Any, format: Format = FLOAT64) -> Any:
     return float(away) if np.ndim(size) == 0 and np.ndim(terms) == 0 else away
 
 
-def sum_up(sizes: Any, axis: int | None = None) -> Any:
+def sum_up(sizes: ArrayLike, axis: int | None = None) -> Any:
     """The sum of nonnegative numbers along an axis, from above."""
     sizes = np.asarray(sizes)
     count = sizes.size if axis is None else sizes.shape[axis]
@@ -199,7 +200,7 @@ def is_coarse(values: np.ndarray) -> bool:
     return bool((np.abs(values) <= 2.0**8).all() and (scaled == np.round(scaled)).all())
 
 
-def is_power_of_two(values: Any) -> np.ndarray:
+def is_power_of_two(values: ArrayLike) -> np.ndarray:
     """Which numbers are 0 or a power of two up to sign: multiplying by them rounds nothing."""
     mantissa, _ = np.frexp(values)
     return np.asarray((np.abs(mantissa) == 0.5) | (np.asarray(values) == 0.0))

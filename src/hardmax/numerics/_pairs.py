@@ -10,13 +10,14 @@ lose up to half the smallest number each; sums and differences of floats do not 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
 from hardmax.numerics._formats import FLOAT64
 from hardmax.numerics._outward import STEP, TINY, UNIT
 
+Size = TypeVar("Size", float, np.ndarray)
 Pair = tuple[np.ndarray, np.ndarray]  # middles and radii
 
 FEW = 1.0 + 4.0 * STEP  # for kernels: times a nonnegative bound of up to six roundings
@@ -65,7 +66,7 @@ def pair_of_values(low: np.ndarray, high: np.ndarray) -> Pair:
     return pair_between(*elementary_ends(low, high))
 
 
-def elementary_ends(low: Any, high: Any) -> tuple[Any, Any]:
+def elementary_ends(low: Size, high: Size) -> tuple[Size, Size]:
     """Outward from ends that took one elementary function and up to four relative roundings.
 
     exp and tanh are trusted to `ELEMENTARY_ULPS`, as everywhere in this room.
@@ -73,7 +74,7 @@ def elementary_ends(low: Any, high: Any) -> tuple[Any, Any]:
     return low - (np.abs(low) * _ELEMENTARY + TINY), high + (np.abs(high) * _ELEMENTARY + TINY)
 
 
-def pair_radius(radius: Any, size: Any, roundings: int) -> Any:
+def pair_radius(radius: Size, size: Size, roundings: int) -> Size:
     """The radius about a sum m of products that took so many roundings: |x - m| <= radius.
 
     The exact sum of terms that add up to `size` in absolute value strays from m by at most
@@ -85,7 +86,7 @@ def pair_radius(radius: Any, size: Any, roundings: int) -> Any:
     return total * (1.0 + (roundings + 4) * STEP) + roundings * TINY
 
 
-def grown(bound: Any, roundings: int) -> Any:
+def grown(bound: Size, roundings: int) -> Size:
     """`inflate` without its branches: a nonnegative bound of so many roundings, nan left as it is.
 
     (1 - u)^-(k + 2) is below 1 + (2 k + 4) u, and each of k products may underflow.

@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from flint import arb
 
 # Just below a power of two: arb rounds radii up to 30 bits, and a power of two to the next number.
 _JUST_BELOW = 1.0 - 2.0**-31
@@ -24,7 +27,7 @@ def precision(bits: int, cap: int | None = None) -> Iterator[None]:
         ctx.prec, ctx.cap = before
 
 
-def ball_around(middle: Any, radius: float) -> Any:
+def ball_around(middle: arb | float, radius: float) -> arb:
     """A ball that holds [middle - radius, middle + radius], and no more for a power of two.
 
     The radius is rounded up to 30 bits, and a power of two steps to the next number, too. A number
@@ -37,7 +40,7 @@ def ball_around(middle: Any, radius: float) -> Any:
     return snug if snug.rad() >= radius else arb(middle, radius)
 
 
-def ball_between(low: float, high: float) -> Any:
+def ball_between(low: float, high: float) -> arb:
     """A ball that holds [low, high]: exactly that when the width is a power of two."""
     from flint import arb
 
@@ -48,13 +51,13 @@ def ball_between(low: float, high: float) -> Any:
     return ball_around((arb(low) + arb(high)) / 2, radius)
 
 
-def ball_size_up(ball: Any) -> float:
+def ball_size_up(ball: arb) -> float:
     """A float that is at least |x| for every x in the ball; infinite when nothing is known."""
     size = float(ball.abs_upper())
     return math.nextafter(size, math.inf) if math.isfinite(size) else math.inf
 
 
-def ball_size_down(ball: Any) -> float:
+def ball_size_down(ball: arb) -> float:
     """A float that is at most |x| for every x in the ball, and not negative.
 
     Beyond all floats that is the largest one; nan, of which nothing is known, is not above 0.
@@ -62,7 +65,7 @@ def ball_size_down(ball: Any) -> float:
     return max(0.0, math.nextafter(float(ball.abs_lower()), -math.inf))
 
 
-def ball_ends(ball: Any) -> tuple[float, float]:
+def ball_ends(ball: arb) -> tuple[float, float]:
     """Floats lo, hi with lo <= x <= hi for every x in the ball; an exact float stays."""
     if not ball.is_finite():
         return -math.inf, math.inf
