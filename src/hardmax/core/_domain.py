@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -63,7 +62,7 @@ class Box:
         return cls(np.array(low), np.array(high))
 
     @classmethod
-    def of(cls, value: Any, dimension: int) -> Box:
+    def of(cls, value: object, dimension: int) -> Box:
         """Whatever a user may write for a domain, checked against the source's dimension.
 
         A box, a text, a pair (low, high) of numbers that stands for every coordinate, or one such
@@ -81,7 +80,7 @@ class Box:
         return value
 
     @classmethod
-    def _of_pairs(cls, value: Any, dimension: int) -> Box:
+    def _of_pairs(cls, value: object, dimension: int) -> Box:
         try:
             pairs = np.asarray(value, dtype=np.float64)
         except (TypeError, ValueError, OverflowError):

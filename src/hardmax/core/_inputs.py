@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -97,7 +96,7 @@ class SequenceInput:
         """The largest number of symbols."""
         return self.tokens - (self.start is not None)
 
-    def indices(self, sequence: Iterable[Any]) -> list[int]:
+    def indices(self, sequence: Iterable[object]) -> list[int]:
         """The symbols' numbers in the alphabet; longer or foreign sequences are refused."""
         symbols = list(sequence)
         if len(symbols) > self.longest:

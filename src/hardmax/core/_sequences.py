@@ -28,8 +28,8 @@ def evaluate_sequences(transformer: Transformer, x: Any) -> Any:
     return _evaluate_batch(transformer, [source.indices(sequence) for sequence in x])
 
 
-def _evaluate_batch(transformer: Transformer, ids: list[list[int]]) -> list[Any]:
-    results: list[Any] = [None] * len(ids)
+def _evaluate_batch(transformer: Transformer, ids: list[list[int]]) -> list[np.ndarray]:
+    results: list[np.ndarray] = [np.zeros(0)] * len(ids)
     source = transformer.input
     assert isinstance(source, SequenceInput)
     for length in {len(sequence) for sequence in ids}:
@@ -49,7 +49,7 @@ def _evaluate_batch(transformer: Transformer, ids: list[list[int]]) -> list[Any]
     return results
 
 
-def _is_batch(x: Any, alphabet: tuple[Hashable, ...]) -> bool:
+def _is_batch(x: object, alphabet: tuple[Hashable, ...]) -> bool:
     if not isinstance(x, Sequence | np.ndarray):
         raise ShapeError("The input must be a sequence of symbols, or a list of sequences.")
     if not all(isinstance(item, str | int | np.integer | Sequence | np.ndarray) for item in x):

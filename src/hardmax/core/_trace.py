@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -43,7 +42,7 @@ class SequenceTrace:
     heads x asking tokens x tokens asked for every sublayer, without heads for a feed-forward.
     """
 
-    word: tuple[Any, ...]
+    word: tuple[str | int, ...]
     tokens: tuple[str, ...]  # how they are called: the start token, if any, then the symbols
     streams: tuple[np.ndarray, ...]  # tokens x width
     attention: tuple[np.ndarray, ...]
@@ -77,7 +76,7 @@ class SequenceTrace:
 
 
 def trace_sequence(
-    transformer: Transformer, word: Iterable[Any], legend: Legend | None = None
+    transformer: Transformer, word: Iterable[str | int], legend: Legend | None = None
 ) -> SequenceTrace:
     """The attention of every head and the stream after every sublayer, for one word."""
     source = transformer.input

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -82,7 +81,7 @@ class Holding:
         )
 
 
-def _whole(values: Any) -> np.ndarray:
+def _whole(values: object) -> np.ndarray:
     given = np.asarray(values)
     if given.size and given.dtype.kind not in "iu":
         raise ShapeError("A holding's coordinates and components must be whole numbers.")

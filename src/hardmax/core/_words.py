@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 import numpy as np
 
@@ -105,7 +104,7 @@ class Words:
         """The words behind rows of symbol numbers."""
         return [tuple(self.alphabet[i] for i in row) for row in numbers.tolist()]
 
-    def contains(self, word: Iterable[Any]) -> bool:
+    def contains(self, word: Iterable[object]) -> bool:
         """Whether a sequence has only symbols of the alphabet, and a length in the range."""
         symbols = tuple(word)
         known = all(isinstance(s, str | int) and s in self.alphabet for s in symbols)
@@ -158,7 +157,7 @@ def _pairs(ends: Word) -> list[Word]:
     return [ends, ends[::-1]] if len(ends) == 2 else []
 
 
-def _whole(length: Any) -> int:
+def _whole(length: object) -> int:
     if isinstance(length, bool) or not isinstance(length, int | np.integer):
         raise DomainError(f"The length of words must be a whole number, not {length!r}.")
     return int(length)
