@@ -75,6 +75,7 @@ from hardmax.geometry import top_k_diagram as top_k_diagram
 from hardmax.languages import CallableFunction as CallableFunction
 from hardmax.languages import Expression as Expression
 from hardmax.languages import Function as Function
+from hardmax.languages import LayeredNetwork as LayeredNetwork
 from hardmax.languages import MaxAffine as MaxAffine
 from hardmax.languages import MaxoutNetwork as MaxoutNetwork
 from hardmax.languages import PiecewiseLinear as PiecewiseLinear
@@ -82,6 +83,7 @@ from hardmax.languages import ReluNetwork as ReluNetwork
 from hardmax.languages import clip as clip
 from hardmax.languages import cos as cos
 from hardmax.languages import exp as exp
+from hardmax.languages import from_torch as from_torch
 from hardmax.languages import load_network as load_network
 from hardmax.languages import log as log
 from hardmax.languages import maximum as maximum

@@ -120,7 +120,7 @@ def _refuse_archive(path: str) -> None:
 
 
 def _is_archive(path: str) -> bool:
-    return Path(path).suffix.lower() == ".npz"
+    return Path(path).suffix.lower() in (".npz", ".onnx")
 
 
 def _is_model(path: str) -> bool:

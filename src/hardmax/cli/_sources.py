@@ -10,7 +10,7 @@ from hardmax import Box, DomainError, Function, RequestError
 from hardmax.cli._files import names_text, open_network, read_text
 from hardmax.core import Target
 
-_FILES = (".npz", ".safetensors", ".json", ".pt", ".txt")
+_FILES = (".npz", ".safetensors", ".onnx", ".json", ".pt", ".pth", ".pkl", ".txt")
 
 
 def is_file(source: str) -> bool:

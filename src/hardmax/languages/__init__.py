@@ -38,6 +38,8 @@ from hardmax.languages.expressions._values import evaluate as evaluate
 from hardmax.languages.expressions._values import evaluate_all as evaluate_all
 from hardmax.languages.networks._files import load_network as load_network
 from hardmax.languages.networks._files import save_network as save_network
+from hardmax.languages.networks._layered import LayeredNetwork as LayeredNetwork
+from hardmax.languages.networks._layered import from_torch as from_torch
 from hardmax.languages.networks._max_affine import MaxAffine as MaxAffine
 from hardmax.languages.networks._maxout import MaxoutNetwork as MaxoutNetwork
 from hardmax.languages.networks._piecewise import PiecewiseLinear as PiecewiseLinear

@@ -9,6 +9,7 @@ import numpy as np
 from hardmax._errors import FileError
 from hardmax.core import EncodedTarget, SequenceTarget, Target
 from hardmax.languages.expressions._function import Function
+from hardmax.languages.networks._layered import LayeredNetwork
 from hardmax.languages.networks._max_affine import MaxAffine
 from hardmax.languages.networks._maxout import MaxoutNetwork
 from hardmax.languages.networks._piecewise import PiecewiseLinear
@@ -20,6 +21,7 @@ DECODERS: dict[str, Callable[[Mapping[str, np.ndarray]], Target]] = {
     "maxout": MaxoutNetwork.decode,
     "max-affine": MaxAffine.decode,
     "piecewise-linear": PiecewiseLinear.decode,
+    "layered": LayeredNetwork.decode,
 }
 
 

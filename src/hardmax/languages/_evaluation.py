@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hardmax._errors import ShapeError
 from hardmax.numerics import Interval, exact
 
+Numbers = ArrayLike | Sequence[Fraction]  # floats, whole numbers or Fractions, batches included
+Rows = Callable[[np.ndarray], np.ndarray]
+Columns = Callable[[Interval], Interval]
 
+
+@overload
+def evaluate(x: Interval, inputs: int, *, rows: Rows, columns: Columns) -> Interval: ...
+@overload
+def evaluate(x: Numbers, inputs: int, *, rows: Rows, columns: Columns) -> np.ndarray: ...
 def evaluate(
-    x: Any,
-    inputs: int,
-    *,
-    rows: Callable[[np.ndarray], np.ndarray],
-    columns: Callable[[Interval], Interval],
-) -> Any:
+    x: Numbers | Interval, inputs: int, *, rows: Rows, columns: Columns
+) -> np.ndarray | Interval:
     """Hand x to the arithmetic it is written in.
 
     An `Interval` of shape (inputs,) or (inputs, batch) goes to `columns`. Numbers of shape
@@ -41,7 +47,7 @@ def evaluate(
     return values.reshape(*array.shape[:-1], values.shape[-1])
 
 
-def _numbers(x: Any) -> np.ndarray:
+def _numbers(x: Numbers) -> np.ndarray:
     try:
         array = np.asarray(x)
         if array.dtype == object:

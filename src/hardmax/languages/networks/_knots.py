@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
 from hardmax._errors import ShapeError
+from hardmax.languages._evaluation import Numbers
 from hardmax.numerics import exact, finite_array
 
 Line = tuple[Fraction, Fraction]  # slope, intercept
 Coefficients = tuple[np.ndarray, np.ndarray]  # pieces x 1, pieces
 
 
-def convex_parts(knots: Any, values: Any) -> tuple[Coefficients, Coefficients | None]:
+def convex_parts(knots: Numbers, values: Numbers) -> tuple[Coefficients, Coefficients | None]:
     """Coefficients of convex plus and minus with plus - minus the interpolant; None for minus = 0.
 
     Rounded once, at the end.
@@ -26,7 +26,7 @@ def convex_parts(knots: Any, values: Any) -> tuple[Coefficients, Coefficients | 
     return _rounded(plus), _rounded(minus)
 
 
-def _checked(knots: Any, values: Any) -> tuple[list[Fraction], list[Fraction]]:
+def _checked(knots: Numbers, values: Numbers) -> tuple[list[Fraction], list[Fraction]]:
     t, v = _rationals(knots, "knots"), _rationals(values, "values")
     if len(t) != len(v):
         raise ShapeError(f"Every knot needs a value, but there are {len(t)} and {len(v)}.")
@@ -41,7 +41,7 @@ def _checked(knots: Any, values: Any) -> tuple[list[Fraction], list[Fraction]]:
     return t, v
 
 
-def _rationals(numbers: Any, name: str) -> list[Fraction]:
+def _rationals(numbers: Numbers, name: str) -> list[Fraction]:
     floats = finite_array(numbers, name, ndim=1)
     given = np.asarray(numbers)
     return list(exact(given if given.dtype == object else floats))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hardmax._errors import FileError, ShapeError
 from hardmax.numerics import finite_array
@@ -14,21 +14,23 @@ from hardmax.numerics import finite_array
 Arrays = tuple[np.ndarray, ...]
 
 
-def checked_layers(weights: Any, biases: Any, *, ndim: int) -> tuple[Arrays, Arrays]:
+def checked_layers(
+    weights: Iterable[ArrayLike], biases: Iterable[ArrayLike], *, ndim: int
+) -> tuple[Arrays, Arrays]:
     """Read-only float64 copies of both lists, refused unless they chain into a network.
 
     The last two axes of a weight are out x in, and its bias has the same shape without the last.
     """
-    Ws, bs = _listed(weights, "weights"), _listed(biases, "biases")
-    if len(Ws) != len(bs):
+    given, shifts = _listed(weights, "weights"), _listed(biases, "biases")
+    if len(given) != len(shifts):
         raise ShapeError(
-            f"Every layer needs weights and a bias, but there are {len(Ws)} weights and "
-            f"{len(bs)} biases."
+            f"Every layer needs weights and a bias, but there are {len(given)} weights and "
+            f"{len(shifts)} biases."
         )
-    if not Ws:
+    if not given:
         raise ShapeError("A network needs at least one layer, but the list of weights is empty.")
-    Ws = [finite_array(W, f"The weights of layer {i}", ndim=ndim) for i, W in enumerate(Ws, 1)]
-    bs = [finite_array(b, f"The bias of layer {i}", ndim=ndim - 1) for i, b in enumerate(bs, 1)]
+    Ws = [finite_array(W, f"The weights of layer {i}", ndim=ndim) for i, W in enumerate(given, 1)]
+    bs = [finite_array(b, f"The bias of layer {i}", ndim=ndim - 1) for i, b in enumerate(shifts, 1)]
     for i, (W, b) in enumerate(zip(Ws, bs, strict=True), 1):
         if W.size == 0:
             raise ShapeError(f"Layer {i} is empty: its weights have shape {W.shape}.")
@@ -45,7 +47,7 @@ def checked_layers(weights: Any, biases: Any, *, ndim: int) -> tuple[Arrays, Arr
     return tuple(Ws), tuple(bs)
 
 
-def _listed(arrays: Iterable[Any], name: str) -> list[Any]:
+def _listed(arrays: Iterable[ArrayLike], name: str) -> list[ArrayLike]:
     try:
         return list(arrays)
     except TypeError:
@@ -75,7 +77,9 @@ def named_layers(weights: Arrays, biases: Arrays) -> dict[str, np.ndarray]:
     return {name: array for i, (W, b) in pairs for name, array in ((f"W{i}", W), (f"b{i}", b))}
 
 
-def numbered_layers(tensors: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+def numbered_layers(
+    tensors: Mapping[str, np.ndarray],
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """The weights and biases behind the names W1, b1, W2, b2, ...; other names are left alone."""
     numbers = [int(m[1]) for name in tensors if (m := re.fullmatch(r"[Wb]([1-9]\d{0,5})", name))]
     depth = max(numbers, default=1)
@@ -85,7 +89,7 @@ def numbered_layers(tensors: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
     )
 
 
-def needed(tensors: Mapping[str, Any], name: str) -> Any:
+def needed(tensors: Mapping[str, np.ndarray], name: str) -> np.ndarray:
     """The tensor of that name, whose absence is the file's fault."""
     if name not in tensors:
         raise FileError(f"The tensor {name} is missing; save the network again with all of them.")

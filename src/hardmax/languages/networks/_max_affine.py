@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import overload
 
 import numpy as np
 
 from hardmax.core import Affine, EncodedTarget, Maximum, Steps
-from hardmax.languages._evaluation import affine_rows, evaluate
+from hardmax.languages._evaluation import Numbers, affine_rows, evaluate
 from hardmax.languages.networks._layers import checked_layers, counted, needed
+from hardmax.numerics import Interval
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +49,11 @@ class MaxAffine:
     def parameters(self) -> int:
         return self.weights.size + self.biases.size
 
-    def __call__(self, x: Any, /) -> Any:
+    @overload
+    def __call__(self, x: Interval, /) -> Interval: ...
+    @overload
+    def __call__(self, x: Numbers, /) -> np.ndarray: ...
+    def __call__(self, x: Numbers | Interval, /) -> np.ndarray | Interval:
         return evaluate(
             x, self.inputs, rows=self._rows, columns=lambda box: self._program.values(box)[-1]
         )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hardmax.core import Affine, EncodedTarget, Maximum, Steps
-from hardmax.languages._evaluation import affine_rows, evaluate
+from hardmax.languages._evaluation import Numbers, affine_rows, evaluate
 from hardmax.languages.networks._layers import (
     Arrays,
     checked_layers,
@@ -19,6 +20,7 @@ from hardmax.languages.networks._layers import (
     numbered_layers,
     widths,
 )
+from hardmax.numerics import Interval
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +38,7 @@ class MaxoutNetwork:
     weights: Arrays
     biases: Arrays
 
-    def __init__(self, weights: Any, biases: Any) -> None:
+    def __init__(self, weights: Iterable[ArrayLike], biases: Iterable[ArrayLike]) -> None:
         Ws, bs = checked_layers(weights, biases, ndim=3)
         object.__setattr__(self, "weights", Ws)
         object.__setattr__(self, "biases", bs)
@@ -58,7 +60,11 @@ class MaxoutNetwork:
         """How many pieces the units of each layer have."""
         return tuple(W.shape[0] for W in self.weights)
 
-    def __call__(self, x: Any, /) -> Any:
+    @overload
+    def __call__(self, x: Interval, /) -> Interval: ...
+    @overload
+    def __call__(self, x: Numbers, /) -> np.ndarray: ...
+    def __call__(self, x: Numbers | Interval, /) -> np.ndarray | Interval:
         return evaluate(
             x, self.inputs, rows=self._rows, columns=lambda box: self._program.values(box)[-1]
         )

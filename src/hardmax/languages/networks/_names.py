@@ -10,6 +10,7 @@ import numpy as np
 
 from hardmax._errors import FileError
 from hardmax.core import Target
+from hardmax.languages.networks._layered import LayeredNetwork
 from hardmax.languages.networks._layers import needed, numbered_layers
 from hardmax.languages.networks._maxout import MaxoutNetwork
 from hardmax.languages.networks._piecewise import PiecewiseLinear
@@ -25,7 +26,10 @@ def network_of(tensors: Tensors) -> Target:
         found = {name: tensors[name] for name in tensors if re.fullmatch(pattern, name)}
         if found:
             spoken[reader] = found
-    names = "W1, b1, ...; 0.weight, 0.bias, ...; plus.W, plus.b; or knots, values"
+    names = (
+        "W1, b1, ...; 0.weight, 0.bias, ...; plus.W, plus.b; or knots, values; or write the file "
+        "with save_network"
+    )
     if not spoken:
         raise FileError(f"It holds no weights; name them {names}.")
     if len(spoken) > 1:
@@ -103,4 +107,5 @@ _CONVENTIONS: dict[str, Callable[[Tensors], Target]] = {
     r"(.+\.)?(weight|bias)": _torch_style,
     r"(plus|minus)\.[Wb]": PiecewiseLinear.decode,
     r"knots|values": _interpolant,
+    r"0\.inputs|[1-9]\d*\.[a-z]\w*\.(sources|W|b|groups)": LayeredNetwork.decode,
 }

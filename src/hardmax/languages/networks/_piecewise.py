@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import overload
 
 import numpy as np
 
 from hardmax._errors import ShapeError
 from hardmax.core import Affine, EncodedTarget, Maximum, Steps
+from hardmax.languages._evaluation import Numbers
 from hardmax.languages.networks._knots import convex_parts
 from hardmax.languages.networks._layers import counted, needed
 from hardmax.languages.networks._max_affine import MaxAffine
+from hardmax.numerics import Interval
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +43,7 @@ class PiecewiseLinear:
             )
 
     @classmethod
-    def from_knots(cls, knots: Any, values: Any) -> PiecewiseLinear:
+    def from_knots(cls, knots: Numbers, values: Numbers) -> PiecewiseLinear:
         """The function of one variable through (knots[i], values[i]), straight in between.
 
         It is continued linearly outside. Kinks upward go to `plus`, kinks downward to `minus`, so
@@ -78,7 +80,13 @@ class PiecewiseLinear:
     def parameters(self) -> int:
         return sum(part.parameters for part in self._parts)
 
-    def __call__(self, x: Any, /) -> Any:
+    @overload
+    def __call__(self, x: Interval, /) -> Interval: ...
+    @overload
+    def __call__(self, x: Numbers, /) -> np.ndarray: ...
+    def __call__(self, x: Numbers | Interval, /) -> np.ndarray | Interval:
+        if isinstance(x, Interval):
+            return self.plus(x) if self.minus is None else self.plus(x) - self.minus(x)
         return self.plus(x) if self.minus is None else self.plus(x) - self.minus(x)
 
     def steps(self) -> Steps:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hardmax.core import Affine, EncodedTarget, Steps, Univariate
-from hardmax.languages._evaluation import affine_rows, evaluate
+from hardmax.languages._evaluation import Numbers, affine_rows, evaluate
 from hardmax.languages.networks._layers import (
     Arrays,
     checked_layers,
@@ -20,6 +21,10 @@ from hardmax.languages.networks._layers import (
     widths,
 )
 from hardmax.languages.networks._torch_layers import torch_layers
+from hardmax.numerics import Interval
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,13 +42,13 @@ class ReluNetwork:
     weights: Arrays
     biases: Arrays
 
-    def __init__(self, weights: Any, biases: Any) -> None:
+    def __init__(self, weights: Iterable[ArrayLike], biases: Iterable[ArrayLike]) -> None:
         Ws, bs = checked_layers(weights, biases, ndim=2)
         object.__setattr__(self, "weights", Ws)
         object.__setattr__(self, "biases", bs)
 
     @classmethod
-    def from_torch(cls, module: Any) -> ReluNetwork:
+    def from_torch(cls, module: nn.Module) -> ReluNetwork:
         """The function of an `nn.Sequential` of `nn.Linear` and `nn.ReLU` by turns.
 
         float16, bfloat16 and float32 weights are float64 numbers already, so nothing is lost.
@@ -64,7 +69,11 @@ class ReluNetwork:
     def parameters(self) -> int:
         return count(self.weights, self.biases)
 
-    def __call__(self, x: Any, /) -> Any:
+    @overload
+    def __call__(self, x: Interval, /) -> Interval: ...
+    @overload
+    def __call__(self, x: Numbers, /) -> np.ndarray: ...
+    def __call__(self, x: Numbers | Interval, /) -> np.ndarray | Interval:
         return evaluate(
             x, self.inputs, rows=self._rows, columns=lambda box: self._program.values(box)[-1]
         )

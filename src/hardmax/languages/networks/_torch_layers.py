@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hardmax._errors import MissingExtra, RequestError
 
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
 
-def torch_layers(module: Any) -> tuple[list[np.ndarray], list[np.ndarray]]:
+
+def torch_layers(module: nn.Module) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Weights and biases of linear layers with rectifiers between, as exact float64 arrays.
 
     Only the plain classes are read: a subclass may compute something else.
@@ -22,7 +26,7 @@ def torch_layers(module: Any) -> tuple[list[np.ndarray], list[np.ndarray]]:
     nn = torch.nn
     weights: list[np.ndarray] = []
     biases: list[np.ndarray] = []
-    expected: Any = nn.Linear
+    expected: type[nn.Module] = nn.Linear
     ignored = (nn.Flatten, nn.Identity, nn.Dropout)
     name, part = "The module", module
     for name, part in _leaves(module, nn.Sequential):
@@ -30,7 +34,7 @@ def torch_layers(module: Any) -> tuple[list[np.ndarray], list[np.ndarray]]:
             continue
         if type(part) is not expected:
             raise _refusal(name, part, f"an nn.{expected.__name__} was expected there")
-        if expected is nn.Linear:
+        if isinstance(part, nn.Linear):
             zeros = torch.zeros(part.out_features)
             weights.append(_array(part.weight, torch.float64))
             biases.append(_array(zeros if part.bias is None else part.bias, torch.float64))
@@ -40,20 +44,22 @@ def torch_layers(module: Any) -> tuple[list[np.ndarray], list[np.ndarray]]:
     return weights, biases
 
 
-def _leaves(module: Any, sequential: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _leaves(
+    module: nn.Module, sequential: type[nn.Sequential], prefix: str = ""
+) -> Iterator[tuple[str, nn.Module]]:
     """Every module of nested sequences in order, one that is used twice twice, with its place."""
-    if type(module) is not sequential:
+    if not isinstance(module, sequential) or type(module) is not sequential:
         yield f"Module {prefix}" if prefix else "The module", module
         return
     for place, part in enumerate(module):
         yield from _leaves(part, sequential, f"{prefix}.{place}" if prefix else str(place))
 
 
-def _array(tensor: Any, float64: Any) -> np.ndarray:
+def _array(tensor: torch.Tensor, float64: torch.dtype) -> np.ndarray:
     return np.asarray(tensor.detach().to("cpu", float64).numpy())
 
 
-def _refusal(name: str, part: Any, why: str) -> RequestError:
+def _refusal(name: str, part: object, why: str) -> RequestError:
     return RequestError(
         f"{name} is {type(part).__name__}, but {why}: from_torch reads an nn.Sequential of "
         f"nn.Linear and nn.ReLU by turns, ending in nn.Linear."

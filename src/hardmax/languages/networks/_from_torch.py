@@ -1,0 +1,207 @@
+"""PyTorch modules in memory as straight-line programs, traced by torch.fx."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hardmax._errors import MissingExtra, RequestError, ShapeError
+from hardmax.core import Steps
+from hardmax.languages.networks.operators import TORCH, Wires, Wiring, draw, unsupported
+
+if TYPE_CHECKING:
+    import torch
+    from torch.fx import Graph, Node
+
+_IN_PLACE = {"iadd": "add", "isub": "sub", "imul": "mul", "itruediv": "truediv"}
+_KNOWN_PACKAGES = ("torch", "_operator", "builtins")
+
+
+def torch_program(module: torch.nn.Module, shape: int | Sequence[int]) -> Steps:
+    """What the module computes on one input of this shape, which gets a batch of 1 in front."""
+    try:
+        import torch
+    except ImportError as reason:
+        raise MissingExtra("torch", "torch") from reason
+    if not isinstance(module, torch.nn.Module):
+        raise RequestError(f"from_torch reads an nn.Module, but {type(module).__name__} came.")
+    sizes = _checked_shape(shape)
+    if torch.fx.Tracer().is_leaf_module(module, ""):
+        module = torch.nn.Sequential(module)  # a layer of PyTorch's own is traced from outside
+    return _Reading(module, sizes).program(_trace(module))
+
+
+def _checked_shape(shape: int | Sequence[int]) -> tuple[int, ...]:
+    sizes = np.atleast_1d(np.asarray(shape))
+    if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or not (sizes >= 1).all():
+        raise ShapeError(
+            f"The shape of one input must be whole numbers >= 1, such as (3, 8, 8) without a "
+            f"batch, not {shape}: networks have fixed shapes."
+        )
+    return tuple(int(size) for size in sizes)
+
+
+def _trace(module: torch.nn.Module) -> Graph:
+    import torch
+
+    try:
+        return torch.fx.Tracer().trace(module)
+    except Exception as reason:  # whatever the user's own forward raises under tracing
+        raise RequestError(
+            f"torch.fx cannot trace the module ({str(reason).splitlines()[0]}): write forward "
+            f"without branches on tensors."
+        ) from reason
+
+
+class _Reading:
+    """The nodes of a traced module, read in order."""
+
+    def __init__(self, root: torch.nn.Module, shape: tuple[int, ...]) -> None:
+        self._root = root
+        self._shape = shape
+        self._wiring = Wiring(math.prod(shape))
+        self._values: dict[object, object] = {}  # by node
+        self._stale: set[object] = set()
+
+    def program(self, graph: Graph) -> Steps:
+        answer: object = None
+        for node in graph.nodes:
+            match node.op:
+                case "placeholder":
+                    self._values[node] = self._placeholder(node)
+                case "get_attr":
+                    self._values[node] = self._attribute(str(node.target))
+                case "output":
+                    answer = self._resolve(node.args[0])
+                case _:
+                    self._values[node] = self._call(node)
+        if not isinstance(answer, Wires):
+            raise RequestError("The module must return one tensor that depends on its input.")
+        return self._wiring.program(answer)
+
+    def _placeholder(self, node: Node) -> object:
+        if not self._values:
+            return self._wiring.inputs((1, *self._shape))
+        if node.args:
+            return node.args[0]
+        raise RequestError(f"The module takes a second input {node.name}: networks have one.")
+
+    def _attribute(self, target: str) -> object:
+        found: object = self._root
+        for name in target.split("."):
+            found = getattr(found, name)
+        return _widened(found, f"Constant {target}")
+
+    def _call(self, node: Node) -> object:
+        label, name, operator = self._operator(node)
+        for source in node.all_input_nodes:
+            if source in self._stale:
+                raise RequestError(
+                    f"{label} reads {source.name} after it was changed in place: use operations "
+                    f"that are not in place."
+                )
+        args = [self._resolve(value) for value in node.args]
+        options = {key: self._resolve(value) for key, value in node.kwargs.items()}
+        if node.op != "call_module" and not _holds_wires([*args, *options.values()]):
+            return _constant(node, args, options)
+        if operator is None:
+            raise unsupported(label, TORCH)
+        options |= self._module_options(node, operator)
+        inputs = [_as_arrays(value) for value in args]
+        options = {key: _as_arrays(value) for key, value in options.items()}
+        if "input" in options:  # what PyTorch calls the tensor itself
+            inputs.insert(0, options.pop("input"))
+        made = draw(operator, self._wiring, label, inputs, options)
+        if name in _IN_PLACE or name.endswith("_") or options.get("inplace"):
+            self._mark_changed(inputs[0])
+        return made
+
+    def _resolve(self, value: object) -> object:
+        """An argument with what the nodes in it stand for."""
+        match value:
+            case slice():
+                ends = (value.start, value.stop, value.step)
+                return slice(*[self._resolve(end) for end in ends])
+            case tuple():
+                return tuple(self._resolve(part) for part in value)
+            case list():
+                return [self._resolve(part) for part in value]
+            case Hashable() if value in self._values:
+                return self._values[value]
+        return value
+
+    def _operator(self, node: Node) -> tuple[str, str, Callable[..., object] | None]:
+        """How errors call the node, its name, and who draws it, if anybody."""
+        if node.op == "call_module":
+            module = self._root.get_submodule(str(node.target))
+            kind = type(module)
+            label = f"Module {node.target} ({kind.__name__})"
+            if module._forward_hooks or module._forward_pre_hooks:
+                raise RequestError(f"{label} has hooks, which may change what it computes.")
+            own = kind.__module__.startswith("torch.nn.modules.")
+            return label, kind.__name__, TORCH.get(kind.__name__) if own else None
+        name = node.target if isinstance(node.target, str) else node.target.__name__
+        label = f"Node {node.name} ({name})"
+        package = (getattr(node.target, "__module__", None) or "torch").split(".")[0]
+        plain = _IN_PLACE.get(name, name.rstrip("_"))
+        return label, name, TORCH.get(plain) if package in _KNOWN_PACKAGES else None
+
+    def _module_options(
+        self, node: Node, operator: Callable[..., object] | None
+    ) -> dict[str, object]:
+        """The attributes of a module that its operator has parameters for."""
+        if node.op != "call_module" or operator is None:
+            return {}
+        module = self._root.get_submodule(str(node.target))
+        names = list(inspect.signature(operator).parameters)[2:]
+        label = f"Module {node.target}"
+        return {
+            name: _widened(getattr(module, name), label) for name in names if hasattr(module, name)
+        }
+
+    def _mark_changed(self, x: object) -> None:
+        """All tensors that share a number with x may be views of it, and hold new numbers now."""
+        if isinstance(x, Wires):
+            self._stale |= {
+                node
+                for node, value in self._values.items()
+                if isinstance(value, Wires) and np.isin(value.places, x.places).any()
+            }
+
+
+def _constant(node: Node, args: Sequence[object], options: Mapping[str, object]) -> object:
+    """What PyTorch makes of constants alone, in float64: a transposed weight, a size."""
+    if callable(node.target):
+        return node.target(*args, **options)
+    return getattr(args[0], str(node.target))(*args[1:], **options)
+
+
+def _widened(value: object, label: str) -> object:
+    """A tensor as float64 on the processor, without loss; whatever else as it is."""
+    import torch
+
+    if not isinstance(value, torch.Tensor):
+        return value
+    if value.is_complex():
+        raise RequestError(f"{label} holds complex numbers: networks have real weights.")
+    return value.detach().to("cpu", torch.float64 if value.is_floating_point() else value.dtype)
+
+
+def _as_arrays(value: object) -> object:
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return value.numpy()
+    if isinstance(value, tuple | list):
+        return type(value)(_as_arrays(part) for part in value)
+    return value
+
+
+def _holds_wires(value: object) -> bool:
+    if isinstance(value, tuple | list):
+        return any(map(_holds_wires, value))
+    return isinstance(value, Wires)
