@@ -5,19 +5,12 @@ from __future__ import annotations
 from fractions import Fraction
 
 from hardmax.lowering.approximants import identity_by_tanh, square_by_tanh
-from hardmax.lowering.functions._made import Made, Pair, centred
-from hardmax.lowering.stream import Form, Program, attention_after
+from hardmax.lowering.gadgets._site import Approximation, Site, centred
+from hardmax.lowering.sketch import RowForm, attention_after, exact_form
 from hardmax.numerics import above_float
 
 
-def product_by_gates(
-    program: Program,
-    node: int,
-    forms: tuple[Form, Form],
-    ranges: tuple[Pair, Pair],
-    heads: int,
-    error: float,
-) -> Made:
+def product_by_gates(site: Site, error: float, heads: int) -> Approximation:
     """a b in one layer of 1, 2 or 3 heads.
 
     Write a = m + r x and b = n + s y with |x|, |y| <= 1. Then a b = r s x y + n a + m b - m n,
@@ -31,48 +24,45 @@ def product_by_gates(
     r s b^2/48. One layer; width: one row for the gate, one for the product, one flag: b needs no
     row of its own, because its only reader reads the row that was preloaded with it.
     """
-    (a, b), (m, r), (n, s) = forms, centred(ranges[0]), centred(ranges[1])
+    (a, b), (m, r), (n, s) = site.forms, centred(site.ranges[0]), centred(site.ranges[1])
     fit = identity_by_tanh(heads, _rounded_down(error / float(r * s)))
-    x, y = a.plus(-m).times(1 / r), b.plus(-n)
-    row = _scaled_in_place(program, node, x, y.times(r), fit.scale, fit.coldness, fit.shares)
-    program.view(b, row.times(-1 / (r * Fraction(fit.scale))).plus(n))
-    form = Form.combination([(1, row), (n, a), (m, b)], -m * n)
-    return Made(form, above_float(r * s * Fraction(fit.error)))
+    x, y = (a + -m) * (1 / r), b + -n
+    row = _scaled_in_place(site, x, y * r, fit.scale, fit.coldness, fit.shares)
+    site.sketch.view(b, row * (-1 / (r * Fraction(fit.scale))) + n)
+    return Approximation(row + a * n + b * m + -m * n, above_float(r * s * Fraction(fit.error)))
 
 
-def square_by_gates(
-    program: Program, node: int, form: Form, range: Pair, heads: int, error: float
-) -> Made:
+def square_by_gates(site: Site, error: float, heads: int) -> Approximation:
     """a^2 in one layer: as a product with itself, but the even remainder is spread by T_(2H+2).
 
     With a = m + r x: a^2 = r^2 x^2 + 2 m a - m^2, and x^2 = constant + x sum_i k_i tanh(b_i x/2)
     to within `square_by_tanh`; for one head r^2 b^2/96.
     """
-    m, r = centred(range)
+    (form,), (m, r) = site.forms, centred(site.ranges[0])
     fit = square_by_tanh(heads, _rounded_down(error / float(r * r)))
-    x = form.plus(-m).times(1 / r)
-    value = form.plus(-m).times(r)
-    row = _scaled_in_place(program, node, x, value, fit.scale, fit.coldness, fit.shares)
-    result = Form.combination([(1, row), (2 * m, form)], r * r * Fraction(fit.constant) - m * m)
-    return Made(result, above_float(r * r * Fraction(fit.error)))
+    x, value = (form + -m) * (1 / r), (form + -m) * r
+    row = _scaled_in_place(site, x, value, fit.scale, fit.coldness, fit.shares)
+    result = row + form * (2 * m) + (r * r * Fraction(fit.constant) - m * m)
+    return Approximation(result, above_float(r * r * Fraction(fit.error)))
 
 
 def _scaled_in_place(
-    program: Program,
-    node: int,
-    gate: Form,
-    value: Form,
+    site: Site,
+    gate: RowForm,
+    value: RowForm,
     scale: float,
     coldness: tuple[float, ...],
     shares: tuple[float, ...],
-) -> Form:
-    row = program.row(value.times(-Fraction(scale)))
-    stage = attention_after(program.ready(gate, value))
-    own = Form.of_row(row).times(-1)
+) -> RowForm:
+    row = site.sketch.row(value * -Fraction(scale))
+    stage = attention_after(site.sketch.ready(gate, value))
+    held = exact_form(0, row)
     for cold, share in zip(coldness, shares, strict=True):
-        maker = program.gate(gate, own, coldness=cold, node=node, gain=abs(share), stage=stage)
-        program.write(row, maker, share)
-    return Form.of_row(row)
+        maker = site.sketch.gate(
+            gate, -held, coldness=cold, node=site.node, gain=abs(share), stage=stage
+        )
+        site.sketch.write(row, maker, share)
+    return held
 
 
 def _rounded_down(error: float) -> float:

@@ -14,34 +14,34 @@ condition is also necessary for linear reading without an extra head.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Mapping
 from fractions import Fraction
 
-from hardmax.lowering.stream._form import Form
-from hardmax.lowering.stream._program import Chooser, Gate, Program, Unit
+from hardmax.lowering.sketch._box_sketch import BoxSketch, Chooser, Row, RowForm
+from hardmax.lowering.sketch._form import Form
 
-Terms = dict[int, Fraction]
+Terms = Mapping[Row, Fraction]
 
 
-def reuse_rows(program: Program) -> dict[int, Terms]:
+def reuse_rows(sketch: BoxSketch) -> dict[Row, Terms]:
     """Let other rows stand in for as many as possible; says which do for each that is gone."""
-    gone: dict[int, Terms] = {}
-    for row in range(len(program.rows)):
-        stage = _only_stage(program, row)
+    gone: dict[Row, Terms] = {}
+    for row in sketch.rows:
+        stage = _only_stage(sketch, row)
         if stage is None:
             continue
-        later = _later_forms(program, stage)
+        later = _later_forms(sketch, stage)
         if not any(row in form for form in later):
             continue
-        stand_in = _solve(later, row, _present(program, stage, row))
+        stand_in = _solve(later, row, _present(sketch, stage, row))
         if stand_in is not None:
-            _replace(program, row, stand_in)
+            _stand_in_for(sketch, row, stand_in)
+            sketch.drop(row, stage)
             gone[row] = stand_in
     return gone
 
 
-def without(form: Form, gone: dict[int, Terms]) -> Form | None:
+def without(form: RowForm, gone: Mapping[Row, Terms]) -> RowForm | None:
     """A form without the rows that are gone; None if it cannot be read without them."""
     terms = dict(form.terms)
     for row, stand_in in gone.items():
@@ -51,52 +51,36 @@ def without(form: Form, gone: dict[int, Terms]) -> Form | None:
     return Form(terms, form.constant)
 
 
-def _only_stage(program: Program, row: int) -> int | None:
+def _only_stage(sketch: BoxSketch, row: Row) -> int | None:
     """The one stage at which a row that starts empty is written.
 
     Not by a chooser: what it adds to the sink is taken back by the embedding, so its row must not
     be read before.
     """
-    held = program.rows[row]
-    if any(isinstance(program.makers[m], Chooser) for m in held.writes):
+    writers = [sketch.makers[m] for m in row.writes]
+    if any(isinstance(maker, Chooser) for maker in writers):
         return None
-    stages = {program.makers[m].stage for m in held.writes}
-    return stages.pop() if len(stages) == 1 and not held.inputs and not held.offset else None
+    stages = {maker.stage for maker in writers}
+    return stages.pop() if len(stages) == 1 and not row.inputs and not row.offset else None
 
 
-def _present(program: Program, stage: int, row: int) -> list[int]:
+def _present(sketch: BoxSketch, stage: int, row: Row) -> list[Row]:
     """Rows that hold something by the end of a stage, other than one of them."""
     present = []
-    for r, held in enumerate(program.rows):
-        first = min((program.makers[m].stage for m in held.writes), default=stage + 1)
-        if r != row and (held.inputs or held.offset or first <= stage):
-            present.append(r)
+    for other in sketch.rows:
+        first = min((sketch.makers[m].stage for m in other.writes), default=stage + 1)
+        if other is not row and (other.inputs or other.offset or first <= stage):
+            present.append(other)
     return present
 
 
-def _forms(program: Program) -> Iterator[tuple[int, Form]]:
-    for maker in program.makers:
-        match maker:
-            case Gate():
-                yield maker.stage, maker.gate
-                yield maker.stage, maker.value
-            case Unit():
-                yield maker.stage, maker.value
-            case Chooser():
-                for form in maker.query:
-                    yield maker.stage, form
-    last = max((maker.stage for maker in program.makers), default=0) + 1
-    for form in program.outputs:
-        yield last, form
-
-
-def _later_forms(program: Program, stage: int) -> list[Terms]:
+def _later_forms(sketch: BoxSketch, stage: int) -> list[Terms]:
     """What is read after a stage, constants and repetitions aside."""
-    found = {tuple(sorted(f.terms.items())) for at, f in _forms(program) if at > stage}
-    return [dict(terms) for terms in found if terms]
+    forms = [form.terms for at, form in sketch.reads() if at > stage and form.terms]
+    return list({frozenset(terms.items()): terms for terms in forms}.values())
 
 
-def _solve(later: list[Terms], row: int, present: list[int]) -> Terms | None:
+def _solve(later: list[Terms], row: Row, present: list[Row]) -> Terms | None:
     """Short c with f_row = sum_r c_r f_r for all later forms, or None.
 
     Gauss over the rationals; the free numbers are 0. Only halves, ones and twos are worth it:
@@ -128,27 +112,8 @@ def _solve(later: list[Terms], row: int, present: list[int]) -> Terms | None:
     return found if found and short else None
 
 
-def _replace(program: Program, row: int, stand_in: Terms) -> None:
+def _stand_in_for(sketch: BoxSketch, row: Row, stand_in: Terms) -> None:
     for r, c in stand_in.items():
-        for writer, weight in program.rows[row].writes.items():
-            program.write(r, writer, c * weight)
-    stage = max(program.makers[m].stage for m in program.rows[row].writes)
-    for m, maker in enumerate(program.makers):
-        if maker.stage > stage:
-            program.makers[m] = _dropped(maker, row)
-    program.outputs = [_drop(form, row) for form in program.outputs]
-    program.rows[row].writes.clear()
-
-
-def _dropped(maker: Gate | Unit | Chooser, row: int) -> Gate | Unit | Chooser:
-    match maker:
-        case Gate():
-            return replace(maker, gate=_drop(maker.gate, row), value=_drop(maker.value, row))
-        case Unit():
-            return replace(maker, value=_drop(maker.value, row))
-        case Chooser():
-            return replace(maker, query=tuple(_drop(form, row) for form in maker.query))
-
-
-def _drop(form: Form, row: int) -> Form:
-    return Form({r: w for r, w in form.terms.items() if r != row}, form.constant)
+        for writer, weight in row.writes.items():
+            sketch.write(r, writer, c * weight)
+    row.writes.clear()

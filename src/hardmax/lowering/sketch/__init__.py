@@ -1,0 +1,27 @@
+"""A Transformer before its weights: registers, forms, heads and units; and how they become weights.
+
+The names below are for functions and networks (`BoxSketch`) and for sequence programs
+(`WordSketch`); `Form`, `HeadSketch`, `UnitSketch` and `Assembly` are everybody's.
+"""
+
+from hardmax.lowering.sketch._assembly import Assembly as Assembly
+from hardmax.lowering.sketch._assembly import row_of as row_of
+from hardmax.lowering.sketch._box_layers import BoxAssembly as BoxAssembly
+from hardmax.lowering.sketch._box_layers import Statement as Statement
+from hardmax.lowering.sketch._box_sketch import BoxSketch as BoxSketch
+from hardmax.lowering.sketch._box_sketch import Chooser as Chooser
+from hardmax.lowering.sketch._box_sketch import Pair as Pair
+from hardmax.lowering.sketch._box_sketch import Row as Row
+from hardmax.lowering.sketch._box_sketch import RowForm as RowForm
+from hardmax.lowering.sketch._box_sketch import exact_form as exact_form
+from hardmax.lowering.sketch._form import Form as Form
+from hardmax.lowering.sketch._layers import HeadSketch as HeadSketch
+from hardmax.lowering.sketch._layers import UnitSketch as UnitSketch
+from hardmax.lowering.sketch._layers import attention_after as attention_after
+from hardmax.lowering.sketch._layers import feed_forward_after as feed_forward_after
+from hardmax.lowering.sketch._ranges import RangeTable as RangeTable
+from hardmax.lowering.sketch._ranges import row_ranges as row_ranges
+from hardmax.lowering.sketch._reuse import reuse_rows as reuse_rows
+from hardmax.lowering.sketch._reuse import without as without
+from hardmax.lowering.sketch._rounding import Rounding as Rounding
+from hardmax.lowering.sketch._rounding import rounding as rounding
