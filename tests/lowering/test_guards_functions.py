@@ -36,9 +36,7 @@ from hardmax.lowering.programs._codes import lost
 from hardmax.lowering.programs._compile import Unkept, _Compiler
 from hardmax.lowering.programs._heads import Heads
 from hardmax.lowering.programs._placing import Placing
-from hardmax.lowering.programs._sketch import Form as ProgramForm
-from hardmax.lowering.programs._straying import Strays
-from hardmax.lowering.sketch import BoxSketch, exact_form
+from hardmax.lowering.sketch import BoxSketch, Strays, WordForm, exact_form
 from hardmax.numerics import Interval, softmax_gap, stray
 
 RNG = np.random.default_rng
@@ -369,9 +367,9 @@ def test_the_start_token_is_half_behind_a_key_that_is_equal(start, shift):
 
     def place(values, numbers, clean=False):
         placed.append(numbers)
-        return Fake(form=ProgramForm({}, 0.0), ready=0)
+        return Fake(form=WordForm({}, 0.0), ready=0)
 
-    heads = Fake(placing=Fake(place_function=place), sketch=Fake(token=ProgramForm({}, 1.0)))
+    heads = Fake(placing=Fake(place_function=place), sketch=Fake(token=WordForm({}, 1.0)))
     numbers = np.array([1.0, 2.0, 5.0])
     rows = Heads.equal(heads, ["k"], numbers, ["q"], numbers, start)
     assert placed[-1].tolist() == (numbers**2 + shift).tolist()

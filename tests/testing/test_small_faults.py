@@ -19,7 +19,7 @@ from hardmax.checker import Verdict
 from hardmax.cli import _certifying
 from hardmax.core import Transformer, VectorInput, Words
 from hardmax.lowering import lower
-from hardmax.lowering.programs._sketch import Register
+from hardmax.lowering.sketch import WordRegister
 from hardmax.passes import _soften
 from hardmax.testing import _trials, mutate, try_untouched, zoo
 from hardmax.testing._mutations_weights import position_bias_changed
@@ -210,7 +210,7 @@ def test_as_many_words_as_points_are_all_gone_through(monkeypatch: pytest.Monkey
 
 
 def test_a_unit_that_may_be_on_at_the_start_writes_what_it_reads_at_most() -> None:
-    register = Register("r", np.zeros(2), np.zeros(2))
+    register = WordRegister("r", np.zeros(2), np.zeros(2))
     wide = SimpleNamespace(terms=[SimpleNamespace(is_wild=False)], widest=3.0)
     register.open_to(wide, -2.0)
     register.open_to(wide, 0.5)

@@ -57,9 +57,8 @@ class Form(Generic[R, N]):
         for register, weight in other.terms.items():
             terms[register] = terms[register] + weight if register in terms else weight
         kept = {register: weight for register, weight in terms.items() if weight}
-        most = math.inf
-        if min(self.most, other.most) < math.inf:
-            most = self.bound + other.bound
+        is_exact = isinstance(self.constant, Fraction)  # ranges are found once all is drawn
+        most = math.inf if is_exact else self.bound + other.bound
         return Form(kept, self.constant + other.constant, self.off + other.off, most)
 
     def __mul__(self, factor: Fraction | float) -> Form[R, N]:

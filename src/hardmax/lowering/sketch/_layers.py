@@ -17,6 +17,7 @@ from hardmax.core import Weighting
 from hardmax.lowering.sketch._form import Form, N, R
 
 EMBEDDING = -1
+EXCLUDED = 64.0  # score by which a masked place trails
 
 
 @dataclass(eq=False)
@@ -107,6 +108,19 @@ class Layers(Generic[R, N]):
     @property
     def all_units(self) -> list[UnitSketch[R, N]]:
         return [unit for units in self.units.values() for unit in units]
+
+    @property
+    def forms(self) -> list[Form[R, N]]:
+        """All that units and heads read."""
+        found = [unit.inner for unit in self.all_units]
+        for head in self.all_heads:
+            found += head.forms
+        return found
+
+    def written(self, sublayer: int) -> list[dict[R, N]]:
+        """To which registers a sublayer writes each of its values, times which weights."""
+        found = [column for head in self.heads.get(sublayer, []) for column in head.output]
+        return found + [unit.outer for unit in self.units.get(sublayer, [])]
 
     def parts(self, sublayer: int) -> Sequence[HeadSketch[R, N] | UnitSketch[R, N]]:
         return self.units[sublayer] if sublayer % 2 else self.heads[sublayer]
