@@ -24,7 +24,7 @@ from hardmax.lowering.gadgets import (
 )
 from hardmax.lowering.gadgets._site import centred
 from hardmax.lowering.gadgets._tents import CHAIN_LOSS, TENT_LOSS
-from hardmax.lowering.sketch import BoxAssembly, BoxSketch, rounding, row_ranges
+from hardmax.lowering.sketch import BoxAssembly, BoxSketch, register_ranges, rounding
 from hardmax.numerics import softmax_gap
 
 UNIT = Box([-1.0, -1.0], [1.0, 1.0])
@@ -200,7 +200,7 @@ def test_statements_are_what_is_counted():
     kink = relu_by_gate(site(sketch, 2, []), square.form + -0.5, 1e-3)
     sketch.outputs = [kink.form, product.form]
     assembly = BoxAssembly(sketch)
-    said, bill = assembly.statement(row_ranges(sketch)), count_bill(assembly.transformer, UNIT)
+    said, bill = assembly.statement(register_ranges(sketch)), count_bill(assembly.transformer, UNIT)
     for name in ("layers", "heads", "width", "tokens", "hidden_width", "parameters"):
         assert getattr(said, name) == getattr(bill, name), name
     assert said.largest_weight == pytest.approx(bill.largest_weight, rel=1e-12)
@@ -235,7 +235,7 @@ def test_rounding_in_float32_stays_below_its_bound(heads):
     sketch = BoxSketch(UNIT)
     made = product_by_gates(site(sketch), 1e-5, heads)
     sketch.outputs = [made.form]
-    found = rounding(sketch, row_ranges(sketch), "float32")
+    found = rounding(sketch, register_ranges(sketch), "float32")
     bound = found.nodes[0] + found.outputs[0]
     model = BoxAssembly(sketch).transformer
     x = UNIT.sample(20_000, np.random.default_rng(4)).astype(np.float32).astype(float)
@@ -252,7 +252,7 @@ def test_a_head_that_scales_in_place_is_followed_as_a_product():
     answer = follow(model, UNIT).answer.range
     assert answer.hi.max() <= 1.001
     assert answer.lo.min() >= -1.001
-    assert sketch.rows[2].inputs[1] < -20
+    assert sketch.registers[2].inputs[1] < -20
 
 
 def test_choosers_leave_the_sink_empty():

@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.lowering.sketch import BoxSketch, Chooser, Form, Row, _ranges, _rounding, row_ranges
+from hardmax.lowering.sketch import (
+    BoxRegister,
+    BoxSketch,
+    Chooser,
+    Form,
+    _ranges,
+    _rounding,
+    register_ranges,
+)
 from hardmax.numerics import FORMATS, softmax_gap
 
 RNG = np.random.default_rng
@@ -34,15 +42,15 @@ def odd(rng):
 
 
 def passing(sketch, name, stored=None):
-    found = _rounding._Pass(sketch, row_ranges(sketch), FORMATS[name])
+    found = _rounding._Pass(sketch, register_ranges(sketch), FORMATS[name])
     if stored is not None:
-        found.stored = dict(zip(sketch.rows, stored, strict=True))
+        found.stored = dict(zip(sketch.registers, stored, strict=True))
     return found
 
 
 def form_of(sketch, weights, constant=Fraction(0)):
     """Numbers of rows with their weights, as a form."""
-    return Form({sketch.rows[r]: w for r, w in weights.items()}, constant)
+    return Form({sketch.registers[r]: w for r, w in weights.items()}, constant)
 
 
 def sum_strays(p, terms, inherited=Fraction(0)):
@@ -72,11 +80,13 @@ def test_reading_a_form_is_charged_for_what_it_reads_and_for_its_own_sums(name):
         constant = Fraction(odd(rng)) * (case % 4 == 0)
         inherited = sum((w * Fraction(stored[r]) for r, w in terms.items()), Fraction(0))
         sizes = [
-            (w, size_of(p.ranges.rows[sketch.rows[r]]) + Fraction(stored[r]))
+            (w, size_of(p.ranges.registers[sketch.registers[r]]) + Fraction(stored[r]))
             for r, w in terms.items()
         ]
         exactly = sum_strays(p, [*sizes, (constant, Fraction(1))], inherited)
-        assert lies_just_above(p._read(form_of(sketch, terms, constant), p.ranges.rows), exactly)
+        assert lies_just_above(
+            p._read(form_of(sketch, terms, constant), p.ranges.registers), exactly
+        )
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -84,15 +94,15 @@ def test_embedding_is_charged_for_its_sums(name):
     rng = RNG(1)
     for scale in (1.0, 1e-7, 1e3):
         sketch = rows_of(rng, 3, scale)
-        sketch.rows.append(
-            Row(
+        sketch.registers.append(
+            BoxRegister(
                 inputs={i: Fraction(odd(rng)) for i in range(3)},
                 offset=Fraction(odd(rng)) * Fraction(scale),
             )
         )
         p = passing(sketch, name)
         reach = np.maximum(np.abs(sketch.domain.low), np.abs(sketch.domain.high))
-        row = sketch.rows[-1]
+        row = sketch.registers[-1]
         terms = [(w, Fraction(reach[i])) for i, w in row.inputs.items()]
         found = p._embedded(row)
         assert lies_just_above(found, sum_strays(p, [*terms, (row.offset, Fraction(1))]))
@@ -107,18 +117,18 @@ def test_many_terms_that_vanish_beside_the_first_are_charged():
     p = passing(sketch, "float64", stored)
     form = form_of(sketch, {r: Fraction(1) for r in range(201)})
     sizes = [
-        (Fraction(1), size_of(p.ranges.rows[sketch.rows[r]]) + Fraction(stored[r]))
+        (Fraction(1), size_of(p.ranges.registers[sketch.registers[r]]) + Fraction(stored[r]))
         for r in range(201)
     ]
     exactly = sum_strays(p, sizes, sum((Fraction(s) for s in stored), Fraction(0)))
-    assert lies_just_above(p._read(form, p.ranges.rows), exactly)
+    assert lies_just_above(p._read(form, p.ranges.registers), exactly)
 
 
 def test_a_weight_that_float16_does_not_hold_is_charged():
     """1e-9 is 0 in float16; times 10^4 that is 10^-5, of which relative roundings know nothing."""
     sketch = BoxSketch(hm.Box([-1e4], [1e4]))
     sketch.outputs.append(form_of(sketch, {0: Fraction(1e-9)}))
-    found = _rounding.rounding(sketch, row_ranges(sketch), "float16").outputs[0]
+    found = _rounding.rounding(sketch, register_ranges(sketch), "float16").outputs[0]
     assert found >= abs(float(np.float16(1e-9)) * 1e4 - 1e-9 * 1e4) == 1e-5
     table = np.array([[1e-9, 0.0], [0.0, 0.0]])
     p = passing(sketch, "float16")
@@ -133,7 +143,7 @@ def gated(rng, coldness, same, scale):
     value = form_of(sketch, {0 if same else 1: Fraction(odd(rng))})
     gate = value if same else form_of(sketch, {0: Fraction(odd(rng))})
     maker = sketch.gate(gate, value, coldness=coldness, node=0, gain=odd(rng))
-    sketch.write(sketch.row(), maker, Fraction(odd(rng)))
+    sketch.write(sketch.register(), maker, Fraction(odd(rng)))
     return sketch, maker
 
 
@@ -189,7 +199,7 @@ def chosen(rng, coldness, contest, tokens=3, scale=1.0):
         contest=contest,
     )
     maker = sketch.choose(chooser)
-    sketch.write(sketch.row(), maker, Fraction(odd(rng)))
+    sketch.write(sketch.register(), maker, Fraction(odd(rng)))
     return sketch, maker
 
 
@@ -257,7 +267,7 @@ def test_rows_keep_what_they_gain_and_what_is_left_on_the_sink(name):
     rng = RNG(5)
     for case in range(40):
         sketch, m = chosen(rng, odd(rng), contest=False)
-        row = sketch.rows[-1]
+        row = sketch.registers[-1]
         makers = [m]
         for _ in range(case % 3):
             value = form_of(sketch, {0: Fraction(odd(rng)), 1: Fraction(odd(rng))})
@@ -265,7 +275,9 @@ def test_rows_keep_what_they_gain_and_what_is_left_on_the_sink(name):
             sketch.write(row, makers[-1], Fraction(odd(rng)))
         scale = 10.0 ** -float(rng.integers(20))
         p = passing(sketch, name, rng.uniform(0.0, scale, 3))
-        before = dict(zip(sketch.rows, (rng.uniform(0.0, 1.0, 3) * scale).tolist(), strict=True))
+        before = dict(
+            zip(sketch.registers, (rng.uniform(0.0, 1.0, 3) * scale).tolist(), strict=True)
+        )
         p.left = dict(before)
         rows, format = p.ranges.before[0], p.format
         left = Fraction(0)
@@ -296,7 +308,7 @@ def test_what_rows_lose_to_underflow_is_stored():
     p = passing(sketch, "float16", [0.0, 0.0, 0.0])
     p._write({m}, p.ranges.before[0])
     least = 2 * FORMATS["float16"].smallest
-    assert least <= p.stored[sketch.rows[2]] <= 1.001 * least
+    assert least <= p.stored[sketch.registers[2]] <= 1.001 * least
 
 
 def test_nodes_add_up_what_their_makers_stray():
@@ -306,7 +318,7 @@ def test_nodes_add_up_what_their_makers_stray():
     for gain in gains:
         sketch.unit(sketch.input(0), node=0, gain=gain)
     p = passing(sketch, "float64", [1.0])
-    made = Fraction(p._made(0, sketch.makers[0], p.ranges.rows))
+    made = Fraction(p._made(0, sketch.makers[0], p.ranges.registers))
     assert lies_just_above(p.run().nodes[0], made * sum(map(Fraction, gains)))
 
 
@@ -328,11 +340,11 @@ def test_a_soft_maximum_of_two_is_short_by_its_weight_times_its_gap(sign):
         sketch = rows_of(rng, 2, 0.2)
         value = form_of(sketch, {1: Fraction(odd(rng))})
         maker = sketch.makers[sketch.gate(value, value, coldness=odd(rng), node=0, gain=1.0)]
-        table, weight = row_ranges(sketch), sign * Fraction(odd(rng))
+        table, weight = register_ranges(sketch), sign * Fraction(odd(rng))
         joined = sketch.input(0) + value * weight
-        row = sketch.rows[0]
-        one, other = table.rows[row], _ranges.read(joined, table.rows)
-        short = Fraction(_ranges._shortfall(maker, *_ranges.read(value, table.rows)))
+        row = sketch.registers[0]
+        one, other = table.registers[row], _ranges.read(joined, table.registers)
+        short = Fraction(_ranges._shortfall(maker, *_ranges.read(value, table.registers)))
         low, high = _ranges._of_two(maker, row, weight, table)
         if sign > 0:
             least = max(Fraction(one[0]), Fraction(other[0])) - weight * short

@@ -13,7 +13,15 @@ import hardmax as hm
 from hardmax.lowering.approximants._supremum import _polynomial_bounds
 from hardmax.lowering.gadgets import Site, relu_by_gate
 from hardmax.lowering.networks._max_layers import _leads
-from hardmax.lowering.sketch import BoxSketch, Form, Row, _ranges, _rounding, exact_form, row_ranges
+from hardmax.lowering.sketch import (
+    BoxRegister,
+    BoxSketch,
+    Form,
+    _ranges,
+    _rounding,
+    exact_form,
+    register_ranges,
+)
 from hardmax.lowering.sketch._ranges import _add, _in_place, _of_number, _times
 from hardmax.numerics import (
     FLOAT16,
@@ -58,7 +66,7 @@ def gated(coldness, gate=(1, 0), value=(0, 1), ends=((0.25, 0.75), (0.5, 2.0))):
     sketch = BoxSketch(hm.Box(*zip(*ends, strict=True)))
     rows = []
     for i in range(2):
-        row = sketch.row()
+        row = sketch.register()
         row.inputs[i] = Fraction(1)
         rows.append(row)
     forms = [
@@ -66,7 +74,7 @@ def gated(coldness, gate=(1, 0), value=(0, 1), ends=((0.25, 0.75), (0.5, 2.0))):
         for weights in (gate, value)
     ]
     maker = sketch.gate(*forms, coldness=coldness, node=0, gain=1.0)
-    row = sketch.row()
+    row = sketch.register()
     sketch.write(row, maker, 1)
     sketch.outputs.append(exact_form(0, row))
     return sketch, maker
@@ -78,7 +86,7 @@ def test_weights_of_gates_enclose_balls(coldness):
     rng = RNG(1)
     for low, high in np.sort(-np.abs(mild(rng, 60, 2)), axis=1).tolist():
         sketch, maker = gated(coldness, ends=((low, high), (0.5, 2.0)))
-        table = row_ranges(sketch)
+        table = register_ranges(sketch)
         found = _ranges._weight(sketch.makers[maker], table.gates[maker])
         with precision(300):
             for x in (low, high):
@@ -92,11 +100,11 @@ def test_rows_replaced_in_place_take_their_extremes_at_the_kink():
     rng = RNG(2)
     for slope, constant, weight in mild(rng, 300, 3).tolist():
         sketch = BoxSketch(hm.Box([-4.0], [4.0]))
-        row = sketch.row()
+        row = sketch.register()
         row.inputs[0] = Fraction(1)
         value = Form({row: Fraction(slope)}, Fraction(constant))
         maker = sketch.makers[sketch.unit(value, node=0, gain=1.0)]
-        table = row_ranges(sketch)
+        table = register_ranges(sketch)
         low, high = _in_place(maker, row, Fraction(weight), table)
         at = [Fraction(-4), Fraction(4), -Fraction(constant) / Fraction(slope)]
         values = [
@@ -125,7 +133,7 @@ def writ_large(monkeypatch):
 def one_row(make, ends=(-4.0, 4.0)):
     """A row that holds the input, what `make` makes of it, and their ranges, made in fine steps."""
     sketch = BoxSketch(hm.Box([ends[0]], [ends[1]]))
-    row = sketch.row()
+    row = sketch.register()
     row.inputs[0] = Fraction(1)
     maker = sketch.makers[make(sketch, Form({row: Fraction(1, 2)}, Fraction(3, 4)))]
     table = _ranges.RangeTable({row: ends}, {}, {}, {}, {row: 4.0}, {})
@@ -158,11 +166,11 @@ def test_charges_of_rows_replaced_in_place(writ_large):
 def test_charges_of_a_row_and_another_line(writ_large):
     """x + w max(y/2 + 3/4, 0), y being another row: the shortfall is charged on one side."""
     _, gate, table = one_row(lambda p, v: p.gate(v, v, coldness=8.0, node=0, gain=1.0))
-    value, other = gate.value, Row()
-    table.rows[other] = (1.0, 2.0)
+    value, other = gate.value, BoxRegister()
+    table.registers[other] = (1.0, 2.0)
     short = softmax_gap(2) / 8.0 + 0.25
     for weight in (Fraction(2), Fraction(-2)):
-        joined = _ranges.read(exact_form(0, other) + value * weight, table.rows)
+        joined = _ranges.read(exact_form(0, other) + value * weight, table.registers)
         low, high = _ranges._of_two(gate, other, weight, table)
         charge = 2.0 * short * (1 + 2 / 16) + 0.25
         if weight > 0:
@@ -181,7 +189,7 @@ def test_charges_of_gates(writ_large):
     assert _ranges._shortfall(gate, 5.02, 8.0) == pytest.approx(softmax_gap(2) / 8.0 + 0.25)
     made = _ranges.RangeTable({row: (1.0, 2.0)}, {}, {}, {}, {row: 4.0}, {})
     _ranges._make(0, gate, made)
-    value = _ranges.read(gate.value, made.rows)
+    value = _ranges.read(gate.value, made.registers)
     low = max(value[0], 0.0) - (softmax_gap(2) / 8.0 + 0.25) - 0.25
     plain = _ranges._times(_ranges._weight(gate, value), value)
     assert made.made[0] == pytest.approx((max(plain[0], low), min(plain[1], value[1])), rel=1e-9)
@@ -204,7 +212,7 @@ def test_a_soft_maximum_falls_short_by_its_gap_at_most():
 
 
 def charge(sketch, name):
-    return _rounding.rounding(sketch, row_ranges(sketch), name)
+    return _rounding.rounding(sketch, register_ranges(sketch), name)
 
 
 @pytest.mark.parametrize(("name", "kind"), [("float32", np.float32), ("float16", np.float16)])
@@ -254,7 +262,7 @@ def test_vanishing_exponentials_are_charged_to_the_gate():
 
 def test_weights_of_54_digits_are_rounded_to_float64():
     sketch = BoxSketch(hm.Box([1.0], [1.0]))
-    row = sketch.row()
+    row = sketch.register()
     row.inputs[0] = Fraction(1)
     for weight, is_held in ((2**53 - 1, True), (2**53 + 1, False), (2**53, True)):
         sketch.outputs[:] = [exact_form(0, row) * weight]
@@ -267,7 +275,7 @@ def test_weights_of_54_digits_are_rounded_to_float64():
 def test_sums_of_rows_are_charged_once_per_rounding():
     """Three inputs in one row: two sums; in float16 they are seen to be rounded twice."""
     sketch = BoxSketch(hm.Box([1.0] * 3, [1.0] * 3))
-    row = sketch.row()
+    row = sketch.register()
     for i in range(3):
         row.inputs[i] = Fraction(1)
     sketch.outputs.append(exact_form(0, row))
@@ -298,7 +306,7 @@ def test_polynomials_are_bounded_with_the_radii_of_their_coefficients():
 def test_a_centred_rectifier_errs_by_half_its_shortfall():
     for error in np.abs(mild(RNG(6), 200)).tolist():
         sketch = BoxSketch(hm.Box([-1.0], [1.0]))
-        row = sketch.row()
+        row = sketch.register()
         row.inputs[0] = Fraction(1)
         made = relu_by_gate(Site(sketch, 0, (), ()), exact_form(0, row), error)
         coldness = Fraction(sketch.makers[0].coldness)

@@ -28,7 +28,7 @@ from hardmax.lowering.graph import (
     SoftmaxNode,
     analyse,
 )
-from hardmax.lowering.sketch import BoxSketch, Pair, RowForm, exact_form, reuse_rows, without
+from hardmax.lowering.sketch import BoxForm, BoxSketch, Pair, exact_form, reuse_registers, without
 from hardmax.numerics import FAINT
 
 _ATTEMPTS = 6
@@ -196,7 +196,7 @@ def _is_exact(node: Node, gadgets: RouteGadgets) -> bool:
 def _build(task: _Task, errors: dict[int, float], analysis: Analysis) -> Proposal:
     sketch, gadgets, graph = BoxSketch(task.domain), task.gadgets, task.graph
     tokens = gadgets.tokens(graph, analysis, errors)
-    forms: list[RowForm] = []
+    forms: list[BoxForm] = []
     built: dict[int, Approximation] = {}
     for i, node in enumerate(graph.nodes):
         arguments = tuple(forms[a] for a in node.arguments)
@@ -233,11 +233,11 @@ def _build(task: _Task, errors: dict[int, float], analysis: Analysis) -> Proposa
     )
 
 
-def _where(sketch: BoxSketch, forms: list[RowForm]) -> dict[int, Whereabouts]:
+def _where(sketch: BoxSketch, forms: list[BoxForm]) -> dict[int, Whereabouts]:
     """Where each node's value is as soon as it is there, once rows have been reused."""
     ready = [sketch.ready(form) for form in forms]
     seen = [[form, sketch.views.get(form.key)] for form in forms]
-    gone = reuse_rows(sketch)
+    gone = reuse_registers(sketch)
     where = {}
     for i, candidates in enumerate(seen):
         left = [without(form, gone) for form in candidates if form is not None]

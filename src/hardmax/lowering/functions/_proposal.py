@@ -26,13 +26,13 @@ from hardmax.lowering.gadgets import Approximation
 from hardmax.lowering.graph import Analysis, LinearNode, MinimumNode
 from hardmax.lowering.sketch import (
     BoxAssembly,
+    BoxForm,
     BoxSketch,
     RangeTable,
     Rounding,
-    RowForm,
     Statement,
+    register_ranges,
     rounding,
-    row_ranges,
 )
 from hardmax.numerics import STEP
 
@@ -45,7 +45,7 @@ FORMATS = ("float16", "bfloat16", "float32", "float64")  # cheapest first
 class Whereabouts:
     """Forms that read a value right after the stage at which it is ready; the first is best."""
 
-    forms: list[RowForm]
+    forms: list[BoxForm]
     ready: int
 
 
@@ -65,7 +65,7 @@ class Proposal:
 
     @cached_property
     def ranges(self) -> RangeTable:
-        return row_ranges(self.sketch)
+        return register_ranges(self.sketch)
 
     @cached_property
     def assembly(self) -> BoxAssembly:

@@ -9,7 +9,7 @@ import numpy as np
 
 from hardmax.lowering.approximants import AnchorFit, GridFit
 from hardmax.lowering.gadgets._site import Approximation, Site
-from hardmax.lowering.sketch import Chooser, RowForm, attention_after, exact_form
+from hardmax.lowering.sketch import BoxForm, Chooser, attention_after, exact_form
 from hardmax.numerics import inflate, stray
 
 
@@ -42,7 +42,7 @@ def curve_by_anchors(site: Site, fit: AnchorFit) -> Approximation:
     return Approximation(held, inflate(fit.error + slack, 2))
 
 
-def function_by_grid(site: Site, grid: GridFit, values: np.ndarray) -> RowForm:
+def function_by_grid(site: Site, grid: GridFit, values: np.ndarray) -> BoxForm:
     """The same in several variables: scores coldness (x.e - |e|^2/2) about the middle of the box.
 
     `grid_for` proves the error of the values at the grid's points, averaged so.
@@ -64,12 +64,12 @@ def function_by_grid(site: Site, grid: GridFit, values: np.ndarray) -> RowForm:
 
 def _mean_over_anchors(
     site: Site,
-    asked: Sequence[RowForm],
+    asked: Sequence[BoxForm],
     keys: Sequence[np.ndarray],
     values: np.ndarray,
     coldness: float,
     score_ends: tuple[np.ndarray, np.ndarray],
-) -> RowForm:
+) -> BoxForm:
     """The last key, half the square, is the same whoever asks: its query is 1."""
     inputs = site.sketch.domain.dimension
     chooser = Chooser(

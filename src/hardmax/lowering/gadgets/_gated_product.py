@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from hardmax.lowering.approximants import identity_by_tanh, square_by_tanh
 from hardmax.lowering.gadgets._site import Approximation, Site, centred
-from hardmax.lowering.sketch import RowForm, attention_after, exact_form
+from hardmax.lowering.sketch import BoxForm, attention_after, exact_form
 from hardmax.numerics import above_float
 
 
@@ -14,22 +14,24 @@ def product_by_gates(site: Site, error: float, heads: int) -> Approximation:
     """a b in one layer of 1, 2 or 3 heads.
 
     Write a = m + r x and b = n + s y with |x|, |y| <= 1. Then a b = r s x y + n a + m b - m n,
-    where all but the first term is affine and free. A row is preloaded with -k s y; head i, whose
-    value is minus that row and whose weight on itself is sigmoid(b_i x), adds
-    share_i k s y sigmoid(b_i x). The shares add up to 2, so the row becomes
+    where all but the first term is affine and free. A register is preloaded with -k s y; head i,
+    whose value is minus that register and whose weight on itself is sigmoid(b_i x), adds
+    share_i k s y sigmoid(b_i x). The shares add up to 2, so the register becomes
 
         k s y (sum_i share_i sigmoid(b_i x) - 1) = s y sum_i (share_i k/2) tanh(b_i x/2),
 
     and `identity_by_tanh` says how close the sum is to r x. Error r s times that; for one head
-    r s b^2/48. One layer; width: one row for the gate, one for the product, one flag: b needs no
-    row of its own, because its only reader reads the row that was preloaded with it.
+    r s b^2/48. One layer; width: one register for the gate, one for the product, one flag: b needs
+    none of its own, because its only reader reads the register that was preloaded with it.
     """
     (a, b), (m, r), (n, s) = site.forms, centred(site.ranges[0]), centred(site.ranges[1])
     fit = identity_by_tanh(heads, _rounded_down(error / float(r * s)))
     x, y = (a + -m) * (1 / r), b + -n
-    row = _scaled_in_place(site, x, y * r, fit.scale, fit.coldness, fit.shares)
-    site.sketch.view(b, row * (-1 / (r * Fraction(fit.scale))) + n)
-    return Approximation(row + a * n + b * m + -m * n, above_float(r * s * Fraction(fit.error)))
+    register = _scaled_in_place(site, x, y * r, fit.scale, fit.coldness, fit.shares)
+    site.sketch.view(b, register * (-1 / (r * Fraction(fit.scale))) + n)
+    return Approximation(
+        register + a * n + b * m + -m * n, above_float(r * s * Fraction(fit.error))
+    )
 
 
 def square_by_gates(site: Site, error: float, heads: int) -> Approximation:
@@ -41,27 +43,27 @@ def square_by_gates(site: Site, error: float, heads: int) -> Approximation:
     (form,), (m, r) = site.forms, centred(site.ranges[0])
     fit = square_by_tanh(heads, _rounded_down(error / float(r * r)))
     x, value = (form + -m) * (1 / r), (form + -m) * r
-    row = _scaled_in_place(site, x, value, fit.scale, fit.coldness, fit.shares)
-    result = row + form * (2 * m) + (r * r * Fraction(fit.constant) - m * m)
+    register = _scaled_in_place(site, x, value, fit.scale, fit.coldness, fit.shares)
+    result = register + form * (2 * m) + (r * r * Fraction(fit.constant) - m * m)
     return Approximation(result, above_float(r * r * Fraction(fit.error)))
 
 
 def _scaled_in_place(
     site: Site,
-    gate: RowForm,
-    value: RowForm,
+    gate: BoxForm,
+    value: BoxForm,
     scale: float,
     coldness: tuple[float, ...],
     shares: tuple[float, ...],
-) -> RowForm:
-    row = site.sketch.row(value * -Fraction(scale))
+) -> BoxForm:
+    register = site.sketch.register(value * -Fraction(scale))
     stage = attention_after(site.sketch.ready(gate, value))
-    held = exact_form(0, row)
+    held = exact_form(0, register)
     for cold, share in zip(coldness, shares, strict=True):
         maker = site.sketch.gate(
             gate, -held, coldness=cold, node=site.node, gain=abs(share), stage=stage
         )
-        site.sketch.write(row, maker, share)
+        site.sketch.write(register, maker, share)
     return held
 
 

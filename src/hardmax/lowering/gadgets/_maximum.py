@@ -8,7 +8,7 @@ import numpy as np
 
 from hardmax.core import Head
 from hardmax.lowering.gadgets._site import Approximation, Site, short_above
-from hardmax.lowering.sketch import BoxSketch, Chooser, RowForm, exact_form, row_of
+from hardmax.lowering.sketch import BoxForm, BoxSketch, Chooser, exact_form, row_of
 from hardmax.numerics import inflate, softmax_gap
 
 
@@ -65,17 +65,17 @@ def maximum_by_head(site: Site, error: float) -> Approximation:
     return Approximation(sketch.written(maker) + short / 2, inflate(short / 2, 4))
 
 
-def is_of_inputs(form: RowForm) -> bool:
+def is_of_inputs(form: BoxForm) -> bool:
     """Whether a form is an affine function of the inputs, held by no head."""
-    return all(not row.writes for row in form.terms)
+    return all(not register.writes for register in form.terms)
 
 
-def _over_inputs(sketch: BoxSketch, form: RowForm) -> np.ndarray:
+def _over_inputs(sketch: BoxSketch, form: BoxForm) -> np.ndarray:
     weights = [Fraction(0)] * sketch.domain.dimension
     constant = form.constant
-    for row, factor in form.terms.items():
-        constant += factor * row.offset
-        for i, weight in row.inputs.items():
+    for register, factor in form.terms.items():
+        constant += factor * register.offset
+        for i, weight in register.inputs.items():
             weights[i] += factor * weight
     return np.array([float(w) for w in (*weights, constant)])
 

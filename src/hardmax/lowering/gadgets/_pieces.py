@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from hardmax.lowering.approximants import Curve, PiecewiseFit, coldness_for, fit_knots, softening
 from hardmax.lowering.gadgets._site import Approximation, Site
-from hardmax.lowering.sketch import RowForm, attention_after, exact_form, feed_forward_after
+from hardmax.lowering.sketch import BoxForm, attention_after, exact_form, feed_forward_after
 
 SOFT_SHARE = 0.12  # of a soft piecewise linear function's error: pieces are dearer than coldness
 
@@ -27,13 +27,13 @@ def soft_pieces(site: Site, fit: PiecewiseFit, error: float) -> Approximation:
     coldness = coldness_for(fit, error - fit.error)
     loss = softening(fit, coldness)
     stage = attention_after(sketch.ready(argument))
-    row = sketch.row(_first_piece(fit, argument))
+    register = sketch.register(_first_piece(fit, argument))
     for knot, kink in _kinks(fit):
         z, gain = argument + -knot, abs(float(kink))
         maker = sketch.gate(z, z, coldness=coldness, node=site.node, gain=gain, stage=stage)
-        sketch.write(row, maker, kink)
+        sketch.write(register, maker, kink)
     return Approximation(
-        exact_form(loss.shift, row), fit.error + loss.centred, softening=loss.centred
+        exact_form(loss.shift, register), fit.error + loss.centred, softening=loss.centred
     )
 
 
@@ -46,15 +46,15 @@ def hard_pieces(site: Site, fit: PiecewiseFit) -> Approximation:
     """A piecewise linear fit by hidden units."""
     (argument,), sketch = site.forms, site.sketch
     stage = feed_forward_after(sketch.ready(argument))
-    row = sketch.row(_first_piece(fit, argument))
+    register = sketch.register(_first_piece(fit, argument))
     for knot, kink in _kinks(fit):
         gain = abs(float(kink))
         maker = sketch.unit(argument + -knot, node=site.node, gain=gain, stage=stage)
-        sketch.write(row, maker, kink)
-    return Approximation(exact_form(0, row), fit.error)
+        sketch.write(register, maker, kink)
+    return Approximation(exact_form(0, register), fit.error)
 
 
-def _first_piece(fit: PiecewiseFit, argument: RowForm) -> RowForm:
+def _first_piece(fit: PiecewiseFit, argument: BoxForm) -> BoxForm:
     start = argument + -Fraction(float(fit.knots[0]))
     return start * _slopes(fit)[0] + Fraction(float(fit.values[0]))
 

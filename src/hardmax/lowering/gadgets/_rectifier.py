@@ -8,7 +8,7 @@ import numpy as np
 
 from hardmax.core import Head
 from hardmax.lowering.gadgets._site import Approximation, Site, short_above
-from hardmax.lowering.sketch import RowForm, row_of
+from hardmax.lowering.sketch import BoxForm, row_of
 from hardmax.numerics import inflate, softmax_gap
 
 
@@ -39,7 +39,7 @@ def rectifier_head(width: int, *, read: Mapping[int, float], flag: int, write: n
     )
 
 
-def relu_by_gate(site: Site, form: RowForm, error: float) -> Approximation:
+def relu_by_gate(site: Site, form: BoxForm, error: float) -> Approximation:
     """max(z, 0) as z sigmoid(b z): short by at most W(1/e)/b = 0.2784.../b, and centred.
 
     The shortfall is one-sided, so half of it added to the result halves the error, and the
@@ -51,7 +51,7 @@ def relu_by_gate(site: Site, form: RowForm, error: float) -> Approximation:
     return Approximation(site.sketch.written(maker) + short / 2, inflate(short / 2, 4))
 
 
-def relu_by_unit(site: Site, form: RowForm, error: float) -> Approximation:
+def relu_by_unit(site: Site, form: BoxForm, error: float) -> Approximation:
     """max(z, 0) exactly, by one hidden unit; the error is for those that are not exact."""
     maker = site.sketch.unit(form, node=site.node, gain=1.0)
     return Approximation(site.sketch.written(maker), 0.0)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from hardmax.lowering.approximants import SigmoidSum
 from hardmax.lowering.gadgets._site import Approximation, Site
-from hardmax.lowering.sketch import RowForm, attention_after, exact_form
+from hardmax.lowering.sketch import BoxForm, attention_after, exact_form
 
 
 def curve_by_sigmoids(
     site: Site,
     fit: SigmoidSum,
-    argument: RowForm,
-    factor: RowForm | None = None,
+    argument: BoxForm,
+    factor: BoxForm | None = None,
     factor_size: float = 1.0,
 ) -> Approximation:
     """offset + slope x + sum_h (c_h + d_h x) sigmoid(w_h x + b_h): one head a term, one layer.
@@ -28,21 +28,21 @@ def curve_by_sigmoids(
         values = [factor * term.constant for term in fit.terms]
     sketch = site.sketch
     stage = attention_after(sketch.ready(argument, *([] if factor is None else [factor])))
-    row = sketch.row(preload)
+    register = sketch.register(preload)
     for term, value in zip(fit.terms, values, strict=True):
         gate = argument * term.steepness + term.shift
         maker = sketch.gate(gate, value, coldness=1.0, node=site.node, gain=1.0, stage=stage)
-        sketch.write(row, maker, 1)
-    return Approximation(exact_form(0, row), fit.error * factor_size)
+        sketch.write(register, maker, 1)
+    return Approximation(exact_form(0, register), fit.error * factor_size)
 
 
 def sigmoid_by_gate(
-    site: Site, argument: RowForm, factor: RowForm | None = None, *, is_tanh: bool
+    site: Site, argument: BoxForm, factor: BoxForm | None = None, *, is_tanh: bool
 ) -> Approximation:
     """sigmoid(x), or tanh(x) = 2 sigmoid(2 x) - 1, times a factor, by one head without error."""
     double = 2 if is_tanh else 1
     value = exact_form(1) if factor is None else factor
     maker = site.sketch.gate(argument, value, coldness=double, node=site.node, gain=double)
-    row = site.sketch.row(None if factor is None else factor * (1 - double))
-    site.sketch.write(row, maker, double)
-    return Approximation(exact_form(1 - double if factor is None else 0, row), 0.0)
+    register = site.sketch.register(None if factor is None else factor * (1 - double))
+    site.sketch.write(register, maker, double)
+    return Approximation(exact_form(1 - double if factor is None else 0, register), 0.0)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from hardmax.lowering.sketch import BoxSketch, Pair, RowForm
+from hardmax.lowering.sketch import BoxForm, BoxSketch, Pair
 
 
 @dataclass(frozen=True, eq=False)
@@ -15,7 +15,7 @@ class Site:
 
     sketch: BoxSketch
     node: int
-    forms: tuple[RowForm, ...]
+    forms: tuple[BoxForm, ...]
     ranges: tuple[Pair, ...]
     tokens: int = 2  # of the prompt, at least
 
@@ -27,7 +27,7 @@ class Approximation:
     `softening` is the part of the error that a hard head would not make.
     """
 
-    form: RowForm
+    form: BoxForm
     error: float
     softening: float = 0.0
 

@@ -43,7 +43,7 @@ def softmax_by_head(
         score_ends=table_ends(site.sketch, table),
         value_range=(float(values.min()), float(values.max())),
     )
-    row = site.sketch.written(site.sketch.choose(chooser))
+    register = site.sketch.written(site.sketch.choose(chooser))
     spread = float(values.max() - values.min())
     moved = stray(8, 1.0 + float(size.max()))
-    return Approximation(row, inflate(moved * spread, domain.dimension + 4))
+    return Approximation(register, inflate(moved * spread, domain.dimension + 4))

@@ -7,7 +7,13 @@ from fractions import Fraction
 
 from hardmax._errors import PrecisionError
 from hardmax.lowering.gadgets._site import Approximation, Site, centred
-from hardmax.lowering.sketch import Row, RowForm, attention_after, exact_form, feed_forward_after
+from hardmax.lowering.sketch import (
+    BoxForm,
+    BoxRegister,
+    attention_after,
+    exact_form,
+    feed_forward_after,
+)
 from hardmax.numerics import above_float
 
 # max_y 4 y^2 / cosh(y)^2, at y tanh y = 1: what one soft tent loses, times coldness^2
@@ -33,23 +39,23 @@ def square_by_tents(site: Site, error: float, *, soft: bool) -> Approximation:
     with L = n + 1 layers, z^2 - acc lies in [-4^-L, (1 + 4/3) K/b^2] = [-4^-L, 4.0995/b^2], which
     is centred. So b grows as error^-1/2, not as error^-1: the tents' own errors do not add up.
 
-    In the stream: one row holds 2^-l t_l and is updated in place, t_(l+1) = 2 t_l - 4 s_l with
+    In the stream: one register holds 2^-l t_l and is updated in place, t_(l+1) = 2 t_l - 4 s_l with
     s_l = relu(t_l - 1/2); another collects the sum, head by head. Constant width at any depth.
     """
     (form,), (m, r) = site.forms, centred(site.ranges[0])
     scale = r * r
     layers, coldness, inner = _depth(error / float(scale), centred_bound=True, soft=soft)
-    row = site.sketch.row()
-    start = _chain(site, (form + -m) * (1 / r), layers, coldness, (row, scale))
+    register = site.sketch.register()
+    start = _chain(site, (form + -m) * (1 / r), layers, coldness, (register, scale))
     site.sketch.view(form, start * -r + m)
     low, high = 4.0**-layers, (CHAIN_LOSS / coldness**2 if coldness else 0.0)
     middle = (high - low) / 2
-    result = exact_form(scale * Fraction(middle) - m * m, row) + form * (2 * m)
+    result = exact_form(scale * Fraction(middle) - m * m, register) + form * (2 * m)
     return Approximation(result, above_float(scale * Fraction(inner)))
 
 
 def product_by_tents(site: Site, error: float, *, soft: bool) -> Approximation:
-    """a b = r s (((x + y)/2)^2 - ((x - y)/2)^2): two chains side by side, one row for the sum.
+    """a b = r s (((x + y)/2)^2 - ((x - y)/2)^2): two chains side by side, one register for the sum.
 
     Each square errs to the same side, so their difference errs by at most one of them:
     r s (4^-L + 4.0995/b^2) in L layers of two heads. Half the constant of the usual count, which
@@ -58,13 +64,13 @@ def product_by_tents(site: Site, error: float, *, soft: bool) -> Approximation:
     (a, b), (m, r), (n, s) = site.forms, centred(site.ranges[0]), centred(site.ranges[1])
     layers, coldness, inner = _depth(error / float(r * s), centred_bound=False, soft=soft)
     x, y = (a + -m) * (1 / (2 * r)), (b + -n) * (1 / (2 * s))
-    row = site.sketch.row()
+    register = site.sketch.register()
     plus, minus = (
-        _chain(site, x + y * sign, layers, coldness, (row, sign * r * s)) for sign in (1, -1)
+        _chain(site, x + y * sign, layers, coldness, (register, sign * r * s)) for sign in (1, -1)
     )
     site.sketch.view(a, (plus + minus) * -r + m)
     site.sketch.view(b, plus * -s + minus * s + n)
-    form = exact_form(-m * n, row) + a * n + b * m
+    form = exact_form(-m * n, register) + a * n + b * m
     return Approximation(form, above_float(r * s * Fraction(inner)))
 
 
@@ -88,19 +94,19 @@ def _depth(error: float, *, centred_bound: bool, soft: bool) -> tuple[int, float
 
 
 def _chain(
-    site: Site, z: RowForm, layers: int, coldness: float | None, into: tuple[Row, Fraction]
-) -> RowForm:
-    """Add weight * (the chain's approximation of z^2) to a row; hidden units without a coldness.
+    site: Site, z: BoxForm, layers: int, coldness: float | None, into: tuple[BoxRegister, Fraction]
+) -> BoxForm:
+    """Add weight * (the chain's approximation of z^2) to a register; without a coldness by units.
 
-    Returns the chain's own row, which starts as -z.
+    Returns the chain's own register, which starts as -z.
 
     The gains bound what an error d of a head does to the chain's result. A soft tent has slope at
     most 2.4, so an error of t_l moves sum_k 4^-k t_(l+k) by at most sum (2.4/4)^k = 2.5 times
     itself; a head moves t_0 by 2 d, and t_(l+1) by 4 d with 4^-(l+1) in front.
     """
     sketch, n, (target, weight) = site.sketch, layers - 1, into
-    row, last = sketch.row(-z), Fraction(1, 2**n)
-    held = exact_form(0, row)
+    register, last = sketch.register(-z), Fraction(1, 2**n)
+    held = exact_form(0, register)
     sketch.follow(target, z * (-last * weight))
     stage = (feed_forward_after if coldness is None else attention_after)(sketch.ready(z))
     for level in range(-1, n):
@@ -118,7 +124,7 @@ def _chain(
             maker = sketch.gate(
                 form, form, coldness=coldness, node=site.node, gain=effect, stage=stage
             )
-        sketch.write(row, maker, change)
+        sketch.write(register, maker, change)
         sketch.write(target, maker, share * weight)
         stage += 2
     return held

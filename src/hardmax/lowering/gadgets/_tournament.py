@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hardmax.lowering.gadgets._site import Approximation, Site
-from hardmax.lowering.sketch import RowForm
+from hardmax.lowering.sketch import BoxForm
 
-Rectify = Callable[[Site, RowForm, float], Approximation]
+Rectify = Callable[[Site, BoxForm, float], Approximation]
 
 
 def maximum_by_tree(site: Site, error: float, rectify: Rectify) -> Approximation:

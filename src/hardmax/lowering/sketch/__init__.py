@@ -8,11 +8,11 @@ from hardmax.lowering.sketch._assembly import Assembly as Assembly
 from hardmax.lowering.sketch._assembly import row_of as row_of
 from hardmax.lowering.sketch._box_layers import BoxAssembly as BoxAssembly
 from hardmax.lowering.sketch._box_layers import Statement as Statement
+from hardmax.lowering.sketch._box_sketch import BoxForm as BoxForm
+from hardmax.lowering.sketch._box_sketch import BoxRegister as BoxRegister
 from hardmax.lowering.sketch._box_sketch import BoxSketch as BoxSketch
 from hardmax.lowering.sketch._box_sketch import Chooser as Chooser
 from hardmax.lowering.sketch._box_sketch import Pair as Pair
-from hardmax.lowering.sketch._box_sketch import Row as Row
-from hardmax.lowering.sketch._box_sketch import RowForm as RowForm
 from hardmax.lowering.sketch._box_sketch import exact_form as exact_form
 from hardmax.lowering.sketch._form import Form as Form
 from hardmax.lowering.sketch._layers import EXCLUDED as EXCLUDED
@@ -30,8 +30,8 @@ from hardmax.lowering.sketch._levels import spanned as spanned
 from hardmax.lowering.sketch._merging import Rename as Rename
 from hardmax.lowering.sketch._merging import merge_registers as merge_registers
 from hardmax.lowering.sketch._ranges import RangeTable as RangeTable
-from hardmax.lowering.sketch._ranges import row_ranges as row_ranges
-from hardmax.lowering.sketch._reuse import reuse_rows as reuse_rows
+from hardmax.lowering.sketch._ranges import register_ranges as register_ranges
+from hardmax.lowering.sketch._reuse import reuse_registers as reuse_registers
 from hardmax.lowering.sketch._reuse import without as without
 from hardmax.lowering.sketch._rounding import Rounding as Rounding
 from hardmax.lowering.sketch._rounding import rounding as rounding

@@ -1,4 +1,4 @@
-"""From rows and makers to layers, prompt and bill: which coordinate holds what."""
+"""From registers and makers to layers, prompt and bill: which coordinate holds what."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import numpy as np
 from hardmax.core import Bill, Holding, Softmax, Transformer, VectorInput, count_bill
 from hardmax.lowering.sketch._assembly import Assembly
 from hardmax.lowering.sketch._box_sketch import (
+    BoxForm,
+    BoxRegister,
     BoxSketch,
     Chooser,
     Gate,
-    Row,
-    RowForm,
     Unit,
     exact_form,
 )
@@ -46,23 +46,25 @@ class Statement:
 
 
 class BoxAssembly:
-    """Coordinates for the rows that somebody reads; rows that nobody reads do not exist.
+    """Coordinates for the registers that somebody reads; those that nobody reads do not exist.
 
-    After the rows come the tables of choosers, equal ones once, and up to two rows for constants:
+    After them come the tables of choosers, equal ones once, and up to two registers for constants:
     a *flag*, -1/2 on the sink and +1/2 on the data token, which gates look at, and a *one*, 0 on
     the sink and 1 on the data token, for constants that must be 0 on the sink.
     """
 
     def __init__(self, sketch: BoxSketch) -> None:
         self.sketch = sketch
-        read = {row for _, form in sketch.reads() for row in form.terms}
-        self.rows = [row for row in sketch.rows if row in read]
-        self._flag, self._one = Row("flag"), Row("one")
-        self._tables: list[Row] = []
+        read = {register for _, form in sketch.reads() for register in form.terms}
+        self.registers = [register for register in sketch.registers if register in read]
+        self._flag, self._one = BoxRegister("flag"), BoxRegister("one")
+        self._tables: list[BoxRegister] = []
         layers = self._layers()
-        used = {row for part in layers.all_heads for form in part.forms for row in form.terms}
-        held = [*self.rows, *self._tables, *(r for r in (self._flag, self._one) if r in used)]
-        place = {row: coordinate for coordinate, row in enumerate(held)}
+        used = {
+            register for part in layers.all_heads for form in part.forms for register in form.terms
+        }
+        held = [*self.registers, *self._tables, *(r for r in (self._flag, self._one) if r in used)]
+        place = {register: coordinate for coordinate, register in enumerate(held)}
         self.assembly = Assembly(layers, place, len(held))
 
     @cached_property
@@ -71,9 +73,9 @@ class BoxAssembly:
         return self.assembly.transformer(self._prompt(), self.sketch.outputs, self.sketch.data)
 
     def holding(
-        self, forms: Sequence[RowForm], value: int, component: int, *, after: int, error: float
+        self, forms: Sequence[BoxForm], value: int, component: int, *, after: int, error: float
     ) -> Holding | None:
-        """Where a value is held, by the first of some forms whose rows all have coordinates."""
+        """Where a value is held, by the first of some forms that can still be read."""
         for form in forms:
             found = self.assembly.holding(
                 form, value, component, after=after, token=self.sketch.data, error=error
@@ -95,9 +97,9 @@ class BoxAssembly:
 
     # ---- layers --------------------------------------------------------------------------------
 
-    def _layers(self) -> Layers[Row, Fraction]:
-        layers: Layers[Row, Fraction] = Layers()
-        heads: defaultdict[int, list[HeadSketch[Row, Fraction]]] = defaultdict(list)
+    def _layers(self) -> Layers[BoxRegister, Fraction]:
+        layers: Layers[BoxRegister, Fraction] = Layers()
+        heads: defaultdict[int, list[HeadSketch[BoxRegister, Fraction]]] = defaultdict(list)
         shared: dict[object, list[int]] = {}
         for m, maker in enumerate(self.sketch.makers):
             match maker:
@@ -115,8 +117,8 @@ class BoxAssembly:
         layers.heads = dict(heads)
         return layers
 
-    def _gates(self, members: list[int], gates: list[Gate]) -> HeadSketch[Row, Fraction]:
-        """Gates with one question share a head, one value row each."""
+    def _gates(self, members: list[int], gates: list[Gate]) -> HeadSketch[BoxRegister, Fraction]:
+        """Gates with one question share a head, one value register each."""
         asked = gates[0].gate
         return HeadSketch(
             "",
@@ -128,27 +130,31 @@ class BoxAssembly:
             causal=True,
         )
 
-    def _chooser(self, m: int, chooser: Chooser) -> HeadSketch[Row, Fraction]:
+    def _chooser(self, m: int, chooser: Chooser) -> HeadSketch[BoxRegister, Fraction]:
         keys = [self._table(key) for key in chooser.keys]
         return HeadSketch(
             "",
             query=[_held_by(self._one, form, form.constant) for form in chooser.query],
-            key=[exact_form(0, row) for row in keys],
+            key=[exact_form(0, register) for register in keys],
             value=[exact_form(0, self._table(chooser.values))],
             output=[self._written(m)],
             weighting=Softmax(chooser.coldness),
         )
 
-    def _table(self, table: np.ndarray) -> Row:
-        """The row of an equal table, or a new one."""
-        for row in self._tables:
-            if row.table is not None and np.array_equal(row.table, table):
-                return row
-        self._tables.append(Row("table", table=table))
+    def _table(self, table: np.ndarray) -> BoxRegister:
+        """The register of an equal table, or a new one."""
+        for register in self._tables:
+            if register.table is not None and np.array_equal(register.table, table):
+                return register
+        self._tables.append(BoxRegister("table", table=table))
         return self._tables[-1]
 
-    def _written(self, maker: int) -> dict[Row, Fraction]:
-        return {row: row.writes[maker] for row in self.rows if maker in row.writes}
+    def _written(self, maker: int) -> dict[BoxRegister, Fraction]:
+        return {
+            register: register.writes[maker]
+            for register in self.registers
+            if maker in register.writes
+        }
 
     # ---- prompt --------------------------------------------------------------------------------
 
@@ -156,44 +162,46 @@ class BoxAssembly:
         place, data = self.assembly.place, self.sketch.data
         tokens, inputs = self.sketch.tokens, self.sketch.domain.dimension
         start = np.zeros((tokens, self.assembly.width, inputs + 1))
-        for row in self.rows:
-            for i, weight in row.inputs.items():
-                start[data, place[row], i] = float(weight)
-            start[data, place[row], -1] = float(row.offset)
-        for row in self._tables:
-            assert row.table is not None
-            start[:, place[row]] = row.table[np.minimum(np.arange(tokens), len(row.table) - 1)]
+        for register in self.registers:
+            for i, weight in register.inputs.items():
+                start[data, place[register], i] = float(weight)
+            start[data, place[register], -1] = float(register.offset)
+        for register in self._tables:
+            assert register.table is not None
+            start[:, place[register]] = register.table[
+                np.minimum(np.arange(tokens), len(register.table) - 1)
+            ]
         if self._flag in place:
             start[[SINK, data], place[self._flag], -1] = -0.5, 0.5
-            for row, mean in self._sink_means().items():
-                start[SINK, place[row]] = -mean
+            for register, mean in self._sink_means().items():
+                start[SINK, place[register]] = -mean
         if self._one in place:
             start[data, place[self._one], -1] = 1.0
         return VectorInput(start[:, :, :-1], start[:, :, -1])
 
-    def _sink_means(self) -> dict[Row, np.ndarray]:
-        """What choosers will add to the sink's rows, which must stay 0 for the gates.
+    def _sink_means(self) -> dict[BoxRegister, np.ndarray]:
+        """What choosers will add to the sink's registers, which must stay 0 for the gates.
 
-        The sink asks a chooser nothing (its rows and its `one` are 0), so every score is 0 and it
-        receives the plain mean of the values: an affine function of the input, known beforehand.
+        The sink asks a chooser nothing (its registers and its `one` are 0), so every score is 0 and
+        it receives the plain mean of the values: an affine function of the input, known beforehand.
         """
-        means: dict[Row, np.ndarray] = {}
-        for row in self.rows:
-            for m, weight in row.writes.items():
+        means: dict[BoxRegister, np.ndarray] = {}
+        for register in self.registers:
+            for m, weight in register.writes.items():
                 maker = self.sketch.makers[m]
                 if isinstance(maker, Chooser):
                     share = float(weight) * maker.values.mean(axis=0)
-                    means[row] = means.get(row, np.zeros_like(share)) + share
+                    means[register] = means.get(register, np.zeros_like(share)) + share
         return means
 
 
-def _held_by(row: Row, form: RowForm, constant: Fraction) -> RowForm:
-    """A form whose constant is so many times a row instead."""
-    return Form({**form.terms, row: constant}, Fraction(0)) if constant else form
+def _held_by(register: BoxRegister, form: BoxForm, constant: Fraction) -> BoxForm:
+    """A form whose constant is so many times a register instead."""
+    return Form({**form.terms, register: constant}, Fraction(0)) if constant else form
 
 
 def _largest_logit(sketch: BoxSketch, ranges: RangeTable) -> float:
-    """The sink asks too (flag -1/2, rows 0), and it matters if somebody looks at it later."""
+    """The sink asks too (flag -1/2, registers 0), and it matters if somebody looks at it later."""
     makers = sketch.makers
     last = max((maker.stage for maker in makers if not isinstance(maker, Unit)), default=0)
     largest = 0.0

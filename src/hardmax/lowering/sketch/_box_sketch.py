@@ -1,8 +1,8 @@
 """The sketch of a Transformer whose input is a point of a box: functions, and networks.
 
-The prompt is (sink, data, further tokens). The data token carries the computation in *rows*, its
-registers. A row starts as an affine function of the input (its preload) and heads add to it; the
-sink holds 0 in all rows. Everything here is small and exact; `lay_out` turns it into layers.
+The prompt is (sink, data, further tokens). The data token carries the computation in its registers.
+A register starts as an affine function of the input (its preload) and heads add to it; the sink
+holds 0 in all of them. Everything here is small and exact; `BoxAssembly` turns it into weights.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Pair = tuple[float, float]  # the ends of a range
 
 
 @dataclass(eq=False)
-class Row:
+class BoxRegister:
     """A register: offset + weights . input + sum over makers of writes[maker] * output.
 
     On the data token, that is. A `table` (tokens x (inputs + 1), the constant last) is what the
@@ -39,12 +39,12 @@ class Row:
     beyond: ClassVar[float] = math.inf
 
 
-RowForm = Form[Row, Fraction]
+BoxForm = Form[BoxRegister, Fraction]
 
 
-def exact_form(number: Fraction | float = 0, row: Row | None = None) -> RowForm:
-    """A number exactly, plus a row if one is given."""
-    return Form({} if row is None else {row: Fraction(1)}, Fraction(number))
+def exact_form(number: Fraction | float = 0, register: BoxRegister | None = None) -> BoxForm:
+    """A number exactly, plus a register if one is given."""
+    return Form({} if register is None else {register: Fraction(1)}, Fraction(number))
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +56,8 @@ class Gate:
     """
 
     stage: int  # the sublayer
-    gate: RowForm
-    value: RowForm
+    gate: BoxForm
+    value: BoxForm
     coldness: float
     node: int
     gain: float  # how much the node's result moves with this head's output
@@ -73,7 +73,7 @@ class Unit:
     """One ReLU of a feed-forward layer: max(value, 0)."""
 
     stage: int
-    value: RowForm
+    value: BoxForm
     node: int
     gain: float
 
@@ -87,7 +87,7 @@ class Chooser:
     """
 
     stage: int
-    query: tuple[RowForm, ...]
+    query: tuple[BoxForm, ...]
     keys: tuple[np.ndarray, ...]  # one table (tokens x (inputs + 1)) for each query
     values: np.ndarray  # tokens x (inputs + 1): weights of the inputs, then the constant
     coldness: float
@@ -102,10 +102,10 @@ class Chooser:
         return self.values.shape[0]
 
 
-Maker = Gate | Unit | Chooser  # what writes to rows
+Maker = Gate | Unit | Chooser  # what writes to registers
 
 
-def forms_of(maker: Maker) -> tuple[RowForm, ...]:
+def forms_of(maker: Maker) -> tuple[BoxForm, ...]:
     """All that a maker reads."""
     match maker:
         case Gate():
@@ -122,42 +122,47 @@ class BoxSketch:
     def __init__(self, domain: Box) -> None:
         self.domain = domain
         self.makers: list[Maker] = []
-        self.rows: list[Row] = [Row(inputs={i: Fraction(1)}) for i in range(domain.dimension)]
-        self.outputs: list[RowForm] = []
-        self.views: dict[object, RowForm] = {}
+        self.registers: list[BoxRegister] = [
+            BoxRegister(inputs={i: Fraction(1)}) for i in range(domain.dimension)
+        ]
+        self.outputs: list[BoxForm] = []
+        self.views: dict[object, BoxForm] = {}
 
-    def input(self, index: int) -> RowForm:
-        return exact_form(0, self.rows[index])
+    def input(self, index: int) -> BoxForm:
+        return exact_form(0, self.registers[index])
 
-    def ready(self, *forms: RowForm) -> int:
+    def ready(self, *forms: BoxForm) -> int:
         """The stage after which all forms can be read."""
-        makers = {m for form in forms for row in form.terms for m in row.writes}
+        makers = {m for form in forms for register in form.terms for m in register.writes}
         return max((self.makers[m].stage for m in makers), default=EMBEDDING)
 
-    def row(self, preload: RowForm | None = None) -> Row:
-        """A new row, which follows a form if one is given."""
-        self.rows.append(Row())
+    def register(self, preload: BoxForm | None = None) -> BoxRegister:
+        """A new register, which follows a form if one is given."""
+        self.registers.append(BoxRegister())
         if preload is not None:
-            self.follow(self.rows[-1], preload)
-        return self.rows[-1]
+            self.follow(self.registers[-1], preload)
+        return self.registers[-1]
 
-    def follow(self, row: Row, form: RowForm) -> None:
-        """Let a row follow a form: whatever writes the form's rows writes this one too."""
-        row.offset += form.constant
+    def follow(self, register: BoxRegister, form: BoxForm) -> None:
+        """Let a register follow a form: whatever writes to the form writes to it too."""
+        register.offset += form.constant
         for source, factor in form.terms.items():
-            row.offset += factor * source.offset
-            for table, others in ((row.inputs, source.inputs), (row.writes, source.writes)):
+            register.offset += factor * source.offset
+            for table, others in (
+                (register.inputs, source.inputs),
+                (register.writes, source.writes),
+            ):
                 for key, weight in others.items():
                     table[key] = table.get(key, Fraction(0)) + factor * weight
 
-    def view(self, form: RowForm, seen: RowForm) -> None:
-        """Note that rows preloaded with a form show it until their own makers write to them."""
+    def view(self, form: BoxForm, seen: BoxForm) -> None:
+        """Note that what was preloaded with a form shows it until its own makers write there."""
         self.views.setdefault(form.key, seen)
 
     def gate(
         self,
-        gate: RowForm,
-        value: RowForm,
+        gate: BoxForm,
+        value: BoxForm,
         *,
         coldness: float,
         node: int,
@@ -169,7 +174,7 @@ class BoxSketch:
             stage = attention_after(self.ready(gate, value))
         return self._emit(Gate(stage, gate, value, coldness, node, gain))
 
-    def unit(self, value: RowForm, *, node: int, gain: float, stage: int | None = None) -> int:
+    def unit(self, value: BoxForm, *, node: int, gain: float, stage: int | None = None) -> int:
         """Emit max(value, 0) at the first feed-forward layer that can."""
         stage = feed_forward_after(self.ready(value)) if stage is None else stage
         return self._emit(Unit(stage, value, node, gain))
@@ -177,20 +182,20 @@ class BoxSketch:
     def choose(self, chooser: Chooser) -> int:
         return self._emit(chooser)
 
-    def write(self, row: Row, maker: int, weight: Fraction | float) -> None:
-        row.writes[maker] = row.writes.get(maker, Fraction(0)) + Fraction(weight)
+    def write(self, register: BoxRegister, maker: int, weight: Fraction | float) -> None:
+        register.writes[maker] = register.writes.get(maker, Fraction(0)) + Fraction(weight)
 
-    def written(self, maker: int, weight: Fraction | float = 1) -> RowForm:
-        """A new row that holds what a maker writes, and nothing else."""
-        row = self.row()
-        self.write(row, maker, weight)
-        return exact_form(0, row)
+    def written(self, maker: int, weight: Fraction | float = 1) -> BoxForm:
+        """A new register that holds what a maker writes, and nothing else."""
+        register = self.register()
+        self.write(register, maker, weight)
+        return exact_form(0, register)
 
     def _emit(self, maker: Maker) -> int:
         self.makers.append(maker)
         return len(self.makers) - 1
 
-    def reads(self) -> Iterator[tuple[int, RowForm]]:
+    def reads(self) -> Iterator[tuple[int, BoxForm]]:
         """Every form that somebody reads, and at which stage; outputs after all of them."""
         for maker in self.makers:
             for form in forms_of(maker):
@@ -198,12 +203,12 @@ class BoxSketch:
         for form in self.outputs:
             yield self.last_stage + 1, form
 
-    def drop(self, row: Row, after: int) -> None:
-        """Leave a row out of all that is read after a stage."""
+    def drop(self, register: BoxRegister, after: int) -> None:
+        """Leave a register out of all that is read after a stage."""
         for m, maker in enumerate(self.makers):
             if maker.stage > after:
-                self.makers[m] = _without(maker, row)
-        self.outputs = [_drop(form, row) for form in self.outputs]
+                self.makers[m] = _without(maker, register)
+        self.outputs = [_drop(form, register) for form in self.outputs]
 
     @property
     def last_stage(self) -> int:
@@ -221,15 +226,17 @@ class BoxSketch:
         return 1 if self.tokens > 1 else 0
 
 
-def _without(maker: Maker, row: Row) -> Maker:
+def _without(maker: Maker, register: BoxRegister) -> Maker:
     match maker:
         case Gate():
-            return replace(maker, gate=_drop(maker.gate, row), value=_drop(maker.value, row))
+            return replace(
+                maker, gate=_drop(maker.gate, register), value=_drop(maker.value, register)
+            )
         case Unit():
-            return replace(maker, value=_drop(maker.value, row))
+            return replace(maker, value=_drop(maker.value, register))
         case Chooser():
-            return replace(maker, query=tuple(_drop(form, row) for form in maker.query))
+            return replace(maker, query=tuple(_drop(form, register) for form in maker.query))
 
 
-def _drop(form: RowForm, row: Row) -> RowForm:
-    return Form({r: w for r, w in form.terms.items() if r is not row}, form.constant)
+def _drop(form: BoxForm, register: BoxRegister) -> BoxForm:
+    return Form({r: w for r, w in form.terms.items() if r is not register}, form.constant)

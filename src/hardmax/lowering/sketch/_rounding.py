@@ -2,8 +2,8 @@
 
 Rounding is charged where it happens and multiplied by what it can do from there:
 
-- *Storing.* A row collects what the embedding and the additions to it round (`stored`).
-- *Reading.* A form that is one row times a power of two is read exactly; any other rounds once
+- *Storing.* A register collects what the embedding and the additions to it round (`stored`).
+- *Reading.* A form that is one register times a power of two is read exactly; any other rounds once
   per term, plus once for each weight that the format does not hold. A weight too small for the
   format loses up to its smallest number, whatever it is multiplied with.
 - *A gate.* Its weight p = sigmoid(l) has slope at most 1/4. The larger of the two exponentials is
@@ -30,13 +30,13 @@ from fractions import Fraction
 import numpy as np
 
 from hardmax.lowering.sketch._box_sketch import (
+    BoxForm,
+    BoxRegister,
     BoxSketch,
     Chooser,
     Gate,
     Maker,
     Pair,
-    Row,
-    RowForm,
     Unit,
 )
 from hardmax.lowering.sketch._ranges import RangeTable, read, sigmoid, size_of
@@ -61,8 +61,8 @@ class _Pass:
     def __init__(self, sketch: BoxSketch, ranges: RangeTable, format: Format) -> None:
         self.sketch, self.ranges, self.format = sketch, ranges, format
         self.casts = 1 if format is FLOAT64 else 2  # a weight is rounded to float64, then again
-        self.stored = {row: self._embedded(row) for row in sketch.rows}
-        self.left = dict.fromkeys(sketch.rows, 0.0)  # on the sink
+        self.stored = {register: self._embedded(register) for register in sketch.registers}
+        self.left = dict.fromkeys(sketch.registers, 0.0)  # on the sink
         self.nodes: dict[int, float] = defaultdict(float)
 
     def run(self) -> Rounding:
@@ -70,13 +70,13 @@ class _Pass:
         for m, maker in enumerate(self.sketch.makers):
             by_stage[maker.stage].append(m)
         for stage in sorted(by_stage):
-            rows = self.ranges.before[stage]
+            registers = self.ranges.before[stage]
             for m in by_stage[stage]:
                 maker = self.sketch.makers[m]
-                added = maker.gain * self._made(m, maker, rows)
+                added = maker.gain * self._made(m, maker, registers)
                 self.nodes[maker.node] = inflate(self.nodes[maker.node] + added, 2)
-            self._write(set(by_stage[stage]), rows)
-        final = self.ranges.rows
+            self._write(set(by_stage[stage]), registers)
+        final = self.ranges.registers
         outputs = [self._read(form, final) for form in self.sketch.outputs]
         return Rounding(dict(self.nodes), outputs, self._overflows())
 
@@ -95,11 +95,11 @@ class _Pass:
         product = 0 if all(self._exact(w) for w in weights) else 1
         return cast + product + max(len(weights) - 1, 0)
 
-    def _embedded(self, row: Row) -> float:
+    def _embedded(self, register: BoxRegister) -> float:
         domain = self.sketch.domain
         reach = np.maximum(np.abs(domain.low), np.abs(domain.high)).tolist()
-        terms = [(weight, reach[i]) for i, weight in row.inputs.items()]
-        return self._summed([*terms, (row.offset, 1.0)])
+        terms = [(weight, reach[i]) for i, weight in register.inputs.items()]
+        return self._summed([*terms, (register.offset, 1.0)])
 
     def _summed(self, terms: list[tuple[Fraction, float]], inherited: float = 0.0) -> float:
         """How far a sum of weights times numbers of such sizes strays, besides what they did.
@@ -113,8 +113,10 @@ class _Pass:
         lost = self.format.smallest * sum(reach for _, reach in terms)
         return float(inflate(inherited + rounded + lost, len(terms) + 6))
 
-    def _read(self, form: RowForm, rows: dict[Row, Pair]) -> float:
-        terms = [(weight, size_of(rows[r]) + self.stored[r]) for r, weight in form.terms.items()]
+    def _read(self, form: BoxForm, registers: dict[BoxRegister, Pair]) -> float:
+        terms = [
+            (weight, size_of(registers[r]) + self.stored[r]) for r, weight in form.terms.items()
+        ]
         inherited = sum(abs(float(weight)) * self.stored[r] for r, weight in form.terms.items())
         return self._summed([*terms, (form.constant, 1.0)], inherited)
 
@@ -125,17 +127,17 @@ class _Pass:
         """What exponentials of logits so far apart may lose altogether."""
         return tokens * self.format.vanished if logit > -self.format.exp_vanishes else 0.0
 
-    def _made(self, m: int, maker: Maker, rows: dict[Row, Pair]) -> float:
+    def _made(self, m: int, maker: Maker, registers: dict[BoxRegister, Pair]) -> float:
         match maker:
             case Gate():
-                return self._gated(m, maker, rows)
+                return self._gated(m, maker, registers)
             case Unit():
-                return self._read(maker.value, rows)
+                return self._read(maker.value, registers)
             case Chooser():
-                return self._chosen(m, maker, rows)
+                return self._chosen(m, maker, registers)
 
-    def _gated(self, m: int, maker: Gate, rows: dict[Row, Pair]) -> float:
-        asked, value = self._read(maker.gate, rows), self._read(maker.value, rows)
+    def _gated(self, m: int, maker: Gate, registers: dict[BoxRegister, Pair]) -> float:
+        asked, value = self._read(maker.gate, registers), self._read(maker.value, registers)
         size, reach = size_of(self.ranges.values[m]) + value, size_of(self.ranges.gates[m]) + asked
         lost = self._vanished(maker.coldness * reach)
         if maker.is_soft_maximum:
@@ -149,14 +151,14 @@ class _Pass:
             total = size * (moved + self._units(3) * share) + value
         return float(inflate(total + self.format.smallest * (size + 4), 16))
 
-    def _chosen(self, m: int, maker: Chooser, rows: dict[Row, Pair]) -> float:
+    def _chosen(self, m: int, maker: Chooser, registers: dict[BoxRegister, Pair]) -> float:
         """Tables are rounded like embeddings: relative to |weights| |x| + |constant|."""
         n, inputs = maker.tokens, maker.values.shape[1]
         units = self._units(inputs + len(maker.keys) + 7)
         off = self._units(self.format.exp_units)
         for form, key in zip(maker.query, maker.keys, strict=True):
-            inherited = self._read(form, rows)
-            asked = size_of(read(form, rows)) + inherited
+            inherited = self._read(form, registers)
+            asked = size_of(read(form, registers)) + inherited
             off += maker.coldness * (units * asked + inherited) * self._table_size(key)
         low, high = maker.value_range
         if maker.contest:
@@ -179,32 +181,36 @@ class _Pass:
         sizes = table[:, :-1] @ reach + table[:, -1]
         return float(inflate(float(sizes.max()), len(reach) + 1))
 
-    def _write(self, acting: set[int], rows: dict[Row, Pair]) -> None:
+    def _write(self, acting: set[int], registers: dict[BoxRegister, Pair]) -> None:
         before = dict(self.left)
-        for row in self.sketch.rows:
-            writers = [m for m in row.writes if m in acting]
+        for register in self.sketch.registers:
+            writers = [m for m in register.writes if m in acting]
             if not writers:
                 continue
-            weights = [row.writes[m] for m in writers]
+            weights = [register.writes[m] for m in writers]
             sizes = [size_of(self.ranges.made[m]) for m in writers]
             total = sum(abs(float(w)) * size for w, size in zip(weights, sizes, strict=True))
             products = self._terms(weights) - (len(weights) - 1)
-            inner = (len(writers) - 1) * (total + size_of(rows[row]))
-            sums = inner + self.ranges.largest[row] + len(writers) * self.stored[row]
-            left = self._left_on_sink(writers, row, before)
+            inner = (len(writers) - 1) * (total + size_of(registers[register]))
+            sums = inner + self.ranges.largest[register] + len(writers) * self.stored[register]
+            left = self._left_on_sink(writers, register, before)
             lost = self.format.smallest * (len(writers) + 1 + sum(sizes))  # weights', too
             rounded = self._units(products) * total + self._units(1) * sums + lost
-            self.left[row] = float(inflate(self.left[row] + left, 1))
-            self.stored[row] = float(inflate(self.stored[row] + left + rounded, len(writers) + 8))
+            self.left[register] = float(inflate(self.left[register] + left, 1))
+            self.stored[register] = float(
+                inflate(self.stored[register] + left + rounded, len(writers) + 8)
+            )
 
-    def _left_on_sink(self, writers: list[int], row: Row, before: dict[Row, float]) -> float:
-        """What is left on the sink, where rows should be 0: charged as if stored on data.
+    def _left_on_sink(
+        self, writers: list[int], register: BoxRegister, before: dict[BoxRegister, float]
+    ) -> float:
+        """What is left on the sink, where registers should be 0: charged as if stored on data.
 
         A chooser leaves its rounding; a gate, which the sink asks too, passes on what is there.
         """
         left = 0.0
         for m in writers:
-            maker, weight = self.sketch.makers[m], abs(float(row.writes[m]))
+            maker, weight = self.sketch.makers[m], abs(float(register.writes[m]))
             match maker:
                 case Chooser():
                     terms = maker.tokens + maker.values.shape[1] + 4
@@ -213,10 +219,10 @@ class _Pass:
                 case Gate():
                     read = maker.value.terms.items()
                     left += weight * sum(abs(float(w)) * before[r] for r, w in read)
-        return float(inflate(left, len(row.writes) + 8))
+        return float(inflate(left, len(register.writes) + 8))
 
     def _overflows(self) -> bool:
-        """Whether a row, a logit or a table may exceed the format's largest number."""
+        """Whether a register, a logit or a table may exceed the format's largest number."""
         logits = [
             maker.coldness * size_of(self.ranges.gates[m])
             for m, maker in enumerate(self.sketch.makers)
