@@ -12,25 +12,35 @@ import hardmax as hm
 from hardmax.analysis import follow, rounding_bound
 from hardmax.core import Attention, Box, count_bill, evaluate, trace
 from hardmax.lowering.approximants import identity_by_tanh, square_by_tanh
-from hardmax.lowering.functions._chains import (
-    CHAIN_LOSS,
-    TENT_LOSS,
+from hardmax.lowering.gadgets import (
+    Site,
+    maximum_by_head,
+    maximum_by_tree,
+    product_by_gates,
     product_by_tents,
+    relu_by_gate,
+    square_by_gates,
     square_by_tents,
 )
-from hardmax.lowering.functions._kinks import maximum_by_head, maximum_by_tree, relu_by_gate
-from hardmax.lowering.functions._made import centred
-from hardmax.lowering.functions._products import product_by_gates, square_by_gates
-from hardmax.lowering.stream import Form, Program, arrange, assemble, rounding, row_ranges, state
+from hardmax.lowering.gadgets._site import centred
+from hardmax.lowering.gadgets._tents import CHAIN_LOSS, TENT_LOSS
+from hardmax.lowering.sketch import BoxAssembly, BoxSketch, register_ranges, rounding
 from hardmax.numerics import softmax_gap
 
 UNIT = Box([-1.0, -1.0], [1.0, 1.0])
 LINE = Box([-1.0], [1.0])
 
 
-def finished(program, *forms):
-    program.outputs = list(forms)
-    return assemble(arrange(program))
+def finished(sketch, *forms):
+    sketch.outputs = list(forms)
+    return BoxAssembly(sketch).transformer
+
+
+def site(sketch, node=0, forms=None, ranges=None, tokens=2):
+    """All inputs of a sketch, between -1 and 1 unless said otherwise."""
+    inputs = range(sketch.domain.dimension)
+    forms = [sketch.input(i) for i in inputs] if forms is None else forms
+    return Site(sketch, node, tuple(forms), tuple(ranges or [(-1, 1)] * len(forms)), tokens)
 
 
 @pytest.mark.parametrize("heads", [1, 2, 3])
@@ -60,17 +70,15 @@ def test_one_head_squares_to_a_96th_of_its_coldness_squared():
 
 
 def test_products_and_squares_of_warm_heads_attain_their_errors():
-    program = Program(UNIT)
-    made = product_by_gates(
-        program, 0, (program.input(0), program.input(1)), ((-1, 1), (-1, 1)), 1, 1e-3
-    )
-    model = finished(program, made.form)
+    sketch = BoxSketch(UNIT)
+    made = product_by_gates(site(sketch), 1e-3, 1)
+    model = finished(sketch, made.form)
     x = np.stack(np.meshgrid(*[np.linspace(-1, 1, 301)] * 2), axis=-1).reshape(-1, 2)
     seen = np.abs(evaluate(model, x)[:, 0] - x.prod(axis=1)).max()
     assert 0.98 * made.error <= seen <= made.error
-    program = Program(LINE)
-    made = square_by_gates(program, 0, program.input(0), (-1, 1), 1, 1e-3)
-    model = finished(program, made.form)
+    sketch = BoxSketch(LINE)
+    made = square_by_gates(site(sketch), 1e-3, 1)
+    model = finished(sketch, made.form)
     z = np.linspace(-1, 1, 4001)[:, None]
     seen = np.abs(evaluate(model, z)[:, 0] - z[:, 0] ** 2).max()
     assert 0.98 * made.error <= seen <= made.error
@@ -79,19 +87,15 @@ def test_products_and_squares_of_warm_heads_attain_their_errors():
 def test_a_product_off_centre_costs_only_its_radii():
     """On [10, 11] x [-5, -4] the error is that of radii 1/2: a quarter, not 55 times."""
     box = Box([10.0, -5.0], [11.0, -4.0])
-    program = Program(box)
-    made = product_by_gates(
-        program, 0, (program.input(0), program.input(1)), ((10, 11), (-5, -4)), 1, 1e-3
-    )
-    model = finished(program, made.form)
+    sketch = BoxSketch(box)
+    made = product_by_gates(site(sketch, ranges=((10, 11), (-5, -4))), 1e-3, 1)
+    model = finished(sketch, made.form)
     x = box.sample(4000, np.random.default_rng(0))
     assert np.abs(evaluate(model, x)[:, 0] - x.prod(axis=1)).max() <= made.error <= 1e-3
-    near = product_by_gates(
-        Program(UNIT), 0, (Form.of_row(0), Form.of_row(1)), ((-1, 1), (-1, 1)), 1, 1e-3
-    )
-    assert len(program.makers) == 1
+    near = product_by_gates(site(BoxSketch(UNIT)), 1e-3, 1)
+    assert len(sketch.makers) == 1
     assert near.error <= 1e-3
-    warm, cold = program.makers[0].coldness, 0.2177  # coldness of the unit square at 1e-3
+    warm, cold = sketch.makers[0].coldness, 0.2177  # coldness of the unit square at 1e-3
     assert warm == pytest.approx(2 * cold, rel=0.02)
 
 
@@ -105,10 +109,10 @@ def test_the_tent_constant_is_the_maximum_of_4_u2_over_cosh2():
 @pytest.mark.parametrize("layers", [1, 2, 4, 6])
 def test_the_hard_chain_attains_four_to_the_minus_depth(layers):
     """x^2 minus its interpolant at 2^L equal pieces of [-1, 1], centred: exactly 4^-L/2."""
-    program = Program(LINE)
+    sketch = BoxSketch(LINE)
     error = 4.0**-layers / 2
-    made = square_by_tents(program, 0, program.input(0), (-1, 1), error, soft=False)
-    model = finished(program, made.form)
+    made = square_by_tents(site(sketch), error, soft=False)
+    model = finished(sketch, made.form)
     assert len(model.sublayers) == layers
     x = np.linspace(-1, 1, 2 ** (layers + 1) + 1)[:, None]
     assert np.abs(evaluate(model, x)[:, 0] - x[:, 0] ** 2).max() == error == made.error
@@ -124,10 +128,9 @@ def test_one_soft_absolute_value_attains_its_loss():
 
 @pytest.mark.parametrize("error", [1e-2, 1e-3, 1e-5, 1e-7])
 def test_the_recipe_of_a_product_keeps_its_bound(error):
-    program = Program(UNIT)
-    forms = program.input(0), program.input(1)
-    made = product_by_tents(program, 0, forms, ((-1, 1), (-1, 1)), error, soft=True)
-    model = finished(program, made.form)
+    sketch = BoxSketch(UNIT)
+    made = product_by_tents(site(sketch), error, soft=True)
+    model = finished(sketch, made.form)
     x = UNIT.sample(20_000, np.random.default_rng(1))
     assert np.abs(evaluate(model, x)[:, 0] - x.prod(axis=1)).max() <= made.error <= error
     layers = len(model.sublayers)
@@ -140,26 +143,25 @@ def test_the_recipe_of_a_product_keeps_its_bound(error):
 def test_the_chain_takes_two_rows_at_any_depth():
     widths = set()
     for error in (1e-2, 1e-4, 1e-8):
-        program = Program(LINE)
-        made = square_by_tents(program, 0, program.input(0), (-1, 1), error, soft=True)
-        widths.add(finished(program, made.form).width)
+        sketch = BoxSketch(LINE)
+        made = square_by_tents(site(sketch), error, soft=True)
+        widths.add(finished(sketch, made.form).width)
     assert len(widths) == 1
 
 
 def test_a_soft_relu_and_a_maximum_of_many_attain_their_bounds():
-    program = Program(LINE)
-    made = relu_by_gate(program, 0, program.input(0), 1e-3)
-    model = finished(program, made.form)
+    sketch = BoxSketch(LINE)
+    made = relu_by_gate(site(sketch), sketch.input(0), 1e-3)
+    model = finished(sketch, made.form)
     cold = model.heads[0].coldness
     z = np.array([[0.0], [(1 + softmax_gap(2)) / cold], [-(1 + softmax_gap(2)) / cold]])
     off = evaluate(model, z)[:, 0] - np.maximum(z[:, 0], 0)
     assert off == pytest.approx([made.error, -made.error, -made.error], rel=1e-9)
     n = 16
     box = Box([-1.0] * n, [1.0] * n)
-    program = Program(box)
-    forms = [program.input(i) for i in range(n)]
-    made = maximum_by_head(program, 0, forms, 1e-3, n)
-    model = finished(program, made.form)
+    sketch = BoxSketch(box)
+    made = maximum_by_head(site(sketch, tokens=n), 1e-3)
+    model = finished(sketch, made.form)
     cold = model.heads[0].coldness
     assert cold == pytest.approx(softmax_gap(n) / 2e-3, rel=1e-3)
     x = np.full((1, n), 0.5 - (1 + softmax_gap(n)) / cold)
@@ -169,10 +171,9 @@ def test_a_soft_relu_and_a_maximum_of_many_attain_their_bounds():
 
 def test_a_tournament_errs_by_its_depth():
     box = Box([-1.0] * 8, [1.0] * 8)
-    program = Program(box)
-    forms = [program.input(i) for i in range(8)]
-    made = maximum_by_tree(program, 0, forms, 3e-3, relu_by_gate)
-    model = finished(program, made.form)
+    sketch = BoxSketch(box)
+    made = maximum_by_tree(site(sketch), 3e-3, relu_by_gate)
+    model = finished(sketch, made.form)
     assert len(model.sublayers) == 3
     assert len(model.heads) == 7
     x = box.sample(5000, np.random.default_rng(2))
@@ -193,14 +194,13 @@ def test_centres_have_few_bits_and_cover_the_range():
 
 
 def test_statements_are_what_is_counted():
-    program = Program(UNIT)
-    x, y = program.input(0), program.input(1)
-    product = product_by_gates(program, 0, (x, y), ((-1, 1), (-1, 1)), 2, 1e-4)
-    square = square_by_tents(program, 1, product.form, (-1.1, 1.1), 1e-3, soft=True)
-    kink = relu_by_gate(program, 2, square.form.plus(-0.5), 1e-3)
-    program.outputs = [kink.form, product.form]
-    ranges, arrangement = row_ranges(program), arrange(program)
-    said, bill = state(arrangement, ranges), count_bill(assemble(arrangement), UNIT)
+    sketch = BoxSketch(UNIT)
+    product = product_by_gates(site(sketch), 1e-4, 2)
+    square = square_by_tents(site(sketch, 1, [product.form], [(-1.1, 1.1)]), 1e-3, soft=True)
+    kink = relu_by_gate(site(sketch, 2, []), square.form + -0.5, 1e-3)
+    sketch.outputs = [kink.form, product.form]
+    assembly = BoxAssembly(sketch)
+    said, bill = assembly.statement(register_ranges(sketch)), count_bill(assembly.transformer, UNIT)
     for name in ("layers", "heads", "width", "tokens", "hidden_width", "parameters"):
         assert getattr(said, name) == getattr(bill, name), name
     assert said.largest_weight == pytest.approx(bill.largest_weight, rel=1e-12)
@@ -232,13 +232,12 @@ def in_float32(model, x):
 @pytest.mark.parametrize("heads", [1, 2, 3])
 def test_rounding_in_float32_stays_below_its_bound(heads):
     """The bound is for worst cases; what is seen must be below it, and not absurdly far."""
-    program = Program(UNIT)
-    forms = program.input(0), program.input(1)
-    made = product_by_gates(program, 0, forms, ((-1, 1), (-1, 1)), heads, 1e-5)
-    program.outputs = [made.form]
-    found = rounding(program, row_ranges(program), "float32")
+    sketch = BoxSketch(UNIT)
+    made = product_by_gates(site(sketch), 1e-5, heads)
+    sketch.outputs = [made.form]
+    found = rounding(sketch, register_ranges(sketch), "float32")
     bound = found.nodes[0] + found.outputs[0]
-    model = assemble(arrange(program))
+    model = BoxAssembly(sketch).transformer
     x = UNIT.sample(20_000, np.random.default_rng(4)).astype(np.float32).astype(float)
     seen = np.abs(in_float32(model, x)[:, 0] - evaluate(model, x)[:, 0]).max()
     assert seen <= bound <= 40 * seen
@@ -247,14 +246,13 @@ def test_rounding_in_float32_stays_below_its_bound(heads):
 
 def test_a_head_that_scales_in_place_is_followed_as_a_product():
     """The row ends in [-1, 1] up to the fit's error; adding plain ranges would give 3 k."""
-    program = Program(UNIT)
-    forms = program.input(0), program.input(1)
-    made = product_by_gates(program, 0, forms, ((-1, 1), (-1, 1)), 1, 1e-4)
-    model = finished(program, made.form)
+    sketch = BoxSketch(UNIT)
+    made = product_by_gates(site(sketch), 1e-4, 1)
+    model = finished(sketch, made.form)
     answer = follow(model, UNIT).answer.range
     assert answer.hi.max() <= 1.001
     assert answer.lo.min() >= -1.001
-    assert program.rows[2].inputs[1] < -20
+    assert sketch.registers[2].inputs[1] < -20
 
 
 def test_choosers_leave_the_sink_empty():
@@ -275,7 +273,7 @@ def test_rounding_of_a_chooser_counts_the_size_of_its_values():
     proposal = plan.offer("direct").proposal
     found = proposal.rounding("float32")
     bound = sum(found.nodes.values()) + found.outputs[0]
-    model = assemble(proposal.arrangement)
+    model = proposal.assembly.transformer
     x = UNIT.sample(20_000, np.random.default_rng(6)).astype(np.float32).astype(float)
     seen = np.abs(in_float32(model, x)[:, 0] - evaluate(model, x)[:, 0]).max()
     assert 3e-5 <= seen <= bound <= 40 * seen

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from types import SimpleNamespace as Fake
@@ -14,20 +15,28 @@ import hardmax as hm
 from hardmax import programs as p
 from hardmax.lowering import _growth
 from hardmax.lowering.approximants import AnchorFit, PiecewiseFit, coldness_for
-from hardmax.lowering.functions import _anchored, _compose, _curves, _kinks, _universal
-from hardmax.lowering.functions import _chains as chains
-from hardmax.lowering.functions import _products as products
-from hardmax.lowering.functions._made import Made, centred
+from hardmax.lowering.functions import _compose, _universal
 from hardmax.lowering.functions._proposal import Proposal, too_small
+from hardmax.lowering.gadgets import (
+    Approximation,
+    Site,
+    curve_by_anchors,
+    maximum_by_head,
+    relu_by_gate,
+    soft_pieces,
+    softmax_by_head,
+)
+from hardmax.lowering.gadgets import _gated_product as products
+from hardmax.lowering.gadgets import _tents as tents
+from hardmax.lowering.gadgets._site import centred
+from hardmax.lowering.gadgets._tournament import _match
 from hardmax.lowering.graph._analysis import Analysis, _carried
 from hardmax.lowering.networks import _max_to_attention
 from hardmax.lowering.programs._codes import lost
 from hardmax.lowering.programs._compile import Unkept, _Compiler
 from hardmax.lowering.programs._heads import Heads
 from hardmax.lowering.programs._placing import Placing
-from hardmax.lowering.programs._sketch import Form as ProgramForm
-from hardmax.lowering.programs._straying import Strays
-from hardmax.lowering.stream import Form, Program
+from hardmax.lowering.sketch import BoxSketch, Strays, WordForm, exact_form
 from hardmax.numerics import Interval, softmax_gap, stray
 
 RNG = np.random.default_rng
@@ -40,7 +49,14 @@ def lies_just_above(found, exactly, units=100):
 
 
 def line(low=-1.0, high=1.0, inputs=1):
-    return Program(hm.Box([low] * inputs, [high] * inputs))
+    return BoxSketch(hm.Box([low] * inputs, [high] * inputs))
+
+
+def site(sketch, tokens=2):
+    """All inputs of a sketch, in their ranges."""
+    forms = tuple(sketch.input(i) for i in range(sketch.domain.dimension))
+    ranges = zip(sketch.domain.low.tolist(), sketch.domain.high.tolist(), strict=True)
+    return Site(sketch, 0, forms, tuple(ranges), tokens)
 
 
 # ---- heads over tokens -------------------------------------------------------------------------
@@ -53,7 +69,7 @@ def test_anchors_are_charged_for_keys_that_were_rounded():
         values = rng.uniform(-2.0, 2.0, 3)
         error = float(rng.uniform(0.5, 2.0)) * (1e-15 if case % 2 else 1.0)
         fit = AnchorFit(anchors, values, float(rng.uniform(0.5, 9.0)), error)
-        found = _anchored.curve_by_anchors(line(), 0, fit, Form.of_row(0), (-1.0, 1.0)).error
+        found = curve_by_anchors(site(line()), fit).error
         scores = [
             Fraction(x) * Fraction(e) - Fraction(e) ** 2 / 2 for x in (-1.0, 1.0) for e in anchors
         ]
@@ -70,8 +86,8 @@ def test_softmaxes_are_charged_for_logits_that_were_rounded():
         for scale in (1.0, 1e-3, 1e3):
             scores = rng.uniform(0.5, 2.0, (3, inputs + 1)) * scale
             values = rng.uniform(-2.0, 2.0, 3)
-            node = Fake(scores=scores.tolist(), values=values.tolist())
-            found = _anchored.softmax_by_head(line(inputs=inputs), 0, node, 3).error
+            where = site(line(inputs=inputs), 3)
+            found = softmax_by_head(where, scores.tolist(), values.tolist()).error
             size = max(sum(map(Fraction, row)) for row in scores.tolist())
             spread = Fraction(float(values.max() - values.min()))
             exactly = 8 * U / (1 - 8 * U) * (1 + size) * spread
@@ -82,8 +98,8 @@ def test_softmaxes_of_many_inputs_add_up_all_of_them():
     """A logit of 1 x and 2000 of half an ulp: the sum is made as if none were lost."""
     inputs = 2000
     weights = [1.0, *[0.49 * 2.0**-52] * (inputs - 1), 2.0**-60]
-    node = Fake(scores=[weights, [0.0] * (inputs + 1)], values=[0.0, 1.0])
-    found = _anchored.softmax_by_head(line(inputs=inputs), 0, node, 2).error
+    logits = [weights, [0.0] * (inputs + 1)]
+    found = softmax_by_head(site(line(inputs=inputs)), logits, [0.0, 1.0]).error
     size = sum(map(Fraction, weights))
     exactly = 8 * U / (1 - 8 * U) * (1 + size)
     assert lies_just_above(found, exactly, 9000)
@@ -103,16 +119,14 @@ def test_chains_of_tents_say_no_less_than_their_error(soft):
     for pair in pairs(RNG(2), 40):
         error = 3e-4
         _, r = centred(pair)
-        program = line(*pair)
-        made = chains.square_by_tents(program, 0, Form.of_row(0), pair, error, soft=soft)
-        inner = chains._depth(error / float(r * r), centred_bound=True, soft=soft)[2]
+        made = tents.square_by_tents(site(line(*pair)), error, soft=soft)
+        inner = tents._depth(error / float(r * r), centred_bound=True, soft=soft)[2]
         assert lies_just_above(made.error, r * r * Fraction(inner), 4)
         assert made.error <= error
-        two = Program(hm.Box([pair[0], -1.3], [pair[1], 1.7]))
+        two = BoxSketch(hm.Box([pair[0], -1.3], [pair[1], 1.7]))
         s = centred((-1.3, 1.7))[1]
-        forms, ranges = (Form.of_row(0), Form.of_row(1)), (pair, (-1.3, 1.7))
-        made = chains.product_by_tents(two, 0, forms, ranges, error, soft=soft)
-        inner = chains._depth(error / float(r * s), centred_bound=False, soft=soft)[2]
+        made = tents.product_by_tents(site(two), error, soft=soft)
+        inner = tents._depth(error / float(r * s), centred_bound=False, soft=soft)[2]
         assert lies_just_above(made.error, r * s * Fraction(inner), 4)
         assert made.error <= error
 
@@ -120,10 +134,10 @@ def test_chains_of_tents_say_no_less_than_their_error(soft):
 def test_the_depth_of_a_chain_keeps_its_word():
     for error in np.exp(RNG(3).uniform(-20.0, -2.0, 300)).tolist():
         for is_centred, half in ((True, 2), (False, 1)):
-            layers, coldness, inner = chains._depth(error, centred_bound=is_centred, soft=True)
+            layers, coldness, inner = tents._depth(error, centred_bound=is_centred, soft=True)
             pieces, loss = (
                 Fraction(1, 4**layers),
-                Fraction(chains.CHAIN_LOSS) / Fraction(coldness) ** 2,
+                Fraction(tents.CHAIN_LOSS) / Fraction(coldness) ** 2,
             )
             assert (pieces + loss) / half <= Fraction(inner) <= Fraction(error)
             assert loss <= min(Fraction((1 - 4e-9) * error * half - 4.0**-layers), pieces / 2)
@@ -133,21 +147,20 @@ def test_an_error_of_a_power_of_four_takes_as_many_layers():
     for layers in range(1, 40):
         for is_centred, half in ((True, 2.0), (False, 1.0)):
             error = 4.0**-layers / half
-            found = chains._depth(error, centred_bound=is_centred, soft=False)
+            found = tents._depth(error, centred_bound=is_centred, soft=False)
             assert found == (layers, None, error)
 
 
 def test_products_by_gates_say_no_less_than_their_error():
     for pair in pairs(RNG(4), 30):
         _, r = centred(pair)
-        square = products.square_by_gates(line(*pair), 0, Form.of_row(0), pair, 1, 1e-3)
+        square = products.square_by_gates(site(line(*pair)), 1e-3, 1)
         fit = products.square_by_tanh(1, products._rounded_down(1e-3 / float(r * r)))
         assert lies_just_above(square.error, r * r * Fraction(fit.error), 4)
         assert square.error <= 1e-3
-        two = Program(hm.Box([pair[0], -1.3], [pair[1], 1.7]))
+        two = BoxSketch(hm.Box([pair[0], -1.3], [pair[1], 1.7]))
         s = centred((-1.3, 1.7))[1]
-        forms, ranges = (Form.of_row(0), Form.of_row(1)), (pair, (-1.3, 1.7))
-        made = products.product_by_gates(two, 0, forms, ranges, 1, 1e-3)
+        made = products.product_by_gates(site(two), 1e-3, 1)
         fit = products.identity_by_tanh(1, products._rounded_down(1e-3 / float(r * s)))
         assert lies_just_above(made.error, r * s * Fraction(fit.error), 4)
 
@@ -155,27 +168,28 @@ def test_products_by_gates_say_no_less_than_their_error():
 def test_a_maximum_by_one_head_errs_by_half_its_shortfall():
     for error in RNG(5).uniform(0.01, 0.5, 100).tolist():
         for make, tokens in (
-            (lambda p, e: _kinks.relu_by_gate(p, 0, Form.of_row(0), e), 2),
-            (lambda p, e: _kinks.maximum_by_head(p, 0, [Form.of_row(0)] * 3, e, 3), 3),
+            (lambda where, e: relu_by_gate(where, where.forms[0], e), 2),
+            (lambda where, e: maximum_by_head(replace(where, forms=where.forms * 3), e), 3),
         ):
-            program = line()
-            made = make(program, error)
-            short = Fraction(softmax_gap(tokens)) / Fraction(program.makers[0].coldness)
+            sketch = line()
+            made = make(site(sketch, tokens), error)
+            short = Fraction(softmax_gap(tokens)) / Fraction(sketch.makers[0].coldness)
             middle = Fraction(made.form.constant)
             assert lies_just_above(made.error, max(short - middle, middle), 40)
 
 
 def test_soft_pieces_err_by_their_fit_and_their_softening():
     fit = PiecewiseFit(np.array([0.0, 1.0, 2.0]), np.array([0.0, 1.0, 0.0]), 0.125)
-    made = _curves.soft_pieces(line(0.0, 2.0), 0, fit, Form.of_row(0), 0.25)
+    made = soft_pieces(site(line(0.0, 2.0)), fit, 0.25)
     assert coldness_for(fit, 0.125) > 0.0
     assert made.error == 0.125 + made.softening
     assert 0.9 * 0.125 < made.softening <= 0.125
 
 
 def test_a_match_errs_by_its_players_and_by_itself():
-    one, two = Made(Form.of_row(0), 0.25), Made(Form.of_number(0), 0.5)
-    made = _kinks._match(line(), 0, [one, two], 0.0, lambda *_: Made(Form.of_row(0), 0.125))
+    one, two = (Approximation(exact_form(0), error) for error in (0.25, 0.5))
+    won = Approximation(exact_form(0), 0.125)
+    made = _match(site(line()), [one, two], 0.0, lambda *_: won)
     assert made.error == 0.625
 
 
@@ -215,7 +229,7 @@ def test_totals_add_up_what_all_nodes_do():
 def test_proposals_are_off_by_approximation_and_rounding():
     fake = Fake(
         rounding=lambda dtype: Fake(nodes={0: 0.25}),
-        made={0: Made(Form(), 0.5), 1: Made(Form(), 0.125)},
+        built={0: Approximation(exact_form(), 0.5), 1: Approximation(exact_form(), 0.125)},
         analysis=Fake(graph=Fake(nodes=[0, 1]), off_by=lambda amounts: amounts.tolist()),
     )
     assert Proposal._off(fake) == [0.75, 0.125]
@@ -234,14 +248,14 @@ def test_infinite_reach_is_said_to_be_infinite():
 def test_an_infinite_bound_takes_less_than_a_third_next_time(monkeypatch):
     asked = []
 
-    def proposed(target, graph, domain, budget, way, weights):
+    def proposed(task, budget, weights):
         asked.append(budget)
         return Fake(bound=lambda dtype: math.inf, approximation=0.5)
 
     monkeypatch.setattr(_compose, "_within", proposed)
     monkeypatch.setattr(_compose, "_weights", lambda *_: {})
-    monkeypatch.setattr(_compose, "analyse", lambda *_: None)
-    assert _compose._attempted(None, None, None, 1.0, None, "float64") is None
+    task = Fake(analysed=lambda *_: None, dtype="float64")
+    assert _compose._attempted(task, 1.0) is None
     ratios = [b / a for a, b in pairwise(asked)]
     assert ratios[:2] == pytest.approx([0.3, 0.3])
 
@@ -255,10 +269,9 @@ def test_an_infinite_total_takes_a_tenth_next_time(monkeypatch):
 
     monkeypatch.setattr(_compose, "_split", split)
     monkeypatch.setattr(_compose, "_allowed", lambda *_: {})
-    monkeypatch.setattr(_compose, "analyse", lambda *_: None)
     monkeypatch.setattr(_compose, "_build", lambda *_: Fake(approximation=math.inf))
     with pytest.raises(hm.PrecisionError, match="could not be kept"):
-        _compose._within(None, Fake(nodes=[]), None, 1.0, None, {})
+        _compose._within(Fake(analysed=lambda *_: None, graph=Fake(nodes=[])), 1.0, {})
     assert asked[2] / asked[0] == pytest.approx(0.1)
     assert min(asked) > 0.0
 
@@ -354,9 +367,9 @@ def test_the_start_token_is_half_behind_a_key_that_is_equal(start, shift):
 
     def place(values, numbers, clean=False):
         placed.append(numbers)
-        return Fake(form=ProgramForm({}, 0.0), ready=0)
+        return Fake(form=WordForm({}, 0.0), ready=0)
 
-    heads = Fake(placing=Fake(place_function=place), sketch=Fake(token=ProgramForm({}, 1.0)))
+    heads = Fake(placing=Fake(place_function=place), sketch=Fake(token=WordForm({}, 1.0)))
     numbers = np.array([1.0, 2.0, 5.0])
     rows = Heads.equal(heads, ["k"], numbers, ["q"], numbers, start)
     assert placed[-1].tolist() == (numbers**2 + shift).tolist()

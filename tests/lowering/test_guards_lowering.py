@@ -11,12 +11,18 @@ from flint import arb
 
 import hardmax as hm
 from hardmax.lowering.approximants._supremum import _polynomial_bounds
-from hardmax.lowering.functions._kinks import relu_by_gate
+from hardmax.lowering.gadgets import Site, relu_by_gate
 from hardmax.lowering.networks._max_layers import _leads
-from hardmax.lowering.stream import _ranges, _rounding
-from hardmax.lowering.stream._form import Form
-from hardmax.lowering.stream._program import Program
-from hardmax.lowering.stream._ranges import _add, _in_place, _of_number, _times, row_ranges
+from hardmax.lowering.sketch import (
+    BoxRegister,
+    BoxSketch,
+    Form,
+    _ranges,
+    _rounding,
+    exact_form,
+    register_ranges,
+)
+from hardmax.lowering.sketch._ranges import _add, _in_place, _of_number, _times
 from hardmax.numerics import (
     FLOAT16,
     FLOAT32,
@@ -56,22 +62,22 @@ def test_sums_and_products_of_ranges_are_rounded_outward():
 
 
 def gated(coldness, gate=(1, 0), value=(0, 1), ends=((0.25, 0.75), (0.5, 2.0))):
-    """A program with two inputs in two rows, and a gate of one times the other."""
-    program = Program(hm.Box(*zip(*ends, strict=True)))
+    """A sketch with two inputs in two rows, and a gate of one times the other."""
+    sketch = BoxSketch(hm.Box(*zip(*ends, strict=True)))
     rows = []
     for i in range(2):
-        row = program.row()
-        program.rows[row].inputs[i] = Fraction(1)
+        row = sketch.register()
+        row.inputs[i] = Fraction(1)
         rows.append(row)
     forms = [
-        Form({r: Fraction(c) for r, c in zip(rows, weights, strict=True) if c})
+        Form({r: Fraction(c) for r, c in zip(rows, weights, strict=True) if c}, Fraction(0))
         for weights in (gate, value)
     ]
-    maker = program.gate(*forms, coldness=coldness, node=0, gain=1.0)
-    row = program.row()
-    program.write(row, maker, 1)
-    program.outputs.append(Form.of_row(row))
-    return program, maker
+    maker = sketch.gate(*forms, coldness=coldness, node=0, gain=1.0)
+    row = sketch.register()
+    sketch.write(row, maker, 1)
+    sketch.outputs.append(exact_form(0, row))
+    return sketch, maker
 
 
 @pytest.mark.parametrize("coldness", [1.0, 7.3, 400.7])
@@ -79,9 +85,9 @@ def test_weights_of_gates_enclose_balls(coldness):
     """The logit is rounded before the sigmoid: 300 u of it where it is small."""
     rng = RNG(1)
     for low, high in np.sort(-np.abs(mild(rng, 60, 2)), axis=1).tolist():
-        program, maker = gated(coldness, ends=((low, high), (0.5, 2.0)))
-        table = row_ranges(program)
-        found = _ranges._weight(program.makers[maker], table.gates[maker])
+        sketch, maker = gated(coldness, ends=((low, high), (0.5, 2.0)))
+        table = register_ranges(sketch)
+        found = _ranges._weight(sketch.makers[maker], table.gates[maker])
         with precision(300):
             for x in (low, high):
                 exactly = 1 / (1 + (-arb(coldness) * arb(x)).exp())
@@ -93,12 +99,12 @@ def test_rows_replaced_in_place_take_their_extremes_at_the_kink():
     """row + w max(a row + b, 0), with a kink that no float hits, over the rationals."""
     rng = RNG(2)
     for slope, constant, weight in mild(rng, 300, 3).tolist():
-        program = Program(hm.Box([-4.0], [4.0]))
-        row = program.row()
-        program.rows[row].inputs[0] = Fraction(1)
+        sketch = BoxSketch(hm.Box([-4.0], [4.0]))
+        row = sketch.register()
+        row.inputs[0] = Fraction(1)
         value = Form({row: Fraction(slope)}, Fraction(constant))
-        maker = program.makers[program.unit(value, node=0, gain=1.0)]
-        table = row_ranges(program)
+        maker = sketch.makers[sketch.unit(value, node=0, gain=1.0)]
+        table = register_ranges(sketch)
         low, high = _in_place(maker, row, Fraction(weight), table)
         at = [Fraction(-4), Fraction(4), -Fraction(constant) / Fraction(slope)]
         values = [
@@ -126,11 +132,11 @@ def writ_large(monkeypatch):
 
 def one_row(make, ends=(-4.0, 4.0)):
     """A row that holds the input, what `make` makes of it, and their ranges, made in fine steps."""
-    program = Program(hm.Box([ends[0]], [ends[1]]))
-    row = program.row()
-    program.rows[row].inputs[0] = Fraction(1)
-    maker = program.makers[make(program, Form({row: Fraction(1, 2)}, Fraction(3, 4)))]
-    table = _ranges.RangeTable([ends] * (row + 1), {}, {}, {}, [4.0], {})
+    sketch = BoxSketch(hm.Box([ends[0]], [ends[1]]))
+    row = sketch.register()
+    row.inputs[0] = Fraction(1)
+    maker = sketch.makers[make(sketch, Form({row: Fraction(1, 2)}, Fraction(3, 4)))]
+    table = _ranges.RangeTable({row: ends}, {}, {}, {}, {row: 4.0}, {})
     return row, maker, table
 
 
@@ -160,13 +166,11 @@ def test_charges_of_rows_replaced_in_place(writ_large):
 def test_charges_of_a_row_and_another_line(writ_large):
     """x + w max(y/2 + 3/4, 0), y being another row: the shortfall is charged on one side."""
     _, gate, table = one_row(lambda p, v: p.gate(v, v, coldness=8.0, node=0, gain=1.0))
-    table.rows.append((1.0, 2.0))
-    value, other = gate.value, len(table.rows) - 1
+    value, other = gate.value, BoxRegister()
+    table.registers[other] = (1.0, 2.0)
     short = softmax_gap(2) / 8.0 + 0.25
     for weight in (Fraction(2), Fraction(-2)):
-        joined = _ranges.read(
-            Form.combination([(1, Form.of_row(other)), (weight, value)]), table.rows
-        )
+        joined = _ranges.read(exact_form(0, other) + value * weight, table.registers)
         low, high = _ranges._of_two(gate, other, weight, table)
         charge = 2.0 * short * (1 + 2 / 16) + 0.25
         if weight > 0:
@@ -183,9 +187,9 @@ def test_charges_of_gates(writ_large):
     settled = _ranges._shortfall(gate, 6.0, 8.0)
     assert settled == pytest.approx(math.exp(-47.75) * 8.0 * (1 + 1 / 16), rel=1e-9, abs=0.0)
     assert _ranges._shortfall(gate, 5.02, 8.0) == pytest.approx(softmax_gap(2) / 8.0 + 0.25)
-    made = _ranges.RangeTable([(1.0, 2.0)] * (row + 1), {}, {}, {}, [4.0], {})
+    made = _ranges.RangeTable({row: (1.0, 2.0)}, {}, {}, {}, {row: 4.0}, {})
     _ranges._make(0, gate, made)
-    value = _ranges.read(gate.value, made.rows)
+    value = _ranges.read(gate.value, made.registers)
     low = max(value[0], 0.0) - (softmax_gap(2) / 8.0 + 0.25) - 0.25
     plain = _ranges._times(_ranges._weight(gate, value), value)
     assert made.made[0] == pytest.approx((max(plain[0], low), min(plain[1], value[1])), rel=1e-9)
@@ -194,10 +198,10 @@ def test_charges_of_gates(writ_large):
 
 def test_a_soft_maximum_falls_short_by_its_gap_at_most():
     for coldness in np.abs(mild(RNG(3), 200)).tolist():
-        program, maker = gated(coldness, gate=(1, 0), value=(1, 0), ends=((-1.0, 1.0), (0.5, 2.0)))
-        short = _ranges._shortfall(program.makers[maker], -1.0, 1.0)
+        sketch, maker = gated(coldness, gate=(1, 0), value=(1, 0), ends=((-1.0, 1.0), (0.5, 2.0)))
+        short = _ranges._shortfall(sketch.makers[maker], -1.0, 1.0)
         assert Fraction(short) >= Fraction(softmax_gap(2)) / Fraction(coldness)
-        settled = _ranges._shortfall(program.makers[maker], 50.0 / coldness, 60.0 / coldness)
+        settled = _ranges._shortfall(sketch.makers[maker], 50.0 / coldness, 60.0 / coldness)
         with precision(200):
             assert arb(settled) > (-arb(50.0 / coldness) * arb(coldness)).exp() * arb(
                 60.0 / coldness
@@ -207,8 +211,8 @@ def test_a_soft_maximum_falls_short_by_its_gap_at_most():
 # ---- rounding of programs ----------------------------------------------------------------------
 
 
-def charge(program, name):
-    return _rounding.rounding(program, row_ranges(program), name)
+def charge(sketch, name):
+    return _rounding.rounding(sketch, register_ranges(sketch), name)
 
 
 @pytest.mark.parametrize(("name", "kind"), [("float32", np.float32), ("float16", np.float16)])
@@ -216,8 +220,8 @@ def test_gates_in_narrow_formats_stay_within_their_charge(name, kind):
     """NumPy at random points, against the exact product with a sigmoid in balls."""
     rng = RNG(4)
     for coldness in (1.0, 8.0):
-        program, _ = gated(coldness, ends=((-1.0, 1.0), (0.5, 2.0)))
-        found = charge(program, name)
+        sketch, _ = gated(coldness, ends=((-1.0, 1.0), (0.5, 2.0)))
+        found = charge(sketch, name)
         bound = found.nodes[0] + found.outputs[0]
         worst = 0.0
         for x, y in zip(
@@ -235,8 +239,8 @@ def test_gates_in_narrow_formats_stay_within_their_charge(name, kind):
 def test_each_charge_is_that_of_its_format(name):
     """exp, the logit, the sum, the quotient and the product, all by the unit of the format."""
     format = FORMATS[name]
-    program, _ = gated(1.0, ends=((-1.0, 1.0), (0.5, 2.0)))
-    found = charge(program, name).nodes[0]
+    sketch, _ = gated(1.0, ends=((-1.0, 1.0), (0.5, 2.0)))
+    found = charge(sketch, name).nodes[0]
     least = 2.0 * (format.exp_units / 4 + 1 + 3 * 0.73) * format.unit
     assert least <= found <= 1.3 * least
     same, _ = gated(1.0, value=(1, 0), ends=((-1.0, 1.0), (0.5, 2.0)))
@@ -257,12 +261,12 @@ def test_vanishing_exponentials_are_charged_to_the_gate():
 
 
 def test_weights_of_54_digits_are_rounded_to_float64():
-    program = Program(hm.Box([1.0], [1.0]))
-    row = program.row()
-    program.rows[row].inputs[0] = Fraction(1)
+    sketch = BoxSketch(hm.Box([1.0], [1.0]))
+    row = sketch.register()
+    row.inputs[0] = Fraction(1)
     for weight, is_held in ((2**53 - 1, True), (2**53 + 1, False), (2**53, True)):
-        program.outputs[:] = [Form({row: Fraction(weight)})]
-        charged = charge(program, "float64").outputs[0]
+        sketch.outputs[:] = [exact_form(0, row) * weight]
+        charged = charge(sketch, "float64").outputs[0]
         product = (weight & (weight - 1)) != 0
         assert charged >= (product + (not is_held)) * 2.0**53 * FLOAT64.unit
         assert charged <= (product + (not is_held)) * 2.0**53 * FLOAT64.unit * 1.01 + 1e-300
@@ -270,13 +274,13 @@ def test_weights_of_54_digits_are_rounded_to_float64():
 
 def test_sums_of_rows_are_charged_once_per_rounding():
     """Three inputs in one row: two sums; in float16 they are seen to be rounded twice."""
-    program = Program(hm.Box([1.0] * 3, [1.0] * 3))
-    row = program.row()
+    sketch = BoxSketch(hm.Box([1.0] * 3, [1.0] * 3))
+    row = sketch.register()
     for i in range(3):
-        program.rows[row].inputs[i] = Fraction(1)
-    program.outputs.append(Form.of_row(row))
+        row.inputs[i] = Fraction(1)
+    sketch.outputs.append(exact_form(0, row))
     for format in (FLOAT64, FLOAT32, FLOAT16):
-        charged = charge(program, format.name).outputs[0]
+        charged = charge(sketch, format.name).outputs[0]
         assert 2 * 3 * format.unit <= charged <= 2.01 * 3 * format.unit
 
 
@@ -301,11 +305,11 @@ def test_polynomials_are_bounded_with_the_radii_of_their_coefficients():
 
 def test_a_centred_rectifier_errs_by_half_its_shortfall():
     for error in np.abs(mild(RNG(6), 200)).tolist():
-        program = Program(hm.Box([-1.0], [1.0]))
-        row = program.row()
-        program.rows[row].inputs[0] = Fraction(1)
-        made = relu_by_gate(program, 0, Form.of_row(row), error)
-        coldness = Fraction(program.makers[0].coldness)
+        sketch = BoxSketch(hm.Box([-1.0], [1.0]))
+        row = sketch.register()
+        row.inputs[0] = Fraction(1)
+        made = relu_by_gate(Site(sketch, 0, (), ()), exact_form(0, row), error)
+        coldness = Fraction(sketch.makers[0].coldness)
         short = Fraction(softmax_gap(2)) / coldness
         middle = Fraction(made.form.constant)
         assert Fraction(made.error) >= max(short - middle, middle)

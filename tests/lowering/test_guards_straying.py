@@ -12,18 +12,22 @@ import numpy as np
 import pytest
 
 from hardmax.core import Softmax, Words
-from hardmax.lowering.programs._heads import EXCLUDED, Care
-from hardmax.lowering.programs._lookup import Bends, affine_map, misfit, polygon
-from hardmax.lowering.programs._sketch import (
-    Form,
-    HeadSketch,
+from hardmax.lowering.programs._heads import Care
+from hardmax.lowering.programs._lookup import affine_map, polygon
+from hardmax.lowering.sketch import (
+    EXCLUDED,
+    Bends,
     Ladder,
     Levels,
     OneOf,
-    Sketch,
-    Unit,
+    WordForm,
+    WordHead,
+    WordSketch,
+    WordUnit,
+    misfit,
+    strays_of,
 )
-from hardmax.lowering.programs._straying import _Straying, strays_of
+from hardmax.lowering.sketch._straying import _Straying
 from hardmax.numerics import FLOAT16, FLOAT64, REALS
 
 U = FLOAT64.unit
@@ -39,7 +43,7 @@ def close(number):
 
 def straying(held, format=FLOAT16, longest=4, needs_start=True):
     """A passage whose registers are as large, stray as far and start as given; no grid."""
-    sketch = Sketch(Words("ab", longest))
+    sketch = WordSketch(Words("ab", longest))
     sketch.needs_start = needs_start
     registers = [sketch.register(f"r{i}", 50.0) for i in range(len(held))]
     assert sketch.token.constant == 0.0
@@ -56,7 +60,7 @@ TWO = [(2.0, 0.125, 0.75), (0.7, 0.03, 0.2)]
 
 def test_forms_stray_with_their_registers_and_by_their_rounding():
     run, (x, y) = straying(TWO)
-    form = Form({x: 3.0, y: -0.7}, 0.3, off=0.11)
+    form = WordForm({x: 3.0, y: -0.7}, 0.3, off=0.11)
     drift = 3.0 * 0.125 + 0.7 * 0.03 + 0.11
     whole = 0.3 + 3.0 * 2.125 + 0.7 * 0.73
     assert run._drift(form) == close(drift)
@@ -64,7 +68,7 @@ def test_forms_stray_with_their_registers_and_by_their_rounding():
     assert run.form(form).stray == close(run._drift(form) + run._rounding(form))
     assert run.form(form).size == close(0.3 + 6.0 + 0.49)
     soft, (x, y) = straying(TWO, REALS)
-    assert soft.form(Form({x: 3.0, y: -0.7}, 0.3, off=0.11)).stray == close(drift - 0.11)
+    assert soft.form(WordForm({x: 3.0, y: -0.7}, 0.3, off=0.11)).stray == close(drift - 0.11)
 
 
 def test_deviations_vanish_up_to_a_quarter_of_a_unit_of_the_grid():
@@ -75,8 +79,8 @@ def test_deviations_vanish_up_to_a_quarter_of_a_unit_of_the_grid():
         assert not run._is_near(grid, math.nextafter(most, 1.0))
     assert not run._is_near(-math.inf, 0.0)
     run.grid[x], run.size[x], run.stray[x] = 0.0, 1.0, 0.05 * U
-    assert run._rounding(Form({x: 1.0})) == close(gamma(5) * 0.05 * U)
-    unit = Unit("u", Form({x: 1.0}), {x: 3.0})
+    assert run._rounding(WordForm({x: 1.0})) == close(gamma(5) * 0.05 * U)
+    unit = WordUnit("u", WordForm({x: 1.0}), {x: 3.0})
     (passing,) = run._passing([unit]).values()
     assert passing.rounding == close(gamma(3) * 3.0 * 0.05 * U * (1.0 + gamma(5)))
 
@@ -97,7 +101,7 @@ def test_registers_keep_what_is_written_to_them():
 
 def head_of(does, query=(), key=(), coldness=8.0, gap=1.0, causal=False):
     bias = np.zeros((5, 5))
-    return HeadSketch(
+    return WordHead(
         "step", list(query), list(key), [], [], Softmax(coldness), causal, bias, does, gap
     )
 
@@ -107,7 +111,7 @@ def head_of(does, query=(), key=(), coldness=8.0, gap=1.0, causal=False):
 @pytest.mark.parametrize("coldness", [4.0, 60.0])
 def test_what_is_received_strays_with_the_value_the_losers_and_the_logits(does, start, coldness):
     run, (x, _) = straying([(2.0, 0.125, start), TWO[1]])
-    head, row, logits = head_of(does, coldness=coldness), Form({x: 1.5}), 0.4
+    head, row, logits = head_of(does, coldness=coldness), WordForm({x: 1.5}), 0.4
     value = run.form(row)
     first = 1.5 * start
     most = max(value.size + value.stray, first)
@@ -127,7 +131,7 @@ def test_what_is_received_strays_with_the_value_the_losers_and_the_logits(does, 
 def test_a_winner_has_all_of_the_weight_while_losers_have_an_eighth_of_a_unit(share):
     run, (x, _) = straying(TWO)
     coldness = (math.log(5 / (share * U)) + 0.0) / (1 - gamma(8))
-    row = Form({x: 1.0})
+    row = WordForm({x: 1.0})
     value = run.form(row)
     most = value.size + value.stray
     _, found, _ = run._received(head_of("fetch", coldness=coldness), row, 1.0, 0.0)
@@ -142,12 +146,12 @@ def test_sums_stray_with_their_shares_and_with_the_start_token(sane):
     run, (x, _) = straying(TWO)
     run.sketch.sane_start = sane
     head = head_of("sum", [run.sketch.token], [run.sketch.token * -3.0])
-    value, first = run.form(Form({x: 1.5})), 1.5 * 0.75
+    value, first = run.form(WordForm({x: 1.5})), 1.5 * 0.75
     most = max(value.size + value.stray, first)
     share, count = math.exp(-3.0), 4.0
     apart = share * count + gamma(21) * 4.0 + math.exp(-EXCLUDED)
     stray = share * count * (value.stray + most * apart) + first
-    size, found, at_start = run._received(head, Form({x: 1.5}), 2.0, 0.0)
+    size, found, at_start = run._received(head, WordForm({x: 1.5}), 2.0, 0.0)
     assert size == close(2.0 * share * count * value.size)
     assert found == close(2.0 * stray)
     asks = share * count * value.size + stray if sane else most * (1 + gamma(8))
@@ -158,8 +162,8 @@ def test_sums_stray_with_their_shares_and_with_the_start_token(sane):
 @pytest.mark.parametrize("does", ["mean", "fetch"])
 def test_logits_stray_with_queries_and_keys(start, does):
     run, (x, y) = straying([(2.0, 0.125, 0.75), (0.7, 0.03, start)])
-    head = head_of(does, [Form({x: 1.5})] * 2, [Form({y: 0.5})] * 2)
-    query, key = run.form(Form({x: 1.5})), run.form(Form({y: 0.5}))
+    head = head_of(does, [WordForm({x: 1.5})] * 2, [WordForm({y: 0.5})] * 2)
+    query, key = run.form(WordForm({x: 1.5})), run.form(WordForm({y: 0.5}))
     stray = 2 * (query.size * key.stray + key.size * query.stray + key.stray * query.stray)
     if does == "mean":
         stray = max(stray, 2 * (query.size + query.stray) * 0.5 * start)
@@ -171,7 +175,10 @@ def test_logits_stray_with_queries_and_keys(start, does):
 
 
 def units_of(x, y, law, count=3):
-    return [Unit("u", Form({x: 1.0 + k}, -float(k)), {y: (-1.0) ** k}, law) for k in range(count)]
+    return [
+        WordUnit("u", WordForm({x: 1.0 + k}, -float(k)), {y: (-1.0) ** k}, law)
+        for k in range(count)
+    ]
 
 
 def test_groups_of_units_stray_by_their_law():
@@ -197,7 +204,9 @@ def test_look_ups_stray_by_slopes_near_their_levels_and_by_the_rounding_of_units
     run, (x, y) = straying(TWO)
     run.size[x], run.stray[x] = 4.0, 0.125
     law = Levels(np.array([0.0, 1.0, 3.0]))
-    units = [Unit("u", Form({x: 1.0}, -k), {y: w}, law) for k, w in ((1.0, 2.0), (3.5, -5.0))]
+    units = [
+        WordUnit("u", WordForm({x: 1.0}, -k), {y: w}, law) for k, w in ((1.0, 2.0), (3.5, -5.0))
+    ]
     own = 2.0 * run._rounding(units[0].inner) + 5.0 * run._rounding(units[1].inner)
     size, stray = run._gained(units, y)
     assert size == 4.0
@@ -205,7 +214,7 @@ def test_look_ups_stray_by_slopes_near_their_levels_and_by_the_rounding_of_units
     for unit, top in zip(units, (2.0, 0.0), strict=True):
         apart = 0.125 + run._rounding(unit.inner)
         assert run._highest(unit) == close(top + apart)
-        plain = Unit("u", unit.inner, unit.outer)
+        plain = WordUnit("u", unit.inner, unit.outer)
         assert run._highest(plain) == close(4.0 + abs(unit.inner.constant) + apart)
 
 
@@ -214,7 +223,7 @@ def test_knots_within_the_rounding_of_a_level_count():
     run, (x, y) = straying(TWO)
     law = Levels(np.array([0.0, 1.0]))
     for away, slope in ((200.0, 7.0), (300.0, 0.0)):
-        unit = Unit("u", Form({x: 1.0}, -(1.0 + away * U)), {y: 7.0}, law)
+        unit = WordUnit("u", WordForm({x: 1.0}, -(1.0 + away * U)), {y: 7.0}, law)
         assert run._looked_up([unit], y, 1e-20)[1] == close(1e-20 * slope)
 
 
@@ -234,7 +243,9 @@ def test_look_ups_at_the_start_token_are_as_large_as_polygons_and_their_rounding
     run, (x, y) = straying(TWO)
     run.start[x] = 10.0
     for law in (None, Levels(np.array([0.0, 1.0]))):
-        units = [Unit("u", Form({x: 1.0}, -k), {y: w}, law) for k, w in ((1.0, 2.0), (1.5, -2.0))]
+        units = [
+            WordUnit("u", WordForm({x: 1.0}, -k), {y: w}, law) for k, w in ((1.0, 2.0), (1.5, -2.0))
+        ]
         slacks = [gamma(5) * (10.0 + k) for k in (1.0, 1.5)]
         total = 2.0 * (9.0 + slacks[0] + 8.5 + slacks[1])
         polygonal = 1.0 + 2.0 * sum(slacks)
@@ -242,16 +253,16 @@ def test_look_ups_at_the_start_token_are_as_large_as_polygons_and_their_rounding
 
 
 def test_answers_are_charged_for_softening_and_rounding_and_for_a_thousand_operations():
-    sketch = Sketch(Words("ab", 3))
+    sketch = WordSketch(Words("ab", 3))
     sketch.needs_start = True
     x, total = sketch.register("x", 1.0), sketch.register("total", 100.0)
     x.symbols = np.array([1 / 3, 0.1])
-    sums = HeadSketch(
-        "sum", [sketch.token], [sketch.token * -4.0], [Form({x: 1.0})], [(total, math.exp(4.0))],
-        Softmax(1.0), does="sum",
+    sums = WordHead(
+        "sum", [sketch.token], [sketch.token * -4.0], [WordForm({x: 1.0})],
+        [{total: math.exp(4.0)}], Softmax(1.0), does="sum",
     )  # fmt: skip
     sketch.head(2, sums)
-    answer = Form({total: 1.0}).looser(0.01)
+    answer = WordForm({total: 1.0}).looser(0.01)
     (found,) = strays_of(sketch, [answer])
     soft = _Straying(sketch, [answer], REALS).form(answer).stray
     both = _Straying(sketch, [answer], FLOAT64).form(answer).stray
@@ -265,9 +276,9 @@ def test_answers_are_charged_for_softening_and_rounding_and_for_a_thousand_opera
 
 
 def test_sums_of_forms_are_off_by_both():
-    sketch = Sketch(Words("ab", 3))
+    sketch = WordSketch(Words("ab", 3))
     x = sketch.register("x", 1.0)
-    one, two = Form({x: 1.0}, off=0.25), Form({x: 2.0}, off=0.5)
+    one, two = WordForm({x: 1.0}, off=0.25), WordForm({x: 2.0}, off=0.5)
     assert (one + two).off == 0.75
     assert one.looser(0.5).off == 0.75
     assert one.looser(0.0) is one

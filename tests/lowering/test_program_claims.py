@@ -12,9 +12,19 @@ from hardmax import programs as p
 from hardmax.core import Box, Claim, Construction, Words, evaluate
 from hardmax.languages.programs import Code
 from hardmax.lowering.programs import _compile
-from hardmax.lowering.programs._lookup import Bends, misfit, points_of, polygon
-from hardmax.lowering.programs._sketch import Form, HeadSketch, Ladder, Levels, OneOf, Sketch
-from hardmax.lowering.programs._straying import _Straying, strays_of
+from hardmax.lowering.programs._lookup import points_of, polygon
+from hardmax.lowering.sketch import (
+    Bends,
+    Ladder,
+    Levels,
+    OneOf,
+    WordForm,
+    WordHead,
+    WordSketch,
+    misfit,
+    strays_of,
+)
+from hardmax.lowering.sketch._straying import _Straying
 from hardmax.numerics import FLOAT64
 from hardmax.testing import CONSTRUCTS, random_program
 
@@ -151,7 +161,7 @@ def test_a_program_that_fails_on_the_longest_words_is_refused():
 
 
 def drawn(length=1):
-    sketch = Sketch(Words("ab", length))
+    sketch = WordSketch(Words("ab", length))
     sketch.needs_start = True
     return sketch
 
@@ -161,7 +171,7 @@ def test_a_form_strays_by_what_its_registers_stray():
     one, two = (sketch.register(name, 8.0) for name in "xy")
     for register, off in ((one, 0.5), (two, 0.25)):
         sketch.unit(1, "off", (sketch.token * off).looser(off), {register: 1.0})
-    (found,) = strays_of(sketch, [Form({one: 2.0, two: -4.0})])
+    (found,) = strays_of(sketch, [WordForm({one: 2.0, two: -4.0})])
     assert found.softening == 0.0
     assert found.rounding == pytest.approx(2.0 * 0.5 + 4.0 * 0.25, rel=1e-12)
 
@@ -193,8 +203,8 @@ def test_a_look_up_moves_by_its_slope_and_a_flat_one_not_at_all():
         x, y = sketch.register("x", 4.0), sketch.register("y", 100.0)
         sketch.unit(1, "x", sketch.token.looser(0.125), {x: 1.0})
         for knot, weight in zip(line.knots, line.weights, strict=True):
-            sketch.unit(3, "y", Form({x: 1.0}, -knot), {y: weight}, Levels(levels))
-        (stray,) = strays_of(sketch, [Form({y: 1.0})])
+            sketch.unit(3, "y", WordForm({x: 1.0}, -knot), {y: weight}, Levels(levels))
+        (stray,) = strays_of(sketch, [WordForm({y: 1.0})])
         found[flat] = stray.rounding
     assert found[False] == pytest.approx(0.125 * 5.0, rel=1e-9)  # relu turns by 5 at 1
     assert found[True] < 1e-13
@@ -206,7 +216,7 @@ def test_of_many_units_the_worst_counts_and_of_a_ladder_three():
         y = sketch.register("y", 100.0)
         for k in range(6):
             sketch.unit(1, "y", (sketch.token * (k + 1.0)).looser(0.125), {y: 1.0}, law)
-        (stray,) = strays_of(sketch, [Form({y: 1.0})])
+        (stray,) = strays_of(sketch, [WordForm({y: 1.0})])
         assert stray.rounding == pytest.approx(times * 0.125, rel=1e-9)
 
 
@@ -221,17 +231,17 @@ def test_the_start_token_must_hold_nothing_where_sums_read_it():
     sketch = drawn(3)
     dirty, total = sketch.register("dirty", 1.0), sketch.register("total", 100.0)
     dirty.start = 1e-9
-    head = HeadSketch(
+    head = WordHead(
         "sum",
         [sketch.token],
         [sketch.token * -20.0],
-        [Form({dirty: 1.0})],
-        [(total, math.exp(20.0))],
+        [WordForm({dirty: 1.0})],
+        [{total: math.exp(20.0)}],
         hm.core.Softmax(1.0),
         does="sum",
     )
     sketch.head(2, head)
-    (stray,) = strays_of(sketch, [Form({total: 1.0})])
+    (stray,) = strays_of(sketch, [WordForm({total: 1.0})])
     assert stray.softening >= 1e-9 * math.exp(20.0)
 
 
@@ -260,7 +270,7 @@ def test_bends_are_largest_at_a_knot_or_at_an_end():
 def test_a_form_is_no_larger_than_what_it_stands_for():
     sketch = drawn()
     x, y = (sketch.register(name, 8.0) for name in "xy")
-    peaks = Form({x: 1.0, y: -2.0}, 1.0)
+    peaks = WordForm({x: 1.0, y: -2.0}, 1.0)
     assert peaks.bound == 25.0
     step = peaks.within(1.0)
     assert (step.bound, (step * -3.0).bound, (step + 2.0).bound) == (1.0, 3.0, 3.0)
@@ -279,14 +289,14 @@ def test_the_start_token_gains_no_more_than_symbols_do_where_it_asks_as_they_do(
         for peak in peaks:
             sketch.unit(1, "peak", sketch.token, {peak: 1.0})
         total, after = sketch.register("total", 3.0), sketch.register("after", 1e6)
-        step = Form(dict.fromkeys(peaks, 1.0)).within(1.0)
-        head = HeadSketch(
-            "sum", [sketch.one], [sketch.token * -20.0], [step], [(total, math.exp(20.0))],
+        step = WordForm(dict.fromkeys(peaks, 1.0)).within(1.0)
+        head = WordHead(
+            "sum", [sketch.one], [sketch.token * -20.0], [step], [{total: math.exp(20.0)}],
             hm.core.Softmax(1.0), does="sum",
         )  # fmt: skip
         sketch.head(2, head)
-        sketch.unit(3, "after", Form({total: 1.0}, -4.0), {after: 1.0})
-        found[sane] = _Straying(sketch, [Form({after: 1.0})], FLOAT64).start[after]
+        sketch.unit(3, "after", WordForm({total: 1.0}, -4.0), {after: 1.0})
+        found[sane] = _Straying(sketch, [WordForm({after: 1.0})], FLOAT64).start[after]
     assert found[True] == 0.0 < found[False]  # the unit is off at 3 and a little
 
 
@@ -296,8 +306,8 @@ def test_a_look_up_at_the_start_token_is_as_large_as_its_polygon():
     x, y = sketch.register("x", 4.0), sketch.register("y", 4.0)
     x.start = 100.0
     for knot, weight in ((0.0, 1.0), (1.0, -2.0), (2.0, 1.0)):
-        sketch.unit(1, "y", Form({x: 1.0}, -knot), {y: weight}, Levels(np.arange(4.0)))
-    start = _Straying(sketch, [Form({y: 1.0})], FLOAT64).start[y]
+        sketch.unit(1, "y", WordForm({x: 1.0}, -knot), {y: weight}, Levels(np.arange(4.0)))
+    start = _Straying(sketch, [WordForm({y: 1.0})], FLOAT64).start[y]
     assert start == pytest.approx(1.0, rel=1e-9)
 
 

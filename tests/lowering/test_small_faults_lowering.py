@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from hardmax.lowering.programs._sketch import Register
+from hardmax.lowering.sketch import WordRegister
 
 
 def test_a_unit_that_may_be_on_at_the_start_writes_what_it_reads_at_most() -> None:
-    register = Register("r", np.zeros(2), np.zeros(2))
+    register = WordRegister("r", np.zeros(2), np.zeros(2))
     wide = SimpleNamespace(terms=[SimpleNamespace(is_wild=False)], widest=3.0)
     register.open_to(wide, -2.0)
     register.open_to(wide, 0.5)

@@ -82,10 +82,16 @@ def bound_logits_with(bound: LogitBound) -> None:
 
 
 def count_bill(
-    transformer: Transformer, domain: Box | None, *, source_parameters: int | None = None
+    transformer: Transformer,
+    domain: Box | None,
+    *,
+    source_parameters: int | None = None,
+    largest_logit: float | None = None,
 ) -> Bill:
-    """Count everything. The domain is where the largest logit is bounded."""
+    """Count everything. The domain is where the largest logit is bounded, unless it is known."""
     heads = transformer.heads
+    if largest_logit is None:
+        largest_logit = _logit_bounds[0](transformer, domain) if heads else 0.0
     hidden = [layer.hidden_width for layer in _feed_forwards(transformer)]
     per_layer = [len(layer.heads) for layer in _attentions(transformer)]
     return Bill(
@@ -103,7 +109,7 @@ def count_bill(
         nonzero_parameters=sum(int(np.count_nonzero(a)) for a in weight_arrays(transformer)),
         source_parameters=source_parameters,
         largest_weight=_largest_weight(transformer),
-        largest_logit=_logit_bounds[0](transformer, domain) if heads else 0.0,
+        largest_logit=largest_logit,
         flops=_flops(transformer),
         attention_memory=8 * max(per_layer, default=0) * transformer.tokens**2,
     )

@@ -39,8 +39,7 @@ import numpy as np
 
 from hardmax.core import Box
 from hardmax.languages import Function, derivative, evaluate
-from hardmax.lowering.functions import WAYS
-from hardmax.lowering.functions._ways import is_native, is_square
+from hardmax.lowering.functions import ROUTE_GADGETS, is_native, is_square
 from hardmax.lowering.graph import (
     Analysis,
     CurveNode,
@@ -105,7 +104,7 @@ def function_growth(function: Function, domain: Box, route: str) -> Growths:
     rule = _RULES.get(route)
     if rule is None:
         return dict.fromkeys(RESOURCES, UNKNOWN)
-    graph = WAYS[route]().graph(function.expressions, function.variables, domain)
+    graph = ROUTE_GADGETS[route]().graph(function.expressions, function.variables, domain)
     analysis = analyse(graph, domain)
     found: list[Mapping[str, Growth]] = [
         rule(node, analysis)

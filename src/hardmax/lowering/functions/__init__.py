@@ -1,11 +1,13 @@
-"""Functions lowered node by node, along one way or another."""
+"""Functions lowered node by node, along one route or another."""
 
 from hardmax.lowering.functions._compose import compose as compose
 from hardmax.lowering.functions._proposal import FORMATS as FORMATS
 from hardmax.lowering.functions._proposal import Proposal as Proposal
+from hardmax.lowering.functions._route_gadgets import ROUTE_GADGETS as ROUTE_GADGETS
+from hardmax.lowering.functions._route_gadgets import RouteGadgets as RouteGadgets
+from hardmax.lowering.functions._route_gadgets import differing_routes as differing_routes
+from hardmax.lowering.functions._route_gadgets import is_native as is_native
+from hardmax.lowering.functions._route_gadgets import is_square as is_square
+from hardmax.lowering.functions._route_gadgets import recipe as recipe
 from hardmax.lowering.functions._universal import propose_pieces as propose_pieces
 from hardmax.lowering.functions._universal import propose_universal as propose_universal
-from hardmax.lowering.functions._ways import WAYS as WAYS
-from hardmax.lowering.functions._ways import Way as Way
-from hardmax.lowering.functions._ways import differing_ways as differing_ways
-from hardmax.lowering.functions._ways import recipe as recipe

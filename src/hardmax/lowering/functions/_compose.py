@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from hardmax._errors import PrecisionError
 from hardmax.core import MARGIN, Box
 from hardmax.languages import Function
-from hardmax.lowering.functions._anchored import softmax_by_head
-from hardmax.lowering.functions._made import Made, Pair
-from hardmax.lowering.functions._proposal import Proposal, too_small
-from hardmax.lowering.functions._ways import Site, Way, is_native, quotient
-from hardmax.lowering.functions._witness import Whereabouts
+from hardmax.lowering.functions._proposal import Proposal, Whereabouts, too_small
+from hardmax.lowering.functions._route_gadgets import RouteGadgets, is_native, quotient
+from hardmax.lowering.gadgets import Approximation, Site, softmax_by_head
 from hardmax.lowering.graph import (
     NONLINEAR,
     Analysis,
@@ -30,58 +28,69 @@ from hardmax.lowering.graph import (
     SoftmaxNode,
     analyse,
 )
-from hardmax.lowering.stream import Form, Program, reuse_rows, without
+from hardmax.lowering.sketch import BoxForm, BoxSketch, Pair, exact_form, reuse_registers, without
 from hardmax.numerics import FAINT
 
 _ATTEMPTS = 6
 
 
 def compose(
-    target: Function, domain: Box, error: float, way: Way, *, dtype: str = "float64"
+    target: Function, domain: Box, error: float, gadgets: RouteGadgets, *, dtype: str = "float64"
 ) -> Proposal:
-    """Lower a graph along one way to within `error`, rounding in `dtype` included.
+    """Lower a graph with a route's gadgets to within `error`, rounding in `dtype` included.
 
     If rounding forbids it, larger errors are tried, so that the refusal can name one that works.
     """
-    graph = way.graph(target.expressions, target.variables, domain)
-    proposal = _attempted(target, graph, domain, error, way, dtype)
+    graph = gadgets.graph(target.expressions, target.variables, domain)
+    task = _Task(target, domain, gadgets, graph, dtype)
+    proposal = _attempted(task, error)
     if proposal is not None:
         return proposal
-    raise too_small(error, _first_that_works(target, graph, domain, error, way, dtype), way.name)
+    raise too_small(error, _first_that_works(task, error), gadgets.name)
 
 
-def _first_that_works(
-    target: Function, graph: Graph, domain: Box, error: float, way: Way, dtype: str
-) -> float:
-    """A larger error that this way can promise; infinity if none was found."""
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """A function, and the route on which it is lowered."""
+
+    target: Function
+    domain: Box
+    gadgets: RouteGadgets
+    graph: Graph
+    dtype: str
+
+    def analysed(self, allowed: dict[int, float] | None = None) -> Analysis:
+        return analyse(self.graph, self.domain, allowed or {})
+
+
+def _first_that_works(task: _Task, error: float) -> float:
+    """A larger error that this route can promise; infinity if none was found."""
     for power in (1, 2, 3, 4, 6, 8, 12):
         larger = float(f"{error * 10.0**power:.0e}")
         try:
-            if _attempted(target, graph, domain, larger, way, dtype) is not None:
+            if _attempted(task, larger) is not None:
                 return larger
         except PrecisionError:
             continue
     return float("inf")
 
 
-def _attempted(
-    target: Function, graph: Graph, domain: Box, error: float, way: Way, dtype: str
-) -> Proposal | None:
+def _attempted(task: _Task, error: float) -> Proposal | None:
     """A proposal within the error, or None where rounding takes too much.
 
     Rounding grows as the approximation gets better (a warm head multiplies by 1/coldness), so
     approximation first gets nearly everything, and then what the rounding seen leaves of it.
     """
-    weights = _weights(graph, analyse(graph, domain), way)
+    weights = _weights(task, task.analysed())
     whole, share = error / (1 + MARGIN), 0.9995
     for attempt in range(_ATTEMPTS):
         try:
-            proposal = _within(target, graph, domain, share * whole, way, weights)
+            proposal = _within(task, share * whole, weights)
         except PrecisionError:
             if attempt == 0:
                 raise
             break
-        bound = proposal.bound(dtype)
+        bound = proposal.bound(task.dtype)
         if bound <= whole:
             return proposal
         left = 1 - 1.2 * (bound - proposal.approximation) / whole
@@ -91,28 +100,26 @@ def _attempted(
     return None
 
 
-def _within(
-    target: Function, graph: Graph, domain: Box, budget: float, way: Way, weights: dict[int, float]
-) -> Proposal:
+def _within(task: _Task, budget: float, weights: dict[int, float]) -> Proposal:
     """Split a budget, build, and correct the split until what was built fits.
 
     Where maxima make the bound better than the sum of its parts, there is room to spare, and the
     split is made larger once.
     """
-    analysis = analyse(graph, domain)
+    analysis = task.analysed()
     scale, best = 0.9999, None
     for _ in range(6):
         errors = _split(analysis, weights, budget * scale)
-        analysis = analyse(graph, domain, _allowed(analysis, errors))
+        analysis = task.analysed(_allowed(analysis, errors))
         again = _split(analysis, weights, budget * scale)
         errors = {node: min(e, errors[node]) for node, e in again.items()}
-        proposal = _build(target, graph, domain, errors, way, analysis)
+        proposal = _build(task, errors, analysis)
         total = proposal.approximation
         if total <= budget and (best is not None or total >= 0.8 * budget or scale > 1):
             return proposal
         if total <= budget:
             best = proposal
-            if total == 0 or not any(isinstance(node, MaximumNode) for node in graph.nodes):
+            if total == 0 or not any(isinstance(node, MaximumNode) for node in task.graph.nodes):
                 return best
         scale *= 0.99 * budget / total if np.isfinite(total) else 0.1
     if best is not None:
@@ -159,12 +166,12 @@ def _most(analysis: Analysis, node: int) -> float:
     return max(0.1 * (high - low), 1e-6 * max(abs(low), abs(high))) or 1.0
 
 
-def _weights(graph: Graph, analysis: Analysis, way: Way) -> dict[int, float]:
+def _weights(task: _Task, analysis: Analysis) -> dict[int, float]:
     """How much an error of each node is worth: d cost / d log(1/error)."""
     nodes = {
         i: node
-        for i, node in enumerate(graph.nodes)
-        if isinstance(node, NONLINEAR) and not _is_exact(node, way)
+        for i, node in enumerate(task.graph.nodes)
+        if isinstance(node, NONLINEAR) and not _is_exact(node, task.gadgets)
     }
     weights = {}
     for i, node in nodes.items():
@@ -175,68 +182,62 @@ def _weights(graph: Graph, analysis: Analysis, way: Way) -> dict[int, float]:
             case _:
                 weights[i] = 0.0
     largest = max(weights.values(), default=0.0) or 1.0
-    if way.by_pieces:
+    if task.gadgets.by_pieces:
         return {i: max(w / largest, 0.05) for i, w in weights.items()}
     return dict.fromkeys(weights, 1.0)
 
 
-def _is_exact(node: Node, way: Way) -> bool:
+def _is_exact(node: Node, gadgets: RouteGadgets) -> bool:
     if isinstance(node, CurveNode | QuotientNode):
-        return is_native(node.curve) and not way.by_pieces
+        return is_native(node.curve) and not gadgets.by_pieces
     return isinstance(node, SoftmaxNode)
 
 
-def _build(
-    target: Function,
-    graph: Graph,
-    domain: Box,
-    errors: dict[int, float],
-    way: Way,
-    analysis: Analysis,
-) -> Proposal:
-    program = Program(domain)
-    tokens = way.tokens(graph, analysis, errors)
-    forms: list[Form] = []
-    made: dict[int, Made] = {}
+def _build(task: _Task, errors: dict[int, float], analysis: Analysis) -> Proposal:
+    sketch, gadgets, graph = BoxSketch(task.domain), task.gadgets, task.graph
+    tokens = gadgets.tokens(graph, analysis, errors)
+    forms: list[BoxForm] = []
+    built: dict[int, Approximation] = {}
     for i, node in enumerate(graph.nodes):
         arguments = tuple(forms[a] for a in node.arguments)
-        site = Site(program, i, arguments, tuple(_ranges(analysis, node.arguments)), tokens)
+        site = Site(sketch, i, arguments, tuple(_ranges(analysis, node.arguments)), tokens)
         match node:
             case InputNode(variable=variable):
-                forms.append(program.input(variable))
+                forms.append(sketch.input(variable))
                 continue
             case LinearNode():
                 parts = zip(node.coefficients, arguments, strict=True)
-                forms.append(Form.combination(parts, node.constant))
+                forms.append(sum((form * c for c, form in parts), exact_form()) + node.constant)
                 continue
             case CurveNode(curve=curve):
-                made[i] = way.curve(site, curve, errors.get(i, 0.0))
+                built[i] = gadgets.curve(site, curve, errors.get(i, 0.0))
             case ProductNode():
-                made[i] = way.product(site, errors[i])
+                built[i] = gadgets.product(site, errors[i])
             case MaximumNode():
-                made[i] = way.maximum(site, errors[i])
+                built[i] = gadgets.maximum(site, errors[i])
             case MinimumNode(arguments=(_, _, larger)):
                 a, b, shared = arguments
-                form = Form.combination([(1, a), (1, b), (-1, shared)])
-                made[i] = replace(made[larger], form=form)
+                built[i] = replace(built[larger], form=a + b - shared)
             case QuotientNode(curve=curve):
-                made[i] = quotient(site, curve, errors.get(i, 0.0))
-            case SoftmaxNode():
-                made[i] = softmax_by_head(program, i, node, tokens)
-        forms.append(made[i].form)
-    program.outputs = [forms[i] for i in graph.outputs]
-    where = _where(program, forms)
-    allowed = _allowed(analysis, {i: m.error for i, m in made.items()})
-    final = analyse(graph, domain, allowed)
-    labels = {i: str(graph.nodes[i].expression) for i in made}
-    return Proposal(target, domain, way.name, program, made, final, allowed, labels, where)
+                built[i] = quotient(site, curve, errors.get(i, 0.0))
+            case SoftmaxNode(scores=scores, values=values):
+                built[i] = softmax_by_head(site, scores, values)
+        forms.append(built[i].form)
+    sketch.outputs = [forms[i] for i in graph.outputs]
+    where = _where(sketch, forms)
+    allowed = _allowed(analysis, {i: own.error for i, own in built.items()})
+    final = task.analysed(allowed)
+    labels = {i: str(graph.nodes[i].expression) for i in built}
+    return Proposal(
+        task.target, task.domain, gadgets.name, sketch, built, final, allowed, labels, where
+    )
 
 
-def _where(program: Program, forms: list[Form]) -> dict[int, Whereabouts]:
+def _where(sketch: BoxSketch, forms: list[BoxForm]) -> dict[int, Whereabouts]:
     """Where each node's value is as soon as it is there, once rows have been reused."""
-    ready = [program.ready(form) for form in forms]
-    seen = [[form, program.views.get(form.key)] for form in forms]
-    gone = reuse_rows(program)
+    ready = [sketch.ready(form) for form in forms]
+    seen = [[form, sketch.views.get(form.key)] for form in forms]
+    gone = reuse_registers(sketch)
     where = {}
     for i, candidates in enumerate(seen):
         left = [without(form, gone) for form in candidates if form is not None]

@@ -10,21 +10,29 @@ import numpy as np
 
 from hardmax import numerics
 from hardmax._errors import PrecisionError
-from hardmax.core import MARGIN, Box, Claim, Construction, Share, Target, with_margin
-from hardmax.lowering.functions._made import Made
-from hardmax.lowering.functions._witness import Held, Whereabouts, write_witness
+from hardmax.core import (
+    MARGIN,
+    Box,
+    Claim,
+    Construction,
+    Holding,
+    Share,
+    Target,
+    Witness,
+    with_margin,
+)
+from hardmax.languages import Expression, Function
+from hardmax.lowering.gadgets import Approximation
 from hardmax.lowering.graph import Analysis, LinearNode, MinimumNode
-from hardmax.lowering.stream import (
-    Arrangement,
-    Program,
+from hardmax.lowering.sketch import (
+    BoxAssembly,
+    BoxForm,
+    BoxSketch,
     RangeTable,
     Rounding,
     Statement,
-    arrange,
-    assemble,
+    register_ranges,
     rounding,
-    row_ranges,
-    state,
 )
 from hardmax.numerics import STEP
 
@@ -33,15 +41,23 @@ _SPARE = 2.0**-12  # of the claim: a holding that is nearly exact need not be sh
 FORMATS = ("float16", "bfloat16", "float32", "float64")  # cheapest first
 
 
+@dataclass(frozen=True, eq=False)
+class Whereabouts:
+    """Forms that read a value right after the stage at which it is ready; the first is best."""
+
+    forms: list[BoxForm]
+    ready: int
+
+
 @dataclass(eq=False)
 class Proposal:
-    """A program with its bound: what a route would build, and what it would promise."""
+    """A sketch with its bound: what a route would build, and what it would promise."""
 
     target: Target
     domain: Box
     route: str
-    program: Program
-    made: dict[int, Made]
+    sketch: BoxSketch
+    built: dict[int, Approximation]  # node by node
     analysis: Analysis  # widened by what each node is allowed to be off
     allowed: dict[int, float]  # node -> that much
     labels: dict[int, str] = field(default_factory=dict)
@@ -49,20 +65,20 @@ class Proposal:
 
     @cached_property
     def ranges(self) -> RangeTable:
-        return row_ranges(self.program)
+        return register_ranges(self.sketch)
 
     @cached_property
-    def arrangement(self) -> Arrangement:
-        return arrange(self.program)
+    def assembly(self) -> BoxAssembly:
+        return BoxAssembly(self.sketch)
 
     @cached_property
     def statement(self) -> Statement:
-        """The bill, before anything is built."""
-        return state(self.arrangement, self.ranges)
+        """The bill."""
+        return self.assembly.statement(self.ranges)
 
     def rounding(self, dtype: str) -> Rounding:
         """What rounding adds to each node; a minimum has the rounding of the maximum it uses."""
-        found = rounding(self.program, self.ranges, dtype)
+        found = rounding(self.sketch, self.ranges, dtype)
         for i, node in enumerate(self.analysis.graph.nodes):
             if isinstance(node, MinimumNode):
                 found.nodes[i] = found.nodes.get(node.arguments[2], 0.0)
@@ -71,7 +87,7 @@ class Proposal:
     @cached_property
     def approximation(self) -> float:
         """The bound over the reals."""
-        return self.analysis.total({node: made.error for node, made in self.made.items()})[0]
+        return self.analysis.total({node: own.error for node, own in self.built.items()})[0]
 
     def bound(self, dtype: str = "float64") -> float:
         """The error in a float format: approximation, softening and rounding together."""
@@ -81,10 +97,12 @@ class Proposal:
         """The bound, and what of it is each node's approximation; the rest is rounding."""
         rounded = self.rounding(dtype)
         at_end = float(max(rounded.outputs, default=0.0))
-        largest = max(self.statement.largest_weight, self.statement.largest_logit)
-        if rounded.overflows or not numerics.FORMATS[dtype].fits(largest):
+        if rounded.overflows:  # before there are weights, which would have to be finite
             return float("inf"), {}
-        errors = {node: made.error for node, made in self.made.items()}
+        largest = max(self.statement.largest_weight, self.statement.largest_logit)
+        if not numerics.FORMATS[dtype].fits(largest):
+            return float("inf"), {}
+        errors = {node: own.error for node, own in self.built.items()}
         both = {
             n: errors.get(n, 0.0) + rounded.nodes.get(n, 0.0) for n in (*errors, *rounded.nodes)
         }
@@ -110,8 +128,8 @@ class Proposal:
         bound, approximation = self._parts("float64")
         shares = []
         for node, amount in approximation.items():
-            soft = self.made[node].softening if node in self.made else 0.0
-            part = soft / self.made[node].error if soft else 0.0
+            soft = self.built[node].softening if node in self.built else 0.0
+            part = soft / self.built[node].error if soft else 0.0
             label = self.labels.get(node, f"node {node}")
             shares.append(Share("approximation", label, float(amount * (1 - part))))
             shares.append(Share("softening", label, float(amount * part)))
@@ -129,30 +147,38 @@ class Proposal:
         return [dtype for dtype in FORMATS if self.bound(dtype) <= error]
 
     def build(self) -> Construction:
-        """The weights, at last."""
+        """The weights, with their claim and witness."""
         claim = Claim(self.target, self.domain, self.ledger)
-        witness = write_witness(self.target, self.arrangement, self._held())
-        return Construction(assemble(self.arrangement), claim, witness, self.route)
+        witness = self._witness(self.target) if isinstance(self.target, Function) else None
+        return Construction(self.assembly.transformer, claim, witness, self.route)
 
     def _off(self) -> list[float]:
         """How far each node's value can be from the exact one in float64."""
         rounded, amounts = self.rounding("float64").nodes, np.zeros(len(self.analysis.graph.nodes))
-        for node, made in self.made.items():
-            amounts[node] = made.error + rounded.get(node, 0.0)
+        for node, own in self.built.items():
+            amounts[node] = own.error + rounded.get(node, 0.0)
         return self.analysis.off_by(amounts)
 
-    def _held(self) -> list[Held]:
-        """Where the target's inner values are, and how closely: nodes, then outputs."""
+    def _witness(self, target: Function) -> Witness:
+        """Where the target's inner values are, and how closely: nodes, then outputs.
+
+        Values that are no steps of the target, or that no form shows any more, are left out.
+        """
+        holdings: list[Holding | None] = []
         nodes, inner, off = self.analysis.graph.nodes, self._read_by_others(), self._off()
-        held = [
-            Held(nodes[i].expression, place, self._within(i, off[i]))
-            for i, place in self.where.items()
-            if i in inner
-        ]
-        outputs = self.program.outputs
-        end = max((maker.stage for maker in self.program.makers), default=-1)
-        places = [Whereabouts([form], end) for form in outputs]
-        return held + [Held(i, place, self.error) for i, place in enumerate(places)]
+        hold, steps = self.assembly.holding, target.places()
+        for i, place in self.where.items():
+            expression = nodes[i].expression
+            if i in inner and isinstance(expression, Expression) and expression in steps:
+                within = self._within(i, off[i])
+                holdings.append(
+                    hold(place.forms, *steps[expression], after=place.ready, error=within)
+                )
+        last, end = len(target.steps().steps), self.sketch.last_stage
+        for i, form in enumerate(self.sketch.outputs):
+            holdings.append(hold([form], last, i, after=end, error=self.error))
+        kept = [holding for holding in holdings if holding is not None]
+        return Witness(sorted(kept, key=lambda holding: holding.sublayer))
 
     def _within(self, node: int, off: float) -> float:
         """How closely a holding says that a node is held."""

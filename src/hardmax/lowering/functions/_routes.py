@@ -10,11 +10,11 @@ from hardmax.core import Box, Construction
 from hardmax.languages import CallableFunction, Function
 from hardmax.lowering._planner import BASELINES, Offer, Plan, make_offers
 from hardmax.lowering.functions import (
-    WAYS,
+    ROUTE_GADGETS,
     Proposal,
-    Way,
+    RouteGadgets,
     compose,
-    differing_ways,
+    differing_routes,
     propose_pieces,
     propose_universal,
     recipe,
@@ -116,16 +116,16 @@ def _routes_of_text(
     function: Function, domain: Box, error: float, dtype: str, every: bool
 ) -> dict[str, Proposer]:
 
-    def by(way: Callable[[], Way]) -> Proposer:
-        return lambda least: compose(function, domain, error, way(), dtype=dtype)
+    def by(gadgets: Callable[[], RouteGadgets]) -> Proposer:
+        return lambda least: compose(function, domain, error, gadgets(), dtype=dtype)
 
     def by_recipe(least: int | None) -> Proposal:
-        way = recipe() if least is None else recipe(least // 8 + 1)
-        return compose(function, domain, error, way, dtype=dtype)
+        gadgets = recipe() if least is None else recipe(least // 8 + 1)
+        return compose(function, domain, error, gadgets, dtype=dtype)
 
-    ways = differing_ways(function.expressions, function.variables, domain)
-    names = list(WAYS) if every else ways
-    routes: dict[str, Proposer] = {name: by(WAYS[name]) for name in names}
+    differing = differing_routes(function.expressions, function.variables, domain)
+    names = list(ROUTE_GADGETS) if every else differing
+    routes: dict[str, Proposer] = {name: by(ROUTE_GADGETS[name]) for name in names}
     routes["recipe"] = by_recipe
     return routes | {"universal": _universal(function, domain, error)}
 

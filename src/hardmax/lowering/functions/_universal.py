@@ -16,12 +16,17 @@ from hardmax.lowering.approximants import (
     fit_knots_lipschitz,
     grid_for,
 )
-from hardmax.lowering.functions._anchored import constants
-from hardmax.lowering.functions._curves import SOFT_SHARE, hard_pieces, soft_pieces
-from hardmax.lowering.functions._made import Made
 from hardmax.lowering.functions._proposal import Proposal, too_small
+from hardmax.lowering.gadgets import (
+    SOFT_SHARE,
+    Approximation,
+    Site,
+    function_by_grid,
+    hard_pieces,
+    soft_pieces,
+)
 from hardmax.lowering.graph import analyse, build_graph, opaque_analysis, opaque_graph
-from hardmax.lowering.stream import Chooser, Form, Program
+from hardmax.lowering.sketch import BoxSketch
 from hardmax.numerics import Interval, up
 
 MOST_TOKENS = 10_000
@@ -57,15 +62,12 @@ def _universal(
             f"One head over {grid.count:,} anchors would do it, with about {parameters:,} "
             f"parameters; more than {most:,} tokens are not built. Ask for a larger error."
         )
-    program, made = Program(domain), {}
-    names = _names(target)
-    graph = opaque_graph(names, target.variables)
     values, uncertain = _values(target, grid.points())
-    for output, node in enumerate(graph.outputs):
-        row = _anchored_row(program, node, grid, values[:, output])
-        program.outputs.append(Form.of_row(row))
-        made[node] = Made(program.outputs[-1], bound + uncertain)
-    return _opaque(target, domain, "universal", program, made, names)
+
+    def built(site: Site, output: int) -> Approximation:
+        return Approximation(function_by_grid(site, grid, values[:, output]), bound + uncertain)
+
+    return _opaque(target, domain, "universal", built)
 
 
 def _values(target: Function | CallableFunction, points: np.ndarray) -> tuple[np.ndarray, float]:
@@ -102,19 +104,11 @@ def propose_pieces(target: CallableFunction, domain: Box, error: float, *, soft:
 
 
 def _by_pieces(target: CallableFunction, domain: Box, asked: float, soft: bool) -> Proposal:
-    program, made, names = Program(domain), {}, _names(target)
-    graph = opaque_graph(names, target.variables)
-    for output, node in enumerate(graph.outputs):
+    def built(site: Site, output: int) -> Approximation:
         fit = _pieces(target, output, domain, asked * (1 - SOFT_SHARE if soft else 1.0))
-        argument = program.input(0)
-        made[node] = (
-            soft_pieces(program, node, fit, argument, asked)
-            if soft
-            else hard_pieces(program, node, fit, argument)
-        )
-        program.outputs.append(made[node].form)
-    route = "recipe" if soft else "feedforward"
-    return _opaque(target, domain, route, program, made, names)
+        return soft_pieces(site, fit, asked) if soft else hard_pieces(site, fit)
+
+    return _opaque(target, domain, "recipe" if soft else "feedforward", built)
 
 
 def _pieces(target: CallableFunction, output: int, domain: Box, error: float) -> PiecewiseFit:
@@ -184,35 +178,6 @@ def _reach(modulus: Callable[[float], float], most: float, error: float) -> floa
     )
 
 
-def _anchored_row(program: Program, node: int, grid: GridFit, values: np.ndarray) -> int:
-    """Scores coldness (x.e - |e|^2/2) about the middle of the box."""
-    points, inputs = grid.points(), program.domain.dimension
-    if len(points) == 1:
-        points, values = np.repeat(points, 2, axis=0), np.repeat(values, 2)
-    middle = points[len(points) // 2]
-    places = points - middle
-    halves = -0.5 * (places**2).sum(axis=1)
-    keys = (*(constants(places[:, i], inputs) for i in range(inputs)), constants(halves, inputs))
-    asked = [program.input(i).plus(-float(middle[i])) for i in range(inputs)]
-    low, high = program.domain.low - middle, program.domain.high - middle
-    ends = np.maximum(places * low, places * high).sum(axis=1) + halves
-    starts = np.minimum(places * low, places * high).sum(axis=1) + halves
-    chooser = Chooser(
-        stage=0,
-        query=(*asked, Form.of_number(1)),
-        keys=keys,
-        values=constants(values, inputs),
-        coldness=grid.coldness,
-        node=node,
-        gain=1.0,
-        score_ends=(starts, ends),
-        value_range=(float(values.min()), float(values.max())),
-    )
-    row = program.row()
-    program.write(row, program.choose(chooser), 1)
-    return row
-
-
 def _names(target: Function | CallableFunction) -> list[str]:
     if isinstance(target, Function):
         return [str(expression) for expression in target.expressions]
@@ -224,11 +189,18 @@ def _opaque(
     target: Function | CallableFunction,
     domain: Box,
     route: str,
-    program: Program,
-    made: dict[int, Made],
-    names: list[str],
+    build: Callable[[Site, int], Approximation],
 ) -> Proposal:
+    """A function taken as a whole: every output is one node."""
+    sketch, names = BoxSketch(domain), _names(target)
     graph = opaque_graph(names, target.variables)
+    inputs = tuple(sketch.input(i) for i in range(domain.dimension))
+    ends = tuple(zip(domain.low.tolist(), domain.high.tolist(), strict=True))
+    built = {
+        node: build(Site(sketch, node, inputs, ends), output)
+        for output, node in enumerate(graph.outputs)
+    }
+    sketch.outputs = [own.form for own in built.values()]
     labels = dict(zip(graph.outputs, names, strict=True))
     allowed = dict.fromkeys(graph.outputs, float("inf"))
-    return Proposal(target, domain, route, program, made, opaque_analysis(graph), allowed, labels)
+    return Proposal(target, domain, route, sketch, built, opaque_analysis(graph), allowed, labels)

@@ -1,8 +1,29 @@
 """Heads and layers with a theorem each."""
 
+from hardmax.lowering.gadgets._anchors import curve_by_anchors as curve_by_anchors
+from hardmax.lowering.gadgets._anchors import function_by_grid as function_by_grid
 from hardmax.lowering.gadgets._averaging import averaging_head as averaging_head
-from hardmax.lowering.gadgets._gate import GatedPiece as GatedPiece
-from hardmax.lowering.gadgets._gate import gated_pieces as gated_pieces
+from hardmax.lowering.gadgets._gated_pieces import GatedPiece as GatedPiece
+from hardmax.lowering.gadgets._gated_pieces import gated_pieces as gated_pieces
+from hardmax.lowering.gadgets._gated_product import product_by_gates as product_by_gates
+from hardmax.lowering.gadgets._gated_product import square_by_gates as square_by_gates
+from hardmax.lowering.gadgets._maximum import is_of_inputs as is_of_inputs
+from hardmax.lowering.gadgets._maximum import maximum_by_head as maximum_by_head
 from hardmax.lowering.gadgets._maximum import maximum_head as maximum_head
+from hardmax.lowering.gadgets._pieces import SOFT_SHARE as SOFT_SHARE
+from hardmax.lowering.gadgets._pieces import curve_by_soft_pieces as curve_by_soft_pieces
+from hardmax.lowering.gadgets._pieces import curve_by_units as curve_by_units
+from hardmax.lowering.gadgets._pieces import hard_pieces as hard_pieces
+from hardmax.lowering.gadgets._pieces import soft_pieces as soft_pieces
 from hardmax.lowering.gadgets._rectifier import rectifier_head as rectifier_head
+from hardmax.lowering.gadgets._rectifier import relu_by_gate as relu_by_gate
+from hardmax.lowering.gadgets._rectifier import relu_by_unit as relu_by_unit
+from hardmax.lowering.gadgets._sigmoids import curve_by_sigmoids as curve_by_sigmoids
+from hardmax.lowering.gadgets._sigmoids import sigmoid_by_gate as sigmoid_by_gate
+from hardmax.lowering.gadgets._site import Approximation as Approximation
+from hardmax.lowering.gadgets._site import Site as Site
+from hardmax.lowering.gadgets._softmax import softmax_by_head as softmax_by_head
 from hardmax.lowering.gadgets._switch import switched_map_head as switched_map_head
+from hardmax.lowering.gadgets._tents import product_by_tents as product_by_tents
+from hardmax.lowering.gadgets._tents import square_by_tents as square_by_tents
+from hardmax.lowering.gadgets._tournament import maximum_by_tree as maximum_by_tree

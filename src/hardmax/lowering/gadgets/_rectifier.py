@@ -7,7 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from hardmax.core import Head
-from hardmax.lowering.networks._layout import row
+from hardmax.lowering.gadgets._site import Approximation, Site, short_above
+from hardmax.lowering.sketch import BoxForm, row_of
+from hardmax.numerics import inflate, softmax_gap
 
 
 def rectifier_head(width: int, *, read: Mapping[int, float], flag: int, write: np.ndarray) -> Head:
@@ -27,11 +29,29 @@ def rectifier_head(width: int, *, read: Mapping[int, float], flag: int, write: n
     One head of key width 1; 2 len(read) + 1 nonzero weights and the column itself. No head can
     do with less than one weight in each of query, key and value.
     """
-    reading = row(width, read)
+    reading = row_of(width, read)
     return Head(
         query=reading,
-        key=row(width, {flag: 1.0}),
+        key=row_of(width, {flag: 1.0}),
         value=reading,
         output=np.asarray(write, dtype=float).reshape(width, 1),
         causal=True,
     )
+
+
+def relu_by_gate(site: Site, form: BoxForm, error: float) -> Approximation:
+    """max(z, 0) as z sigmoid(b z): short by at most W(1/e)/b = 0.2784.../b, and centred.
+
+    The shortfall is one-sided, so half of it added to the result halves the error, and the
+    coldness is 0.1392.../error. One head; see `rectifier_head` for the proof.
+    """
+    coldness = float(short_above(softmax_gap(2) / (2 * error)))
+    short = softmax_gap(2) / coldness
+    maker = site.sketch.gate(form, form, coldness=coldness, node=site.node, gain=1.0)
+    return Approximation(site.sketch.written(maker) + short / 2, inflate(short / 2, 4))
+
+
+def relu_by_unit(site: Site, form: BoxForm, error: float) -> Approximation:
+    """max(z, 0) exactly, by one hidden unit; the error is for those that are not exact."""
+    maker = site.sketch.unit(form, node=site.node, gain=1.0)
+    return Approximation(site.sketch.written(maker), 0.0)

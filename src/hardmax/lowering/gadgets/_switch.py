@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hardmax.core import Head
-from hardmax.lowering.networks._layout import row
+from hardmax.lowering.sketch import row_of
 
 
 def switched_map_head(
@@ -27,5 +27,5 @@ def switched_map_head(
     value = np.zeros((len(read), width))
     value[np.arange(len(read)), read] = 1.0
     return Head(
-        query=row(width, {code: 1.0}), key=row(width, {one: 1.0}), value=value, output=write
+        query=row_of(width, {code: 1.0}), key=row_of(width, {one: 1.0}), value=value, output=write
     )

@@ -27,8 +27,8 @@ from hardmax.lowering.programs._heads import Heads, Rows
 from hardmax.lowering.programs._placing import Made, Placed, Placing
 from hardmax.lowering.programs._questions import Question
 from hardmax.lowering.programs._relations import Relations
-from hardmax.lowering.programs._sketch import Form
 from hardmax.lowering.programs._totals import Totals, is_index
+from hardmax.lowering.sketch import WordForm
 
 
 class Aggregates:
@@ -195,13 +195,13 @@ class Aggregates:
         code = self.placing.code(value)
         items = [one for one in self.placing.items(value.value) if one is not None]
         if not items:
-            same = Form({}, float(code.number(value.default)))
+            same = WordForm({}, float(code.number(value.default)))
             return Made(Placed(same, 0, True), self.placing.natural(value))
         numbers = [float(code.number(one)) for one in items]
         ranks = self.placing.items(value.rank)
         is_rank = np.array([isinstance(r, int) and r >= 0 for r in ranks])
         default = float(code.number_or(value.default, numbers[-1]))
-        total = Placed(Form({}, numbers[0]), 0, True)
+        total = Placed(WordForm({}, numbers[0]), 0, True)
         for v, after in enumerate([*numbers[1:], default]):
             if after == numbers[v]:
                 continue

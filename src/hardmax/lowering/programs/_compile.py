@@ -23,18 +23,23 @@ from hardmax.languages.programs import (
     Value,
 )
 from hardmax.lowering.programs._aggregates import Aggregates
-from hardmax.lowering.programs._assembly import Assembly
 from hardmax.lowering.programs._codes import Codes, lost
 from hardmax.lowering.programs._heads import Care, Heads, Rows
-from hardmax.lowering.programs._merging import Rename, merge_registers
 from hardmax.lowering.programs._order import check_positions
 from hardmax.lowering.programs._placing import Made, NeedsSaneStart, Placed, Placing
 from hardmax.lowering.programs._questions import compares_jointly
 from hardmax.lowering.programs._scans import Scans
-from hardmax.lowering.programs._sketch import Form, Sketch
-from hardmax.lowering.programs._straying import Strays, strays_of
 from hardmax.lowering.programs._tables import Tables
 from hardmax.lowering.programs._totals import counted_by_values
+from hardmax.lowering.sketch import (
+    Rename,
+    Strays,
+    WordAssembly,
+    WordForm,
+    WordSketch,
+    merge_registers,
+    strays_of,
+)
 
 _SHARES_HOLD = 16  # tokens: the shares of longer ranks, w/(1 + w), are too close for float32
 _TRIED, _TRIED_LENGTH = 40, 6  # words that are tried by the interpreter, and how long they are
@@ -157,7 +162,7 @@ class _Compiler:
         self, target: ProgramTarget, codes: Codes, way: Way, positions: str, sane_start: bool
     ) -> None:
         self.target, self.way = target, way
-        self.sketch = Sketch(target.words, positions)
+        self.sketch = WordSketch(target.words, positions)
         self.sketch.sane_start = sane_start
         self.placing = Placing(codes, self.sketch, self._make, way.fuse, way.flat)
         self.heads = Heads(self.sketch, self.placing, way.care)
@@ -175,9 +180,9 @@ class _Compiler:
             self.heads.spare_start()
         answers, rename = merge_registers(self.sketch, answers)
         claim = Claim(target, target.words, self._ledger(strays_of(self.sketch, answers)))
-        assembly = Assembly(self.sketch, answers)
+        assembly = WordAssembly(self.sketch, answers)
         witness = Witness(self._holdings(assembly, rename))
-        transformer = assembly.transformer(answers, target.program.at)
+        transformer = assembly.transformer(target.program.at)
         return Construction(transformer, claim, witness, "program", assembly.legend())
 
     def _ledger(self, strays: list[Strays]) -> list[Share]:
@@ -205,7 +210,7 @@ class _Compiler:
         ]
         return [share for share in shares if share.amount > 0.0]
 
-    def _holdings(self, assembly: Assembly, rename: Rename) -> Iterator[Holding]:
+    def _holdings(self, assembly: WordAssembly, rename: Rename) -> Iterator[Holding]:
         """Where the program's own values are held, sublayer by sublayer."""
         held = [*self.scans.held]
         for value, placed in self.placing.holds.items():
@@ -218,12 +223,12 @@ class _Compiler:
             if found is not None:
                 yield found
 
-    def _answer(self, output: Value) -> Form:
+    def _answer(self, output: Value) -> WordForm:
         code = self.target.codes[output]
         numbers = [float(code.number(one)) for one in code.items]
         return self._by_size(output) or self.placing.place(output, numbers).form
 
-    def _by_size(self, output: Value) -> Form | None:
+    def _by_size(self, output: Value) -> WordForm | None:
         """Two answers that are told apart by the size of a composed state need no look-up.
 
         Let the states below K answer lo, those from K on hi. The form
@@ -266,7 +271,7 @@ class _Compiler:
     def _length(self, value: Given) -> Made:
         levels = self.placing.natural(value)
         if self.way.length == "sum":
-            one = Placed(Form({}, 1.0), 0, True)
+            one = Placed(WordForm({}, 1.0), 0, True)
             return Made(self.heads.sum("length", one, None, False), levels)
         words = self.target.words
         places = np.arange(float(words.longest))

@@ -25,9 +25,7 @@ import numpy as np
 from hardmax.core import Softmax
 from hardmax.lowering.programs._placing import Placed, Placing
 from hardmax.lowering.programs._questions import Question
-from hardmax.lowering.programs._sketch import Form, HeadSketch, Sketch
-
-EXCLUDED = 64.0  # score by which a masked place trails
+from hardmax.lowering.sketch import EXCLUDED, WordForm, WordHead, WordSketch
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +36,8 @@ class Rows:
     ("default"); or it "ties" with what is selected.
     """
 
-    query: list[Form]
-    key: list[Form]
+    query: list[WordForm]
+    key: list[WordForm]
     ready: int
     gap: float
 
@@ -67,10 +65,10 @@ class Care:
 class Heads:
     """Puts heads into a sketch."""
 
-    def __init__(self, sketch: Sketch, placing: Placing, care: Care) -> None:
+    def __init__(self, sketch: WordSketch, placing: Placing, care: Care) -> None:
         self.sketch, self.placing, self.care = sketch, placing, care
         self.tokens = sketch.words.longest + 1
-        self._sums: dict[tuple, HeadSketch] = {}
+        self._sums: dict[tuple, WordHead] = {}
 
     # ---- sums ----------------------------------------------------------------------------------
 
@@ -102,13 +100,12 @@ class Heads:
             bias = None if mask is None else np.where(mask, 0.0, -EXCLUDED)
             query = self.sketch.one if self.sketch.sane_start and not causal else token
             keys = [token * -math.log(1 / weight)]
-            head = HeadSketch(step, [query], keys, [], [], Softmax(1.0), causal, bias, "sum")
+            head = WordHead(step, [query], keys, [], [], Softmax(1.0), causal, bias, "sum")
             self._sums[key] = self.sketch.head(sublayer, head)
         head = self._sums[key]
         head.value.append(row * (1 / size))
-        head.output.append((register, size / weight))
-        register.written = sublayer
-        return Placed(Form({register: 1.0}), sublayer + 1, causal)
+        head.output.append({register: size / weight})
+        return Placed(WordForm({register: 1.0}), sublayer + 1, causal)
 
     # ---- hard heads ----------------------------------------------------------------------------
 
@@ -137,12 +134,12 @@ class Heads:
         if mask is not None:
             bias = np.where(mask, 0.0, -2.0 * self._reach(rows) - EXCLUDED)
         is_scored = bool(rows.query) or bias is not None
-        head = HeadSketch(
+        head = WordHead(
             step,
             rows.query,
             rows.key,
             [row],
-            [(register, 1.0)],
+            [{register: 1.0}],
             self.care.coldness(rows.gap, self.tokens) if is_scored else Softmax(1.0),
             causal,
             bias,
@@ -152,14 +149,13 @@ class Heads:
         same = self._twin(sublayer, head)
         if same is not None:
             same.join(head)
-            register.written = sublayer
         else:
             self.sketch.head(sublayer, head)
-        return Placed(Form({register: 1.0}, default), sublayer + 1, False)
+        return Placed(WordForm({register: 1.0}, default), sublayer + 1, False)
 
-    def _twin(self, sublayer: int, head: HeadSketch) -> HeadSketch | None:
+    def _twin(self, sublayer: int, head: WordHead) -> WordHead | None:
         """A head of the layer that attends alike: it can bring another value."""
-        for other in self.sketch.heads.get(sublayer, []):
+        for other in self.sketch.layers.heads.get(sublayer, []):
             alike = [f.key for f in (*other.query, *other.key)] == [
                 f.key for f in (*head.query, *head.key)
             ]
@@ -186,7 +182,7 @@ class Heads:
     def spare_start(self) -> None:
         """Heads without scores, too, leave out the start token that other steps brought."""
         token = self.sketch.token
-        for head in (head for heads in self.sketch.heads.values() for head in heads):
+        for head in self.sketch.layers.all_heads:
             if not head.query:
                 head.query, head.key, head.gap = [token], [token], 1.0
                 head.weighting = self.care.coldness(1.0, self.tokens)

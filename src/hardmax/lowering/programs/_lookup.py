@@ -24,10 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax._errors import RequestError
-from hardmax.numerics import UNIT, inflate, stray
+from hardmax.lowering.sketch import NOISE, misfit
 
-_NOISE = 2.0**9 * UNIT  # relative: what floats may add to numbers that are the same
-_TELLING = 2.0**-10  # of the smallest difference: what misses by more is another function
 _SMALL = 256  # combinations up to which more codes are tried
 _FEWEST = 2  # knots: a step has two, and it is seldom worth looking further
 
@@ -42,44 +40,6 @@ class Polygon:
     weights: np.ndarray
     levels: np.ndarray
     off: float = 0.0  # how far from what was wanted, at the levels
-
-
-class Bends:
-    """x -> sum of weights * relu(x - knots), and how large it is: it turns at its knots alone."""
-
-    def __init__(self, knots: np.ndarray, weights: np.ndarray) -> None:
-        order = np.argsort(knots)
-        self.knots, weights = knots[order], weights[order]
-        self._slopes = np.concatenate([[0.0], np.cumsum(weights)])
-        self._fixed = np.concatenate([[0.0], np.cumsum(weights * self.knots)])
-        self._steepness = float(np.abs(weights).sum())
-
-    def largest(self, points: np.ndarray) -> float:
-        """The largest absolute value at some points, from above."""
-        before = np.searchsorted(self.knots, points)
-        values = self._slopes[before] * points - self._fixed[before]
-        reach = float(np.abs(points).max() + np.abs(self.knots).max())
-        rounding = stray(len(self.knots) + 4.0, self._steepness * reach)
-        return float(inflate(float(np.abs(values).max()) + rounding))
-
-    def largest_within(self, reach: float) -> float:
-        """The largest absolute value where |x| <= reach: at a knot or at an end."""
-        return self.largest(np.concatenate([np.clip(self.knots, -reach, reach), [-reach, reach]]))
-
-
-def misfit(found: np.ndarray, wanted: np.ndarray, slack: float = _NOISE) -> float | None:
-    """How far numbers are from those wanted; None if that is more than floats explain.
-
-    Numbers that lie close together are wanted apart: the misfit is small beside their distances,
-    too.
-    """
-    worst = float(np.abs(found - wanted).max(initial=0.0))
-    if worst == 0.0:
-        return 0.0
-    if not worst <= slack * float(np.abs(wanted).max()):
-        return None
-    apart = np.diff(np.unique(wanted))
-    return worst if not apart.size or worst <= _TELLING * float(apart.min()) else None
 
 
 def polygon(x: np.ndarray, y: np.ndarray, flat: bool = False) -> Polygon:
@@ -99,7 +59,7 @@ def polygon(x: np.ndarray, y: np.ndarray, flat: bool = False) -> Polygon:
     slopes = np.diff(height) / widths
     turns = np.diff(slopes)
     steepest = float(np.abs(slopes).max())
-    for slack in (_NOISE, 0.0):
+    for slack in (NOISE, 0.0):
         kept = np.where(np.abs(turns) > slack * steepest, turns, 0.0)
         course = slopes[0] + np.concatenate([[0.0], np.cumsum(kept)])
         reached = np.concatenate([[0.0], np.cumsum(course * widths)]) + height[0]
@@ -126,7 +86,7 @@ def points_of(codes: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.nda
     order = np.argsort(codes, kind="stable")
     x, y = codes[order], values[order]
     span = float(np.abs(x).max())
-    new = np.concatenate([[True], np.diff(x) > _NOISE * span])
+    new = np.concatenate([[True], np.diff(x) > NOISE * span])
     first = np.flatnonzero(new)[np.cumsum(new) - 1]
     if (y != y[first]).any():
         return None

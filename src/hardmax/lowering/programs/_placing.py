@@ -29,7 +29,6 @@ from hardmax.languages.programs import (
 )
 from hardmax.lowering.programs._codes import Codes, lost
 from hardmax.lowering.programs._lookup import (
-    Bends,
     Polygon,
     additive_parts,
     affine_map,
@@ -38,7 +37,7 @@ from hardmax.lowering.programs._lookup import (
     varies,
 )
 from hardmax.lowering.programs._questions import same_values
-from hardmax.lowering.programs._sketch import Form, Levels, OneOf, Sketch, spanned
+from hardmax.lowering.sketch import Bends, Levels, OneOf, WordForm, WordSketch, spanned
 
 _MOST_CASES = 2**17  # combinations of values in one look-up
 _FEW_CASES = 2**12  # of roots: what lies between is not kept
@@ -52,7 +51,7 @@ class Placed:
     What is clean is so once its constant is held by the token register.
     """
 
-    form: Form
+    form: WordForm
     ready: int
     is_clean: bool
 
@@ -90,7 +89,7 @@ class Placing:
     def __init__(
         self,
         codes: Codes,
-        sketch: Sketch,
+        sketch: WordSketch,
         make: Callable[[Value], Made],
         fuse: bool,
         flat: bool = False,
@@ -159,7 +158,7 @@ class Placing:
         table = table[tuple(slice(None) if a in kept else 0 for a in range(table.ndim))]
         values = [distinct[axis] for axis in kept]
         if not values:
-            return Placed(Form({}, float(table)), 0, True)
+            return Placed(WordForm({}, float(table)), 0, True)
         if len(values) == 1:
             linear = self._linear(values[0], table, clean)
             if linear is not None:
@@ -211,14 +210,14 @@ class Placing:
     def _linear(self, value: Value, numbers: np.ndarray, clean: bool) -> Placed | None:
         """A combination of sources, if the numbers are an affine function of its own."""
         if isinstance(value, Constant):
-            return Placed(Form({}, float(numbers[0])), 0, True)
+            return Placed(WordForm({}, float(numbers[0])), 0, True)
         if not isinstance(value, Combined) or not self.code(value).is_plain:
             return None
         affine = affine_map(_numbers(self.items(value)), numbers)
         if affine is None or not all(self.code(source).is_plain for source in value.sources):
             return None
         scale, shift, off = affine
-        total = Placed(Form({}, float(value.constant), lost([value.constant])), 0, True)
+        total = Placed(WordForm({}, float(value.constant), lost([value.constant])), 0, True)
         for source, weight in zip(value.sources, value.weights, strict=True):
             items = self.items(source)
             own = self.place(source, _numbers(items), clean=clean).looser(lost(items))
@@ -239,7 +238,7 @@ class Placing:
         table = table[tuple(slice(None) if a in kept else 0 for a in range(table.ndim))]
         roots = [roots[axis] for axis in kept]
         if not roots:
-            return Placed(Form({}, float(table)), 0, True)
+            return Placed(WordForm({}, float(table)), 0, True)
         parts = additive_parts(table)
         if parts is not None:
             return self._sum(roots, parts[0], clean).looser(parts[1])
@@ -275,7 +274,7 @@ class Placing:
     def _sum(self, roots: list[Value], parts: list[np.ndarray], clean: bool) -> Placed:
         """Functions of one root each, added up; columns are one column."""
         symbols, places = np.zeros(len(self.words.alphabet)), np.zeros(self.words.longest)
-        total = Placed(Form(), 0, True)
+        total = Placed(WordForm(), 0, True)
         names = []
         for root, numbers in zip(roots, parts, strict=True):
             if _is_column(root):
@@ -302,7 +301,7 @@ class Placing:
         combined = spanned([np.ones(len(numbers)), *(own for own, _ in known)], numbers)
         if combined is not None:
             weights, off = combined
-            total = Placed(Form({}, weights[0], off), 0, True)
+            total = Placed(WordForm({}, weights[0], off), 0, True)
             for (_, placed), weight in zip(known, weights[1:], strict=True):
                 total = total + placed.scaled(weight) if weight else total
             return total
@@ -326,7 +325,7 @@ class Placing:
             unit = number.form + gate.form * reach + -reach
             register.open_to(unit, 1.0)
             self.sketch.unit(sublayer, name, unit, {register: 1.0}, law)
-        return Placed(Form({register: 1.0}), sublayer + 1, False)
+        return Placed(WordForm({register: 1.0}), sublayer + 1, False)
 
     def _polygon(
         self, inner: Placed, line: Polygon, lowest: float, name: str, clean: bool
@@ -340,7 +339,7 @@ class Placing:
         slope = line.slope
         if clean and not inner.is_clean and slope:
             knots, weights = np.append(knots, lowest), np.append(weights, slope)
-        passed = Placed(Form({}, line.base, line.off), inner.ready, True)
+        passed = Placed(WordForm({}, line.base, line.off), inner.ready, True)
         if slope and (inner.is_clean or not clean):
             passed = passed + inner.scaled(slope)
         elif slope:
@@ -362,7 +361,7 @@ class Placing:
                 off = 2.0 ** math.ceil(math.log2(max(unit.widest, 1.0) * _SLACK))
                 unit = unit + self.sketch.token * off + -off
             self.sketch.unit(sublayer, name, unit, {register: weight}, law)
-        found = Placed(Form({register: 1.0}), sublayer + 1, clean)
+        found = Placed(WordForm({register: 1.0}), sublayer + 1, clean)
         return passed + found
 
 

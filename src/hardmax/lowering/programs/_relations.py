@@ -11,7 +11,7 @@ from hardmax.languages.programs import Value
 from hardmax.lowering.programs._heads import Heads, Rows
 from hardmax.lowering.programs._placing import Placed, Placing
 from hardmax.lowering.programs._questions import Question, part_of
-from hardmax.lowering.programs._sketch import Form
+from hardmax.lowering.sketch import WordForm
 
 
 class Relations:
@@ -44,8 +44,8 @@ class Relations:
         """
         token = self.heads.sketch.token
         joined = Rows([], [], 0, 1.0)
-        level, most = Placed(Form(), 0, True), 0.0
-        alike = Form()  # what a key scores whoever asks
+        level, most = Placed(WordForm(), 0, True), 0.0
+        alike = WordForm()  # what a key scores whoever asks
         for part in question.parts:
             asked = part_of(question, part, self.placing.codes)
             numbers = None if asked.is_about_keys else self._equality(asked)
@@ -80,7 +80,7 @@ class Relations:
             return replace(found, query=found.query[::-1], key=found.key[::-1])
         found = self.heads.related(asked, "loses")
         token = self.heads.sketch.token
-        return replace(found, query=[token, *found.query], key=[Form(), *found.key])
+        return replace(found, query=[token, *found.query], key=[WordForm(), *found.key])
 
     def _equality(self, question: Question) -> tuple[np.ndarray, np.ndarray] | None:
         """Whole numbers from 1 on for keys and queries, equal where they are related."""

@@ -33,9 +33,9 @@ from hardmax.languages.programs import (
 )
 from hardmax.lowering.programs._heads import Heads
 from hardmax.lowering.programs._placing import Made, Placed, Placing
-from hardmax.lowering.programs._sketch import Form, HeadSketch, Ladder, Register, Sketch
+from hardmax.lowering.sketch import Ladder, WordForm, WordHead, WordRegister, WordSketch
 
-Held = tuple[int, Form, int]  # after a sublayer, a form holds the value of a step
+Held = tuple[int, WordForm, int]  # after a sublayer, a form holds the value of a step
 
 
 class Scans:
@@ -43,7 +43,7 @@ class Scans:
 
     def __init__(self, placing: Placing, heads: Heads, parallel: bool) -> None:
         self.placing, self.heads, self.parallel = placing, heads, parallel
-        self.sketch: Sketch = placing.sketch
+        self.sketch: WordSketch = placing.sketch
         self.held: list[Held] = []
 
     def is_composed(self, value: Scanned) -> bool:
@@ -100,9 +100,9 @@ class Scans:
                 self._note(rounds[number], maps, before, sublayer, last)
             self._compose(maps, before, sublayer + 1, last)
         sublayer = 2 * len(strides)
-        return Placed(Form({maps[0]: 1.0}), sublayer, False)
+        return Placed(WordForm({maps[0]: 1.0}), sublayer, False)
 
-    def _maps(self, value: Scanned) -> list[Register]:
+    def _maps(self, value: Scanned) -> list[WordRegister]:
         """Where each state leads on the symbol held here; the start token holds the identity."""
         roots = roots_of(value.source)
         if not all(isinstance(root, Given) and root.what == "tokens" for root in roots):
@@ -133,8 +133,8 @@ class Scans:
     def _fetch(
         self,
         value: Scanned,
-        maps: list[Register],
-        before: list[Register],
+        maps: list[WordRegister],
+        before: list[WordRegister],
         track: _Track,
         stride: int,
         sublayer: int,
@@ -142,15 +142,15 @@ class Scans:
         """What is held `stride` places earlier, or by the start token if there is no such place."""
         query = [(track.place + track.one * -float(stride)) * 2.0, track.one]
         key = [track.place, track.square * -1.0]
-        values = [Form({register: 1.0}) for register in maps]
-        output = [(register, 1.0) for register in before]
+        values = [WordForm({register: 1.0}) for register in maps]
+        output = [{register: 1.0} for register in before]
         weighting = self.heads.care.coldness(1.0, self.heads.tokens)
         step = f"{written(value)}: maps {stride} earlier"
-        head = HeadSketch(step, query, key, values, output, weighting, does="fetch")
+        head = WordHead(step, query, key, values, output, weighting, does="fetch")
         self.sketch.head(sublayer, head)
 
     def _compose(
-        self, maps: list[Register], before: list[Register], sublayer: int, last: bool
+        self, maps: list[WordRegister], before: list[WordRegister], sublayer: int, last: bool
     ) -> None:
         """maps[s] becomes maps[before[s]]; before[s] becomes 0. In the end one state is enough.
 
@@ -161,25 +161,33 @@ class Scans:
         for s in wanted:
             law = Ladder(most)
             for t, option in enumerate(maps):
-                inner = Form({before[s]: most}) + Form({option: 1.0}) + -most * t
+                inner = WordForm({before[s]: most}) + WordForm({option: 1.0}) + -most * t
                 unit(sublayer, f"compose {s}", inner, {maps[s]: 1.0}, law)
                 unit(sublayer, f"compose {s}", inner + -most, {maps[s]: -1.0}, law)
             unit(
-                sublayer, f"compose {s}", Form({before[s]: 1.0}), {maps[s]: -most, before[s]: -1.0}
+                sublayer,
+                f"compose {s}",
+                WordForm({before[s]: 1.0}),
+                {maps[s]: -most, before[s]: -1.0},
             )
-            unit(sublayer, f"compose {s}", Form({maps[s]: 1.0}), {maps[s]: -1.0})
+            unit(sublayer, f"compose {s}", WordForm({maps[s]: 1.0}), {maps[s]: -1.0})
 
     def _note(
-        self, steps: Round, maps: list[Register], before: list[Register], sublayer: int, last: bool
+        self,
+        steps: Round,
+        maps: list[WordRegister],
+        before: list[WordRegister],
+        sublayer: int,
+        last: bool,
     ) -> None:
         for step, register in zip(steps[0], before, strict=True):
-            self.held.append((sublayer, Form({register: 1.0}), step))
+            self.held.append((sublayer, WordForm({register: 1.0}), step))
         for step, register in zip(steps[1][: 1 if last else None], maps, strict=False):
-            self.held.append((sublayer + 1, Form({register: 1.0}), step))
+            self.held.append((sublayer + 1, WordForm({register: 1.0}), step))
 
 
 @dataclass(frozen=True, eq=False)
 class _Track:
-    place: Form
-    square: Form
-    one: Form
+    place: WordForm
+    square: WordForm
+    one: WordForm

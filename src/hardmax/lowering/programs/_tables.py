@@ -15,7 +15,7 @@ import numpy as np
 from hardmax.languages.programs import Item, Memorised, Sequence, written
 from hardmax.lowering.programs._heads import Heads
 from hardmax.lowering.programs._placing import Made, Placed, Placing
-from hardmax.lowering.programs._sketch import Form, Ladder, OneOf, Sketch
+from hardmax.lowering.sketch import Ladder, OneOf, WordForm, WordSketch
 
 _BITS = 30  # of a digit: distances add up many of them
 
@@ -25,7 +25,7 @@ class Tables:
 
     def __init__(self, placing: Placing, heads: Heads) -> None:
         self.placing, self.heads = placing, heads
-        self.sketch: Sketch = placing.sketch
+        self.sketch: WordSketch = placing.sketch
         self.longest = placing.words.longest
 
     def make(self, value: Memorised) -> Made:
@@ -48,7 +48,7 @@ class Tables:
             register = self.sketch.register(name, float(symbols))
             inner = self.sketch.linear(digit.form + away * -(symbols + 1.0))
             self.sketch.unit(sublayer, name, inner, {register: 1.0})
-            own = Placed(Form({register: 1.0}), sublayer + 1, True)
+            own = Placed(WordForm({register: 1.0}), sublayer + 1, True)
             places.append(self.heads.sum(name, own, None, False, _BITS))
         squares = self.placing.place(value.source, numbers**2, clean=True)
         late = Placed(squares.form, max(squares.ready, sublayer + 1), True)
@@ -84,7 +84,7 @@ class Tables:
             self.sketch.unit(sublayer, f"row {''.join(map(str, word))}", inner, outer, law)
             for register, weight in outer.items():
                 register.open_to(inner, weight)
-        return [Placed(Form({register: 1.0}), sublayer + 1, False) for register in found]
+        return [Placed(WordForm({register: 1.0}), sublayer + 1, False) for register in found]
 
     def _own(self, value: Memorised, answers: list[Placed]) -> Placed:
         """The answer of the own index: the multiplexer of `_scans` with the index as number."""
@@ -100,4 +100,4 @@ class Tables:
             self.sketch.unit(sublayer, "answer here", inner, {register: 1.0}, law)
             self.sketch.unit(sublayer, "answer here", inner + -most, {register: -1.0}, law)
             register.open_to(inner, 2.0)
-        return Placed(Form({register: 1.0}, low) + index.form * -most, sublayer + 1, False)
+        return Placed(WordForm({register: 1.0}, low) + index.form * -most, sublayer + 1, False)

@@ -27,7 +27,7 @@ from hardmax.lowering.programs._heads import Heads
 from hardmax.lowering.programs._placing import Made, Placed, Placing
 from hardmax.lowering.programs._questions import Question, same_values
 from hardmax.lowering.programs._relations import Relations
-from hardmax.lowering.programs._sketch import Form
+from hardmax.lowering.sketch import WordForm
 
 _MOST_SUMMANDS = 64  # different numbers in a sum over a relation
 _MOST_CLASSES = 256  # kinds of queries in a count by values
@@ -148,7 +148,7 @@ class Totals:
         counts = tuple((value.selection & (there(read) == one)).count() for one in numbers)
         for count in counts:
             self.placing.learn(count, tuple(range(self.longest + 1)))
-        total = Placed(Form(), 0, True)
+        total = Placed(WordForm(), 0, True)
         for one, count in zip(numbers, counts, strict=True):
             every = np.arange(self.longest + 1.0) * float(one)
             total = total + self.placing.place(count, every).looser(self.longest * lost([one]))
@@ -172,7 +172,7 @@ class Totals:
         parts = []
         for one in asked:
             own = query_class.reshape(-1) == one
-            total = Placed(Form(), 0, True)
+            total = Placed(WordForm(), 0, True)
             for weight, question in terms:
                 holds = question.holds[:, own.argmax()].astype(float)
                 if holds.any():

@@ -2,8 +2,8 @@
 
 Rounding is charged where it happens and multiplied by what it can do from there:
 
-- *Storing.* A row collects what the embedding and the additions to it round (`stored`).
-- *Reading.* A form that is one row times a power of two is read exactly; any other rounds once
+- *Storing.* A register collects what the embedding and the additions to it round (`stored`).
+- *Reading.* A form that is one register times a power of two is read exactly; any other rounds once
   per term, plus once for each weight that the format does not hold. A weight too small for the
   format loses up to its smallest number, whatever it is multiplied with.
 - *A gate.* Its weight p = sigmoid(l) has slope at most 1/4. The larger of the two exponentials is
@@ -29,9 +29,17 @@ from fractions import Fraction
 
 import numpy as np
 
-from hardmax.lowering.stream._form import Form
-from hardmax.lowering.stream._program import Chooser, Gate, Maker, Program, Row, Unit
-from hardmax.lowering.stream._ranges import Pair, RangeTable, read, sigmoid
+from hardmax.lowering.sketch._box_sketch import (
+    BoxForm,
+    BoxRegister,
+    BoxSketch,
+    Chooser,
+    Gate,
+    Maker,
+    Pair,
+    Unit,
+)
+from hardmax.lowering.sketch._ranges import RangeTable, read, sigmoid, size_of
 from hardmax.numerics import FLOAT64, FORMATS, Format, gamma, inflate, softmax_gap, stray
 
 
@@ -44,32 +52,32 @@ class Rounding:
     overflows: bool
 
 
-def rounding(program: Program, ranges: RangeTable, dtype: str = "float64") -> Rounding:
+def rounding(sketch: BoxSketch, ranges: RangeTable, dtype: str = "float64") -> Rounding:
     """Charge every node for the rounding of its makers, in the given float format."""
-    return _Pass(program, ranges, FORMATS[dtype]).run()
+    return _Pass(sketch, ranges, FORMATS[dtype]).run()
 
 
 class _Pass:
-    def __init__(self, program: Program, ranges: RangeTable, format: Format) -> None:
-        self.program, self.ranges, self.format = program, ranges, format
+    def __init__(self, sketch: BoxSketch, ranges: RangeTable, format: Format) -> None:
+        self.sketch, self.ranges, self.format = sketch, ranges, format
         self.casts = 1 if format is FLOAT64 else 2  # a weight is rounded to float64, then again
-        self.stored = [self._embedded(r) for r in range(len(program.rows))]
-        self.left = [0.0] * len(program.rows)  # on the sink
+        self.stored = {register: self._embedded(register) for register in sketch.registers}
+        self.left = dict.fromkeys(sketch.registers, 0.0)  # on the sink
         self.nodes: dict[int, float] = defaultdict(float)
 
     def run(self) -> Rounding:
         by_stage: dict[int, list[int]] = defaultdict(list)
-        for m, maker in enumerate(self.program.makers):
+        for m, maker in enumerate(self.sketch.makers):
             by_stage[maker.stage].append(m)
         for stage in sorted(by_stage):
-            rows = self.ranges.before[stage]
+            registers = self.ranges.before[stage]
             for m in by_stage[stage]:
-                maker = self.program.makers[m]
-                added = maker.gain * self._made(m, maker, rows)
+                maker = self.sketch.makers[m]
+                added = maker.gain * self._made(m, maker, registers)
                 self.nodes[maker.node] = inflate(self.nodes[maker.node] + added, 2)
-            self._write(set(by_stage[stage]), rows)
-        final = self.ranges.rows
-        outputs = [self._read(form, final) for form in self.program.outputs]
+            self._write(set(by_stage[stage]), registers)
+        final = self.ranges.registers
+        outputs = [self._read(form, final) for form in self.sketch.outputs]
         return Rounding(dict(self.nodes), outputs, self._overflows())
 
     def _exact(self, weight: Fraction) -> bool:
@@ -87,11 +95,11 @@ class _Pass:
         product = 0 if all(self._exact(w) for w in weights) else 1
         return cast + product + max(len(weights) - 1, 0)
 
-    def _embedded(self, r: int) -> float:
-        row, domain = self.program.rows[r], self.program.domain
+    def _embedded(self, register: BoxRegister) -> float:
+        domain = self.sketch.domain
         reach = np.maximum(np.abs(domain.low), np.abs(domain.high)).tolist()
-        terms = [(weight, reach[i]) for i, weight in row.inputs.items()]
-        return self._summed([*terms, (row.offset, 1.0)])
+        terms = [(weight, reach[i]) for i, weight in register.inputs.items()]
+        return self._summed([*terms, (register.offset, 1.0)])
 
     def _summed(self, terms: list[tuple[Fraction, float]], inherited: float = 0.0) -> float:
         """How far a sum of weights times numbers of such sizes strays, besides what they did.
@@ -105,8 +113,10 @@ class _Pass:
         lost = self.format.smallest * sum(reach for _, reach in terms)
         return float(inflate(inherited + rounded + lost, len(terms) + 6))
 
-    def _read(self, form: Form, rows: list[Pair]) -> float:
-        terms = [(weight, _size(rows[r]) + self.stored[r]) for r, weight in form.terms.items()]
+    def _read(self, form: BoxForm, registers: dict[BoxRegister, Pair]) -> float:
+        terms = [
+            (weight, size_of(registers[r]) + self.stored[r]) for r, weight in form.terms.items()
+        ]
         inherited = sum(abs(float(weight)) * self.stored[r] for r, weight in form.terms.items())
         return self._summed([*terms, (form.constant, 1.0)], inherited)
 
@@ -117,20 +127,20 @@ class _Pass:
         """What exponentials of logits so far apart may lose altogether."""
         return tokens * self.format.vanished if logit > -self.format.exp_vanishes else 0.0
 
-    def _made(self, m: int, maker: Maker, rows: list[Pair]) -> float:
+    def _made(self, m: int, maker: Maker, registers: dict[BoxRegister, Pair]) -> float:
         match maker:
             case Gate():
-                return self._gated(m, maker, rows)
+                return self._gated(m, maker, registers)
             case Unit():
-                return self._read(maker.value, rows)
+                return self._read(maker.value, registers)
             case Chooser():
-                return self._chosen(m, maker, rows)
+                return self._chosen(m, maker, registers)
 
-    def _gated(self, m: int, maker: Gate, rows: list[Pair]) -> float:
-        asked, value = self._read(maker.gate, rows), self._read(maker.value, rows)
-        size, reach = _size(self.ranges.values[m]) + value, _size(self.ranges.gates[m]) + asked
+    def _gated(self, m: int, maker: Gate, registers: dict[BoxRegister, Pair]) -> float:
+        asked, value = self._read(maker.gate, registers), self._read(maker.value, registers)
+        size, reach = size_of(self.ranges.values[m]) + value, size_of(self.ranges.gates[m]) + asked
         lost = self._vanished(maker.coldness * reach)
-        if maker.gate.key == maker.value.key:
+        if maker.is_soft_maximum:
             off = self._units(self.format.exp_units) / maker.coldness + self._units(4) * size
             rounded = 0.28 * off + (self._units(3) + lost) * size
             total = 1.1 * value + rounded
@@ -141,21 +151,21 @@ class _Pass:
             total = size * (moved + self._units(3) * share) + value
         return float(inflate(total + self.format.smallest * (size + 4), 16))
 
-    def _chosen(self, m: int, maker: Chooser, rows: list[Pair]) -> float:
+    def _chosen(self, m: int, maker: Chooser, registers: dict[BoxRegister, Pair]) -> float:
         """Tables are rounded like embeddings: relative to |weights| |x| + |constant|."""
         n, inputs = maker.tokens, maker.values.shape[1]
         units = self._units(inputs + len(maker.keys) + 7)
         off = self._units(self.format.exp_units)
         for form, key in zip(maker.query, maker.keys, strict=True):
-            inherited = self._read(form, rows)
-            asked = _size(read(form, rows)) + inherited
+            inherited = self._read(form, registers)
+            asked = size_of(read(form, registers)) + inherited
             off += maker.coldness * (units * asked + inherited) * self._table_size(key)
         low, high = maker.value_range
         if maker.contest:
             moved = 2 * off * (softmax_gap(n) + off) / maker.coldness
         else:
             moved = math.tanh(min(off, 1e3) / 2) * (high - low)
-        lost = self._vanished(2 * maker.coldness * _size(self.ranges.gates[m]), n)
+        lost = self._vanished(2 * maker.coldness * size_of(self.ranges.gates[m]), n)
         size = self._table_size(maker.values)
         total = moved + lost * (high - low) + self._units(n + inputs + 5) * size
         return float(inflate(total + self.format.smallest * (n + 4), 2 * len(maker.keys) + 32))
@@ -165,38 +175,42 @@ class _Pass:
 
         Entries below the smallest normal number are rounded as if they were that.
         """
-        domain = self.program.domain
+        domain = self.sketch.domain
         reach = np.maximum(np.abs(domain.low), np.abs(domain.high))
         table = np.where(table == 0.0, 0.0, np.maximum(np.abs(table), self.format.normal))
         sizes = table[:, :-1] @ reach + table[:, -1]
         return float(inflate(float(sizes.max()), len(reach) + 1))
 
-    def _write(self, acting: set[int], rows: list[Pair]) -> None:
-        before = list(self.left)
-        for r, row in enumerate(self.program.rows):
-            writers = [m for m in row.writes if m in acting]
+    def _write(self, acting: set[int], registers: dict[BoxRegister, Pair]) -> None:
+        before = dict(self.left)
+        for register in self.sketch.registers:
+            writers = [m for m in register.writes if m in acting]
             if not writers:
                 continue
-            weights = [row.writes[m] for m in writers]
-            sizes = [_size(self.ranges.made[m]) for m in writers]
+            weights = [register.writes[m] for m in writers]
+            sizes = [size_of(self.ranges.made[m]) for m in writers]
             total = sum(abs(float(w)) * size for w, size in zip(weights, sizes, strict=True))
             products = self._terms(weights) - (len(weights) - 1)
-            inner = (len(writers) - 1) * (total + _size(rows[r]))
-            sums = inner + self.ranges.largest[r] + len(writers) * self.stored[r]
-            left = self._left_on_sink(writers, row, before)
+            inner = (len(writers) - 1) * (total + size_of(registers[register]))
+            sums = inner + self.ranges.largest[register] + len(writers) * self.stored[register]
+            left = self._left_on_sink(writers, register, before)
             lost = self.format.smallest * (len(writers) + 1 + sum(sizes))  # weights', too
             rounded = self._units(products) * total + self._units(1) * sums + lost
-            self.left[r] = float(inflate(self.left[r] + left, 1))
-            self.stored[r] = float(inflate(self.stored[r] + left + rounded, len(writers) + 8))
+            self.left[register] = float(inflate(self.left[register] + left, 1))
+            self.stored[register] = float(
+                inflate(self.stored[register] + left + rounded, len(writers) + 8)
+            )
 
-    def _left_on_sink(self, writers: list[int], row: Row, before: list[float]) -> float:
-        """What is left on the sink, where rows should be 0: charged as if stored on data.
+    def _left_on_sink(
+        self, writers: list[int], register: BoxRegister, before: dict[BoxRegister, float]
+    ) -> float:
+        """What is left on the sink, where registers should be 0: charged as if stored on data.
 
         A chooser leaves its rounding; a gate, which the sink asks too, passes on what is there.
         """
         left = 0.0
         for m in writers:
-            maker, weight = self.program.makers[m], abs(float(row.writes[m]))
+            maker, weight = self.sketch.makers[m], abs(float(register.writes[m]))
             match maker:
                 case Chooser():
                     terms = maker.tokens + maker.values.shape[1] + 4
@@ -205,22 +219,22 @@ class _Pass:
                 case Gate():
                     read = maker.value.terms.items()
                     left += weight * sum(abs(float(w)) * before[r] for r, w in read)
-        return float(inflate(left, len(row.writes) + 8))
+        return float(inflate(left, len(register.writes) + 8))
 
     def _overflows(self) -> bool:
-        """Whether a row, a logit or a table may exceed the format's largest number."""
+        """Whether a register, a logit or a table may exceed the format's largest number."""
         logits = [
-            maker.coldness * _size(self.ranges.gates[m])
-            for m, maker in enumerate(self.program.makers)
+            maker.coldness * size_of(self.ranges.gates[m])
+            for m, maker in enumerate(self.sketch.makers)
             if not isinstance(maker, Unit)
         ]
         tables = [
             self._table_size(table)
-            for maker in self.program.makers
+            for maker in self.sketch.makers
             if isinstance(maker, Chooser)
             for table in (*maker.keys, maker.values)
         ]
-        return not self.format.fits([*self.ranges.largest, *logits, *tables])
+        return not self.format.fits([*self.ranges.largest.values(), *logits, *tables])
 
 
 def _odd_part(weight: Fraction) -> int:
@@ -232,7 +246,3 @@ def _odd_part(weight: Fraction) -> int:
         return 1 << 4096
     numerator = abs(weight.numerator)
     return numerator // (numerator & -numerator)
-
-
-def _size(pair: Pair) -> float:
-    return max(abs(pair[0]), abs(pair[1]))

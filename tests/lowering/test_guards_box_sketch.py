@@ -9,10 +9,15 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.lowering.stream import _ranges, _rounding
-from hardmax.lowering.stream._form import Form
-from hardmax.lowering.stream._program import Chooser, Program
-from hardmax.lowering.stream._ranges import row_ranges
+from hardmax.lowering.sketch import (
+    BoxRegister,
+    BoxSketch,
+    Chooser,
+    Form,
+    _ranges,
+    _rounding,
+    register_ranges,
+)
 from hardmax.numerics import FORMATS, softmax_gap
 
 RNG = np.random.default_rng
@@ -36,11 +41,16 @@ def odd(rng):
     return float(rng.uniform(0.5, 2.0))
 
 
-def passing(program, name, stored=None):
-    found = _rounding._Pass(program, row_ranges(program), FORMATS[name])
+def passing(sketch, name, stored=None):
+    found = _rounding._Pass(sketch, register_ranges(sketch), FORMATS[name])
     if stored is not None:
-        found.stored = list(stored)
+        found.stored = dict(zip(sketch.registers, stored, strict=True))
     return found
+
+
+def form_of(sketch, weights, constant=Fraction(0)):
+    """Numbers of rows with their weights, as a form."""
+    return Form({sketch.registers[r]: w for r, w in weights.items()}, constant)
 
 
 def sum_strays(p, terms, inherited=Fraction(0)):
@@ -54,41 +64,47 @@ def sum_strays(p, terms, inherited=Fraction(0)):
 
 
 def rows_of(rng, count, scale=1.0):
-    """A program of so many inputs, each with a range of its own."""
+    """A sketch of so many inputs, each with a range of its own."""
     ends = scale * rng.uniform(0.5, 2.0, (2, count))
-    return Program(hm.Box(-ends[0], ends[1]))
+    return BoxSketch(hm.Box(-ends[0], ends[1]))
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_reading_a_form_is_charged_for_what_it_reads_and_for_its_own_sums(name):
     rng = RNG(0)
     for case in range(40):
-        program = rows_of(rng, 3, 1e-6 if case % 2 else 1.0)
+        sketch = rows_of(rng, 3, 1e-6 if case % 2 else 1.0)
         stored = [odd(rng) * 2.0 ** -int(rng.integers(0, 60)) for _ in range(3)]
-        p = passing(program, name, stored)
+        p = passing(sketch, name, stored)
         terms = {r: Fraction(odd(rng)) for r in range(1 + case % 3)}
         constant = Fraction(odd(rng)) * (case % 4 == 0)
         inherited = sum((w * Fraction(stored[r]) for r, w in terms.items()), Fraction(0))
-        sizes = [(w, size_of(p.ranges.rows[r]) + Fraction(stored[r])) for r, w in terms.items()]
+        sizes = [
+            (w, size_of(p.ranges.registers[sketch.registers[r]]) + Fraction(stored[r]))
+            for r, w in terms.items()
+        ]
         exactly = sum_strays(p, [*sizes, (constant, Fraction(1))], inherited)
-        assert lies_just_above(p._read(Form(terms, constant), p.ranges.rows), exactly)
+        assert lies_just_above(
+            p._read(form_of(sketch, terms, constant), p.ranges.registers), exactly
+        )
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_embedding_is_charged_for_its_sums(name):
     rng = RNG(1)
     for scale in (1.0, 1e-7, 1e3):
-        program = rows_of(rng, 3, scale)
-        program.rows.append(
-            _rounding.Row(
-                {i: Fraction(odd(rng)) for i in range(3)}, Fraction(odd(rng)) * Fraction(scale)
+        sketch = rows_of(rng, 3, scale)
+        sketch.registers.append(
+            BoxRegister(
+                inputs={i: Fraction(odd(rng)) for i in range(3)},
+                offset=Fraction(odd(rng)) * Fraction(scale),
             )
         )
-        p = passing(program, name)
-        reach = np.maximum(np.abs(program.domain.low), np.abs(program.domain.high))
-        row = program.rows[-1]
+        p = passing(sketch, name)
+        reach = np.maximum(np.abs(sketch.domain.low), np.abs(sketch.domain.high))
+        row = sketch.registers[-1]
         terms = [(w, Fraction(reach[i])) for i, w in row.inputs.items()]
-        found = p._embedded(len(program.rows) - 1)
+        found = p._embedded(row)
         assert lies_just_above(found, sum_strays(p, [*terms, (row.offset, Fraction(1))]))
 
 
@@ -96,23 +112,26 @@ def test_many_terms_that_vanish_beside_the_first_are_charged():
     """1 and 200 times a little less than half an ulp: plain sums do not see them."""
     little = 0.49 * 2.0**-52
     ends = np.array([1.0, *[little] * 200])
-    program = Program(hm.Box(-ends, ends))
+    sketch = BoxSketch(hm.Box(-ends, ends))
     stored = [1.0, *[little] * 200]
-    p = passing(program, "float64", stored)
-    form = Form({r: Fraction(1) for r in range(201)})
-    sizes = [(Fraction(1), size_of(p.ranges.rows[r]) + Fraction(stored[r])) for r in range(201)]
+    p = passing(sketch, "float64", stored)
+    form = form_of(sketch, {r: Fraction(1) for r in range(201)})
+    sizes = [
+        (Fraction(1), size_of(p.ranges.registers[sketch.registers[r]]) + Fraction(stored[r]))
+        for r in range(201)
+    ]
     exactly = sum_strays(p, sizes, sum((Fraction(s) for s in stored), Fraction(0)))
-    assert lies_just_above(p._read(form, p.ranges.rows), exactly)
+    assert lies_just_above(p._read(form, p.ranges.registers), exactly)
 
 
 def test_a_weight_that_float16_does_not_hold_is_charged():
     """1e-9 is 0 in float16; times 10^4 that is 10^-5, of which relative roundings know nothing."""
-    program = Program(hm.Box([-1e4], [1e4]))
-    program.outputs.append(Form({0: Fraction(1e-9)}))
-    found = _rounding.rounding(program, row_ranges(program), "float16").outputs[0]
+    sketch = BoxSketch(hm.Box([-1e4], [1e4]))
+    sketch.outputs.append(form_of(sketch, {0: Fraction(1e-9)}))
+    found = _rounding.rounding(sketch, register_ranges(sketch), "float16").outputs[0]
     assert found >= abs(float(np.float16(1e-9)) * 1e4 - 1e-9 * 1e4) == 1e-5
     table = np.array([[1e-9, 0.0], [0.0, 0.0]])
-    p = passing(program, "float16")
+    p = passing(sketch, "float16")
     assert p._table_size(table) * FORMATS["float16"].unit >= 0.99e-5 / 40
 
 
@@ -120,17 +139,17 @@ def test_a_weight_that_float16_does_not_hold_is_charged():
 
 
 def gated(rng, coldness, same, scale):
-    program = rows_of(rng, 2, scale)
-    value = Form({0: Fraction(odd(rng))}) if same else Form({1: Fraction(odd(rng))})
-    gate = value if same else Form({0: Fraction(odd(rng))})
-    maker = program.gate(gate, value, coldness=coldness, node=0, gain=odd(rng))
-    program.write(program.row(), maker, Fraction(odd(rng)))
-    return program, maker
+    sketch = rows_of(rng, 2, scale)
+    value = form_of(sketch, {0 if same else 1: Fraction(odd(rng))})
+    gate = value if same else form_of(sketch, {0: Fraction(odd(rng))})
+    maker = sketch.gate(gate, value, coldness=coldness, node=0, gain=odd(rng))
+    sketch.write(sketch.register(), maker, Fraction(odd(rng)))
+    return sketch, maker
 
 
 def gate_strays(p, m):
     """A gate's charge, in the words of the module, from what it reads."""
-    maker, rows, format = p.program.makers[m], p.ranges.before[0], p.format
+    maker, rows, format = p.sketch.makers[m], p.ranges.before[0], p.format
     asked, value = Fraction(p._read(maker.gate, rows)), Fraction(p._read(maker.value, rows))
     size, reach = size_of(p.ranges.values[m]) + value, size_of(p.ranges.gates[m]) + asked
     cold, exp = Fraction(maker.coldness), gamma(format.exp_units, format)
@@ -153,20 +172,23 @@ def test_gates_are_charged_for_each_of_their_roundings(name, same):
     rng, format = RNG(2), FORMATS[name]
     for scale in (1.0, 1.0, 1e-3, 1e-9, 1e-300):
         for logit in (1.0, 8.3, -1.5 * format.exp_vanishes):
-            program, m = gated(rng, logit / scale * odd(rng), same, scale)
+            sketch, m = gated(rng, logit / scale * odd(rng), same, scale)
             for stored in (None, rng.uniform(0.0, scale, 3), rng.uniform(0.0, 1e-9 * scale, 3)):
-                p = passing(program, name, stored)
-                found = p._gated(m, program.makers[m], p.ranges.before[0])
+                p = passing(sketch, name, stored)
+                found = p._gated(m, sketch.makers[m], p.ranges.before[0])
                 assert lies_just_above(found, gate_strays(p, m))
 
 
 def chosen(rng, coldness, contest, tokens=3, scale=1.0):
-    program = rows_of(rng, 2)
+    sketch = rows_of(rng, 2)
     tables = [scale * rng.uniform(-2.0, 2.0, (tokens, 3)) for _ in range(3)]
     ends = np.full(tokens, -9.0), np.full(tokens, 9.0)
     chooser = Chooser(
         stage=0,
-        query=(Form({0: Fraction(odd(rng))}), Form({1: Fraction(odd(rng))}, Fraction(odd(rng)))),
+        query=(
+            form_of(sketch, {0: Fraction(odd(rng))}),
+            form_of(sketch, {1: Fraction(odd(rng))}, Fraction(odd(rng))),
+        ),
         keys=tuple(tables[:2]),
         values=tables[2],
         coldness=coldness,
@@ -176,14 +198,14 @@ def chosen(rng, coldness, contest, tokens=3, scale=1.0):
         value_range=(-odd(rng), odd(rng)),
         contest=contest,
     )
-    maker = program.choose(chooser)
-    program.write(program.row(), maker, Fraction(odd(rng)))
-    return program, maker
+    maker = sketch.choose(chooser)
+    sketch.write(sketch.register(), maker, Fraction(odd(rng)))
+    return sketch, maker
 
 
 def chooser_strays(p, m):
     """(without the softmax's move, how far logits are off)."""
-    maker, rows, format = p.program.makers[m], p.ranges.before[0], p.format
+    maker, rows, format = p.sketch.makers[m], p.ranges.before[0], p.format
     n, inputs = maker.values.shape[0], maker.values.shape[1]
     units = gamma(inputs + len(maker.keys) + 7, format)
     off = gamma(format.exp_units, format)
@@ -205,9 +227,9 @@ def test_choosers_are_charged_for_each_of_their_roundings(name):
     rng = RNG(3)
     for case in range(60):
         coldness, contest = odd(rng) * (1e-6, 1.0, 30.0)[case % 3], bool(case % 2)
-        program, m = chosen(rng, coldness, contest, scale=1e-7 if case % 5 == 0 else 1.0)
-        p = passing(program, name, rng.uniform(0.0, 1.0, 3) * 10.0 ** -float(rng.integers(18)))
-        maker = program.makers[m]
+        sketch, m = chosen(rng, coldness, contest, scale=1e-7 if case % 5 == 0 else 1.0)
+        p = passing(sketch, name, rng.uniform(0.0, 1.0, 3) * 10.0 ** -float(rng.integers(18)))
+        maker = sketch.makers[m]
         own, off = chooser_strays(p, m)
         found = p._chosen(m, maker, p.ranges.before[0])
         low, high = map(Fraction, maker.value_range)
@@ -228,9 +250,9 @@ def test_choosers_of_many_tokens_sum_up_from_above():
     rng = RNG(4)
     for _ in range(40):
         table = np.abs(rng.uniform(0.5, 2.0, (1, 40)))
-        program = rows_of(rng, 39)
-        p = passing(program, "float64")
-        reach = np.maximum(np.abs(program.domain.low), np.abs(program.domain.high))
+        sketch = rows_of(rng, 39)
+        p = passing(sketch, "float64")
+        reach = np.maximum(np.abs(sketch.domain.low), np.abs(sketch.domain.high))
         exactly = sum(
             Fraction(a) * Fraction(b) for a, b in zip(table[0], [*reach, 1.0], strict=True)
         )
@@ -244,30 +266,31 @@ def test_choosers_of_many_tokens_sum_up_from_above():
 def test_rows_keep_what_they_gain_and_what_is_left_on_the_sink(name):
     rng = RNG(5)
     for case in range(40):
-        program, m = chosen(rng, odd(rng), contest=False)
-        row = len(program.rows) - 1
+        sketch, m = chosen(rng, odd(rng), contest=False)
+        row = sketch.registers[-1]
         makers = [m]
         for _ in range(case % 3):
-            value = Form({0: Fraction(odd(rng)), 1: Fraction(odd(rng))})
-            form = Form({0: Fraction(1)})
-            makers.append(program.gate(form, value, coldness=1.0, node=0, gain=1.0))
-            program.write(row, makers[-1], Fraction(odd(rng)))
+            value = form_of(sketch, {0: Fraction(odd(rng)), 1: Fraction(odd(rng))})
+            makers.append(sketch.gate(sketch.input(0), value, coldness=1.0, node=0, gain=1.0))
+            sketch.write(row, makers[-1], Fraction(odd(rng)))
         scale = 10.0 ** -float(rng.integers(20))
-        p = passing(program, name, rng.uniform(0.0, scale, 3))
-        before = (rng.uniform(0.0, 1.0, 3) * scale).tolist()
-        p.left = list(before)
-        own, rows, format = program.rows[row], p.ranges.before[0], p.format
+        p = passing(sketch, name, rng.uniform(0.0, scale, 3))
+        before = dict(
+            zip(sketch.registers, (rng.uniform(0.0, 1.0, 3) * scale).tolist(), strict=True)
+        )
+        p.left = dict(before)
+        rows, format = p.ranges.before[0], p.format
         left = Fraction(0)
         for one in makers:
-            weight, maker = own.writes[one], program.makers[one]
+            weight, maker = row.writes[one], sketch.makers[one]
             if isinstance(maker, Chooser):
                 left += weight * gamma(3 + 3 + 4, format) * Fraction(p._table_size(maker.values))
             else:
                 left += weight * sum(w * Fraction(before[r]) for r, w in maker.value.terms.items())
-        assert lies_just_above(p._left_on_sink(makers, own, before), left)
-        left = Fraction(p._left_on_sink(makers, own, before))
+        assert lies_just_above(p._left_on_sink(makers, row, before), left)
+        left = Fraction(p._left_on_sink(makers, row, before))
         sizes = [size_of(p.ranges.made[one]) for one in makers]
-        weights = [own.writes[one] for one in makers]
+        weights = [row.writes[one] for one in makers]
         total = sum(w * x for w, x in zip(weights, sizes, strict=True))
         inner = (len(makers) - 1) * (total + size_of(rows[row]))
         sums = inner + Fraction(p.ranges.largest[row]) + len(makers) * Fraction(p.stored[row])
@@ -281,21 +304,21 @@ def test_rows_keep_what_they_gain_and_what_is_left_on_the_sink(name):
 
 def test_what_rows_lose_to_underflow_is_stored():
     """Sizes of 1e-9 in float16: what is lost is not relative to them."""
-    program, m = gated(RNG(6), 1.0, False, 1e-9)
-    p = passing(program, "float16", [0.0, 0.0, 0.0])
+    sketch, m = gated(RNG(6), 1.0, False, 1e-9)
+    p = passing(sketch, "float16", [0.0, 0.0, 0.0])
     p._write({m}, p.ranges.before[0])
     least = 2 * FORMATS["float16"].smallest
-    assert least <= p.stored[2] <= 1.001 * least
+    assert least <= p.stored[sketch.registers[2]] <= 1.001 * least
 
 
 def test_nodes_add_up_what_their_makers_stray():
     """The first maker's charge hides the others': they add up all the same."""
-    program = Program(hm.Box([1.0], [1.0]))
+    sketch = BoxSketch(hm.Box([1.0], [1.0]))
     gains = [1.0, *[0.49 * 2.0**-52] * 80]
     for gain in gains:
-        program.unit(Form.of_row(0), node=0, gain=gain)
-    p = passing(program, "float64", [1.0])
-    made = Fraction(p._made(0, program.makers[0], p.ranges.rows))
+        sketch.unit(sketch.input(0), node=0, gain=gain)
+    p = passing(sketch, "float64", [1.0])
+    made = Fraction(p._made(0, sketch.makers[0], p.ranges.registers))
     assert lies_just_above(p.run().nodes[0], made * sum(map(Fraction, gains)))
 
 
@@ -314,14 +337,15 @@ def test_numbers_and_products_lie_between_their_ends():
 def test_a_soft_maximum_of_two_is_short_by_its_weight_times_its_gap(sign):
     rng = RNG(8)
     for _ in range(400):
-        program = rows_of(rng, 2, 0.2)
-        value = Form({1: Fraction(odd(rng))})
-        maker = program.makers[program.gate(value, value, coldness=odd(rng), node=0, gain=1.0)]
-        table, weight = row_ranges(program), sign * Fraction(odd(rng))
-        joined = Form({0: Fraction(1), 1: weight * value.terms[1]})
-        one, other = table.rows[0], _ranges.read(joined, table.rows)
-        short = Fraction(_ranges._shortfall(maker, *_ranges.read(value, table.rows)))
-        low, high = _ranges._of_two(maker, 0, weight, table)
+        sketch = rows_of(rng, 2, 0.2)
+        value = form_of(sketch, {1: Fraction(odd(rng))})
+        maker = sketch.makers[sketch.gate(value, value, coldness=odd(rng), node=0, gain=1.0)]
+        table, weight = register_ranges(sketch), sign * Fraction(odd(rng))
+        joined = sketch.input(0) + value * weight
+        row = sketch.registers[0]
+        one, other = table.registers[row], _ranges.read(joined, table.registers)
+        short = Fraction(_ranges._shortfall(maker, *_ranges.read(value, table.registers)))
+        low, high = _ranges._of_two(maker, row, weight, table)
         if sign > 0:
             least = max(Fraction(one[0]), Fraction(other[0])) - weight * short
             assert least - Fraction(1, 10**14) <= Fraction(low) <= least

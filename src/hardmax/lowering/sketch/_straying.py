@@ -46,18 +46,15 @@ from typing import NamedTuple
 import numpy as np
 
 from hardmax.core import Softmax
-from hardmax.lowering.programs._assembly import heir_of
-from hardmax.lowering.programs._heads import EXCLUDED
-from hardmax.lowering.programs._lookup import Bends
-from hardmax.lowering.programs._sketch import (
-    Form,
-    HeadSketch,
-    Ladder,
-    Levels,
-    OneOf,
-    Register,
-    Sketch,
-    Unit,
+from hardmax.lowering.sketch._layers import EXCLUDED, Ladder, Levels, OneOf
+from hardmax.lowering.sketch._levels import Bends
+from hardmax.lowering.sketch._word_layers import heir_of
+from hardmax.lowering.sketch._word_sketch import (
+    WordForm,
+    WordHead,
+    WordRegister,
+    WordSketch,
+    WordUnit,
 )
 from hardmax.numerics import FLOAT64, REALS, UNIT, Format, gamma, inflate, lowest_bit
 
@@ -86,10 +83,10 @@ class Strays(NamedTuple):
     rounding: float
 
 
-def strays_of(sketch: Sketch, answers: Sequence[Form]) -> list[Strays]:
+def strays_of(sketch: WordSketch, answers: Sequence[WordForm]) -> list[Strays]:
     """How far each answer strays, on every word and at every symbol."""
-    for head in (head for heads in sketch.heads.values() for head in heads):
-        for form in (*head.query, *head.key, *head.value):
+    for head in sketch.layers.all_heads:
+        for form in head.forms:
             sketch.linear(form)  # may call for the token register
     found = []
     soft, both = (_Straying(sketch, answers, format) for format in (REALS, FLOAT64))
@@ -103,31 +100,31 @@ def strays_of(sketch: Sketch, answers: Sequence[Form]) -> list[Strays]:
 class _Straying:
     """One passage through the sublayers, in reals or in floats."""
 
-    def __init__(self, sketch: Sketch, answers: Sequence[Form], format: Format) -> None:
+    def __init__(self, sketch: WordSketch, answers: Sequence[WordForm], format: Format) -> None:
         self.sketch, self.format = sketch, format
         self.exact = format is REALS
         self._gammas: dict[float, float] = {}
         self.tokens = sketch.words.longest + 1
         self.heir = heir_of(sketch, answers)
-        self.size: dict[Register, float] = {}
-        self.stray: dict[Register, float] = {}
-        self.start: dict[Register, float] = {}  # |what the start token holds|
-        self.grid: dict[Register, float] = {}  # ideally a multiple of 2^grid; -inf if unknown
+        self.size: dict[WordRegister, float] = {}
+        self.stray: dict[WordRegister, float] = {}
+        self.start: dict[WordRegister, float] = {}  # |what the start token holds|
+        self.grid: dict[WordRegister, float] = {}  # ideally a multiple of 2^grid; -inf if unknown
         for register in sketch.registers:
             self._embed(register)
         with np.errstate(over="ignore", invalid="ignore"):
-            for number in sketch.sublayers:
+            for number in sketch.layers.sublayers:
                 if number % 2:
-                    self._feed_forward(sketch.units[number])
+                    self._feed_forward(sketch.layers.units[number])
                 else:
-                    self._attend(sketch.heads[number])
+                    self._attend(sketch.layers.heads[number])
 
     def _gamma(self, terms: float) -> float:
         if terms not in self._gammas:
             self._gammas[terms] = float(gamma(terms, self.format))
         return self._gammas[terms]
 
-    def _embed(self, register: Register) -> None:
+    def _embed(self, register: WordRegister) -> None:
         held = register.symbols[:, None] + register.places
         self.size[register] = size = float(np.abs(held).max(initial=0.0))
         parts = np.concatenate([register.symbols, register.places, [register.start]])
@@ -140,23 +137,23 @@ class _Straying:
 
     # ---- forms ---------------------------------------------------------------------------------
 
-    def form(self, form: Form) -> Held:
+    def form(self, form: WordForm) -> Held:
         """At any symbol, as floats work it out; a number that it stands for was rounded, too."""
         return self._held(form, self._drift(form) + self._rounding(form))
 
-    def _held(self, form: Form, stray: float) -> Held:
+    def _held(self, form: WordForm, stray: float) -> Held:
         return Held(min(self._terms(form), form.most), stray)
 
-    def _terms(self, form: Form) -> float:
+    def _terms(self, form: WordForm) -> float:
         """The sum of absolute values, which partial sums do not exceed."""
         return abs(form.constant) + sum(abs(w) * self.size[r] for r, w in form.terms.items())
 
-    def _drift(self, form: Form) -> float:
+    def _drift(self, form: WordForm) -> float:
         """What comes from the registers, and from what was charged when the form was found."""
         moved = sum(abs(w) * self.stray[r] for r, w in form.terms.items())
         return moved if self.exact else moved + form.off
 
-    def _grid(self, form: Form) -> float:
+    def _grid(self, form: WordForm) -> float:
         """The power of 2 of which a form is ideally a multiple, if such sums are exact; or -inf."""
         found = _lowest_bit(form.constant)
         for register, weight in form.terms.items():
@@ -170,7 +167,7 @@ class _Straying:
             return False
         return drift <= math.ldexp(0.25 * FLOAT64.unit, int(min(max(grid, -900.0), 900.0)))
 
-    def _rounding(self, form: Form) -> float:
+    def _rounding(self, form: WordForm) -> float:
         if self.exact:
             return 0.0
         drift = self._drift(form)
@@ -183,13 +180,13 @@ class _Straying:
         )
         return self._gamma(terms) * whole + terms * self.format.normal
 
-    def _at_start(self, form: Form) -> float:
+    def _at_start(self, form: WordForm) -> float:
         """How large a form without a constant is at the start token."""
         return sum(abs(w) * self.start[r] for r, w in form.terms.items())
 
     def _write(
         self,
-        register: Register,
+        register: WordRegister,
         size: float,
         stray: float,
         start: float,
@@ -216,27 +213,28 @@ class _Straying:
 
     # ---- attention -----------------------------------------------------------------------------
 
-    def _attend(self, heads: Iterable[HeadSketch]) -> None:
+    def _attend(self, heads: Iterable[WordHead]) -> None:
         written = []
         for head in heads:
             logits = self._logits(head)
-            for form, (register, weight) in zip(head.value, head.output, strict=True):
+            for form, column in zip(head.value, head.output, strict=True):
                 row = self.sketch.linear(form)
-                gained = self._received(head, row, abs(weight), logits)
-                grid = -math.inf
-                if head.does == "fetch":
-                    grid = self._grid(row) + _lowest_bit(weight)
-                written.append((register, *gained, grid, self._is_shared(head)))
+                for register, weight in column.items():
+                    gained = self._received(head, row, abs(weight), logits)
+                    grid = -math.inf
+                    if head.does == "fetch":
+                        grid = self._grid(row) + _lowest_bit(weight)
+                    written.append((register, *gained, grid, self._is_shared(head)))
         for one in written:
             self._write(*one)
 
-    def _is_shared(self, head: HeadSketch) -> bool:
+    def _is_shared(self, head: WordHead) -> bool:
         """Whether the start token asks for the sum that every symbol asks for."""
         everybody = not head.causal and head.bias is None
         return head.does == "sum" and self.sketch.sane_start and everybody
 
     def _received(
-        self, head: HeadSketch, row: Form, weight: float, logits: float
+        self, head: WordHead, row: WordForm, weight: float, logits: float
     ) -> tuple[float, float, float]:
         """What a register gains, how far that strays, and what the start token gains at most."""
         value, first = self.form(row), self._at_start(row)
@@ -263,16 +261,16 @@ class _Straying:
         stray = held + 2.0 * most * (lost + moved) + noise * most
         return weight * value.size, weight * stray, at_start
 
-    def _lag(self, head: HeadSketch) -> float:
+    def _lag(self, head: WordHead) -> float:
         """How far the symbols' logits are behind the start token's, in a sum."""
         return abs(self.sketch.linear(head.key[0]).terms[self._token])
 
     @property
-    def _token(self) -> Register:
+    def _token(self) -> WordRegister:
         assert self.sketch.token_register is not None
         return self.sketch.token_register
 
-    def _logits(self, head: HeadSketch) -> float:
+    def _logits(self, head: WordHead) -> float:
         """How far the logits of a hard head stray."""
         if head.does == "sum":
             return 0.0
@@ -292,13 +290,13 @@ class _Straying:
 
     # ---- hidden units --------------------------------------------------------------------------
 
-    def _feed_forward(self, units: Sequence[Unit]) -> None:
-        groups: dict[object, list[Unit]] = {}
+    def _feed_forward(self, units: Sequence[WordUnit]) -> None:
+        groups: dict[object, list[WordUnit]] = {}
         for unit in units:
             groups.setdefault(self._group(unit), []).append(unit)
-        gains: dict[Register, list[tuple[float, float, float]]] = {}
+        gains: dict[WordRegister, list[tuple[float, float, float]]] = {}
         for members in groups.values():
-            writers: dict[Register, list[Unit]] = {}
+            writers: dict[WordRegister, list[WordUnit]] = {}
             for unit in members:
                 for register in unit.outer:
                     writers.setdefault(register, []).append(unit)
@@ -311,20 +309,20 @@ class _Straying:
             rounding, grid = passing[register]
             self._write(register, size, stray + rounding, start, grid)
 
-    def _group(self, unit: Unit) -> object:
+    def _group(self, unit: WordUnit) -> object:
         """Units of a look-up belong together by the form they read, others by their law."""
         if isinstance(unit.law, Levels):
             return frozenset((id(r), w) for r, w in self._read(unit).terms.items())
         return id(unit) if unit.law is None else id(unit.law)
 
-    def _read(self, unit: Unit) -> Form:
+    def _read(self, unit: WordUnit) -> WordForm:
         """The inner form without the token register, which is 1 at symbols, and its constant."""
         token = self.sketch.token_register
         kept = {r: w for r, w in unit.inner.terms.items() if r is not token}
         constant = unit.inner.constant + self.sketch.token_weight(unit.inner)
-        return Form(kept, constant, unit.inner.off, unit.inner.most)
+        return WordForm(kept, constant, unit.inner.off, unit.inner.most)
 
-    def _gained(self, units: list[Unit], register: Register) -> tuple[float, float]:
+    def _gained(self, units: list[WordUnit], register: WordRegister) -> tuple[float, float]:
         """What units of one group write to a register: how large, and how far it strays.
 
         How far the form strays moves all of them together; the rounding is each one's own.
@@ -346,7 +344,7 @@ class _Straying:
         return size, float(weights @ drifts) + own
 
     def _looked_up(
-        self, units: list[Unit], register: Register, drift: float
+        self, units: list[WordUnit], register: WordRegister, drift: float
     ) -> tuple[float, float]:
         """How large a polygon is at its levels, and by how much it moves near them."""
         knots = np.array([-self._read(unit).constant for unit in units])
@@ -363,9 +361,9 @@ class _Straying:
         last = np.searchsorted(knots, levels + reach, side="right")
         return size, drift * _steepest(np.abs(slopes), first, last)
 
-    def _passing(self, units: Sequence[Unit]) -> dict[Register, Passing]:
+    def _passing(self, units: Sequence[WordUnit]) -> dict[WordRegister, Passing]:
         """What adding up the units' values rounds, for each register they are added to."""
-        sums: dict[Register, list[float]] = {}  # absolute values, deviations, grid, how many
+        sums: dict[WordRegister, list[float]] = {}  # absolute values, deviations, grid, how many
         for unit in units:
             highest, grid = self._highest(unit), self._grid(unit.inner)
             apart = self._drift(unit.inner) + self._rounding(unit.inner)
@@ -381,7 +379,7 @@ class _Straying:
             found[register] = Passing(self._gamma(count + 2.0) * (apart if near else whole), grid)
         return found
 
-    def _highest(self, unit: Unit) -> float:
+    def _highest(self, unit: WordUnit) -> float:
         """What a unit is at most, at a symbol."""
         stray = self._drift(unit.inner) + self._rounding(unit.inner)
         if isinstance(unit.law, Levels):
@@ -389,7 +387,7 @@ class _Straying:
             return max(top, 0.0) + stray
         return self._held(unit.inner, 0.0).size + stray
 
-    def _started(self, units: Sequence[Unit], register: Register) -> float:
+    def _started(self, units: Sequence[WordUnit], register: WordRegister) -> float:
         """How much units of one group add to a register at the start token, at most.
 
         Units of a look-up read one number there, too: the polygon is as large as at its knots. A
@@ -423,7 +421,7 @@ def _lowest_bit(number: float) -> float:
     return float(lowest_bit(number))
 
 
-def _coldness(head: HeadSketch) -> float:
+def _coldness(head: WordHead) -> float:
     assert isinstance(head.weighting, Softmax)
     return head.weighting.coldness
 

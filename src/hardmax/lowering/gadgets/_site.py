@@ -1,4 +1,4 @@
-"""What a gadget hands back: where its result is, and how far it is from what it stands for."""
+"""Where a gadget is built, and what it hands back."""
 
 from __future__ import annotations
 
@@ -6,19 +6,28 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from hardmax.lowering.stream import Form
-
-Pair = tuple[float, float]
+from hardmax.lowering.sketch import BoxForm, BoxSketch, Pair
 
 
 @dataclass(frozen=True, eq=False)
-class Made:
+class Site:
+    """A node of a function's graph: the sketch, its arguments as forms, and their ranges."""
+
+    sketch: BoxSketch
+    node: int
+    forms: tuple[BoxForm, ...]
+    ranges: tuple[Pair, ...]
+    tokens: int = 2  # of the prompt, at least
+
+
+@dataclass(frozen=True, eq=False)
+class Approximation:
     """A result as a form, and its error over the reals for all arguments in their ranges.
 
     `softening` is the part of the error that a hard head would not make.
     """
 
-    form: Form
+    form: BoxForm
     error: float
     softening: float = 0.0
 
@@ -35,7 +44,7 @@ def centred(pair: Pair) -> tuple[Fraction, Fraction]:
     radius = max(high - middle, middle - low)
     if radius == 0:
         return middle, Fraction(1)
-    return middle, _short_above(radius)
+    return middle, short_above(radius)
 
 
 def _short(number: Fraction, bits: int = 12) -> Fraction:
@@ -45,6 +54,7 @@ def _short(number: Fraction, bits: int = 12) -> Fraction:
     return round(number / unit) * unit
 
 
-def _short_above(number: Fraction, bits: int = 12) -> Fraction:
+def short_above(number: Fraction | float, bits: int = 12) -> Fraction:
+    """A number of few bits, at most 0.1% above."""
     unit = Fraction(2) ** (math.frexp(float(number))[1] - bits)
-    return math.ceil(number / unit) * unit
+    return math.ceil(Fraction(number) / unit) * unit

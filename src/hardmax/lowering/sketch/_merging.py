@@ -5,28 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from hardmax.lowering.programs._sketch import Form, HeadSketch, Register, Sketch, Unit
+from hardmax.lowering.sketch._word_sketch import WordForm, WordHead, WordRegister, WordSketch
 
 _Read = tuple[int, float]  # number of a form, weight in it
 
 
-Rename = Callable[[Form], Form | None]
+Keepers = dict[WordRegister, tuple[WordRegister, float]]  # who takes a register, times what
+Rename = Callable[[WordForm], WordForm | None]
 
 
-def merge_registers(sketch: Sketch, answers: Sequence[Form]) -> tuple[list[Form], Rename]:
+def merge_registers(
+    sketch: WordSketch, answers: Sequence[WordForm]
+) -> tuple[list[WordForm], Rename]:
     """Where all forms read w_1 r_1 + w_2 r_2 with one ratio of weights, r_1 takes both.
 
     The registers must be empty at first and be written by one and the same sublayer, so that
     nobody can have read one of them before. The sketch changes; the answers come back renamed,
     with a way to rename any other form: None if it reads apart what is one register now.
     """
-    forms = [*_forms(sketch), *answers]
-    reads: dict[Register, list[_Read]] = {}
+    forms = [*sketch.layers.forms, *answers]
+    reads: dict[WordRegister, list[_Read]] = {}
     for number, form in enumerate(forms):
         for register, weight in form.terms.items():
             reads.setdefault(register, []).append((number, weight))
     writers = _writers(sketch)
-    groups: dict[tuple, list[tuple[Register, float]]] = {}
+    groups: dict[tuple, list[tuple[WordRegister, float]]] = {}
     for register, found in reads.items():
         if register.symbols.any() or register.places.any() or register.start:
             continue
@@ -36,7 +39,7 @@ def merge_registers(sketch: Sketch, answers: Sequence[Form]) -> tuple[list[Form]
         ratios = tuple((number, round(weight / first, 12)) for number, weight in found)
         key = (*writers[register], ratios)
         groups.setdefault(key, []).append((register, first))
-    becomes: dict[Register, tuple[Register, float]] = {}
+    becomes: Keepers = {}
     for members in groups.values():
         keeper, scale = members[0]
         for register, weight in members[1:]:
@@ -46,12 +49,12 @@ def merge_registers(sketch: Sketch, answers: Sequence[Form]) -> tuple[list[Form]
     return _renamed(sketch, answers, becomes), _renaming(becomes)
 
 
-def _renaming(becomes: dict[Register, tuple[Register, float]]) -> Rename:
-    members: dict[Register, dict[Register, float]] = {}
+def _renaming(becomes: Keepers) -> Rename:
+    members: dict[WordRegister, dict[WordRegister, float]] = {}
     for register, (keeper, ratio) in becomes.items():
         members.setdefault(keeper, {keeper: 1.0})[register] = ratio
 
-    def rename(form: Form) -> Form | None:
+    def rename(form: WordForm) -> WordForm | None:
         for register in form.terms:
             keeper = becomes.get(register, (register, 1.0))[0]
             own = form.terms.get(keeper, 0.0)
@@ -64,36 +67,20 @@ def _renaming(becomes: dict[Register, tuple[Register, float]]) -> Rename:
     return rename
 
 
-def _forms(sketch: Sketch) -> list[Form]:
-    found = [unit.inner for units in sketch.units.values() for unit in units]
-    for head in _heads(sketch):
-        found += [*head.query, *head.key, *head.value]
-    return found
-
-
-def _heads(sketch: Sketch) -> list[HeadSketch]:
-    return [head for heads in sketch.heads.values() for head in heads]
-
-
-def _units(sketch: Sketch) -> list[Unit]:
-    return [unit for units in sketch.units.values() for unit in units]
-
-
-def _writers(sketch: Sketch) -> dict[Register, set[int]]:
-    found: dict[Register, set[int]] = {}
-    for number, heads in sketch.heads.items():
-        for register, _ in (pair for head in heads for pair in head.output):
-            found.setdefault(register, set()).add(number)
-    for number, units in sketch.units.items():
-        for register in (register for unit in units for register in unit.outer):
+def _writers(sketch: WordSketch) -> dict[WordRegister, set[int]]:
+    found: dict[WordRegister, set[int]] = {}
+    for number in sketch.layers.sublayers:
+        for register in (r for column in sketch.layers.written(number) for r in column):
             found.setdefault(register, set()).add(number)
     return found
 
 
 def _renamed(
-    sketch: Sketch, answers: Sequence[Form], becomes: dict[Register, tuple[Register, float]]
-) -> list[Form]:
-    def reads(form: Form) -> Form:
+    sketch: WordSketch,
+    answers: Sequence[WordForm],
+    becomes: Keepers,
+) -> list[WordForm]:
+    def reads(form: WordForm) -> WordForm:
         """What is left; that the ratio of weights is one only up to rounding is charged."""
         off = form.off
         for register, weight in form.terms.items():
@@ -103,33 +90,33 @@ def _renamed(
         kept = {r: w for r, w in form.terms.items() if r not in becomes}
         return replace(form, terms=kept, off=off)
 
-    for unit in _units(sketch):
-        unit.inner = reads(unit.inner)
-        outer: dict[Register, float] = {}
-        for register, weight in unit.outer.items():
-            kept, scale = becomes.get(register, (register, 1.0))
-            outer[kept] = outer.get(kept, 0.0) + weight * scale
-        unit.outer = {register: weight for register, weight in outer.items() if weight}
-    for head in _heads(sketch):
+    def writes(column: dict[WordRegister, float]) -> dict[WordRegister, float]:
+        kept: dict[WordRegister, float] = {}
+        for register, weight in column.items():
+            keeper, scale = becomes.get(register, (register, 1.0))
+            kept[keeper] = kept.get(keeper, 0.0) + weight * scale
+        return {register: weight for register, weight in kept.items() if weight}
+
+    for unit in sketch.layers.all_units:
+        unit.inner, unit.outer = reads(unit.inner), writes(unit.outer)
+    for head in sketch.layers.all_heads:
         head.query, head.key, head.value = (
             [reads(form) for form in forms] for forms in (head.query, head.key, head.value)
         )
-        head.output = [
-            (becomes.get(r, (r, 1.0))[0], weight * becomes.get(r, (r, 1.0))[1])
-            for r, weight in head.output
-        ]
+        head.output = [writes(column) for column in head.output]
         _join_rows(head)
     return [reads(form) for form in answers]
 
 
-def _join_rows(head: HeadSketch) -> None:
+def _join_rows(head: WordHead) -> None:
     """Value rows that go into one register are one row."""
-    rows: dict[Register, tuple[Form, float]] = {}
-    for form, (register, weight) in zip(head.value, head.output, strict=True):
+    rows: dict[WordRegister, tuple[WordForm, float]] = {}
+    for form, column in zip(head.value, head.output, strict=True):
+        ((register, weight),) = column.items()
         if register in rows:
             own, scale = rows[register]
             rows[register] = own + form * (weight / scale), scale
         else:
             rows[register] = form, weight
     head.value = [form for form, _ in rows.values()]
-    head.output = [(register, weight) for register, (_, weight) in rows.items()]
+    head.output = [{register: weight} for register, (_, weight) in rows.items()]

@@ -6,8 +6,14 @@ import math
 from fractions import Fraction
 
 from hardmax._errors import PrecisionError
-from hardmax.lowering.functions._made import Made, Pair, centred
-from hardmax.lowering.stream import Form, Program, attention_after, feed_forward_after
+from hardmax.lowering.gadgets._site import Approximation, Site, centred
+from hardmax.lowering.sketch import (
+    BoxForm,
+    BoxRegister,
+    attention_after,
+    exact_form,
+    feed_forward_after,
+)
 from hardmax.numerics import above_float
 
 # max_y 4 y^2 / cosh(y)^2, at y tanh y = 1: what one soft tent loses, times coldness^2
@@ -16,9 +22,7 @@ CHAIN_LOSS = TENT_LOSS * (1 + 4 / 3)  # the absolute value, and all tents after 
 _LEAST_SHARE = 0.002  # of the error: what is left for softening once the layers are chosen
 
 
-def square_by_tents(
-    program: Program, node: int, form: Form, range: Pair, error: float, *, soft: bool
-) -> Made:
+def square_by_tents(site: Site, error: float, *, soft: bool) -> Approximation:
     """a^2 by a chain of L heads (soft) or hidden units, one a layer: error r^2 (4^-L + ...)/2.
 
     Let z = (a - m)/r, t_0 = |z|, t_(l+1) = 1 - 2 |t_l - 1/2|, and phi(t) = t - t^2. Softly, every
@@ -35,58 +39,39 @@ def square_by_tents(
     with L = n + 1 layers, z^2 - acc lies in [-4^-L, (1 + 4/3) K/b^2] = [-4^-L, 4.0995/b^2], which
     is centred. So b grows as error^-1/2, not as error^-1: the tents' own errors do not add up.
 
-    In the stream: one row holds 2^-l t_l and is updated in place, t_(l+1) = 2 t_l - 4 s_l with
+    In the stream: one register holds 2^-l t_l and is updated in place, t_(l+1) = 2 t_l - 4 s_l with
     s_l = relu(t_l - 1/2); another collects the sum, head by head. Constant width at any depth.
     """
-    m, r = centred(range)
+    (form,), (m, r) = site.forms, centred(site.ranges[0])
     scale = r * r
     layers, coldness, inner = _depth(error / float(scale), centred_bound=True, soft=soft)
-    z = form.plus(-m).times(1 / r)
-    row = program.row()
-    start = _chain(program, node, z, layers, coldness, (row, scale))
-    program.view(form, start.times(-r).plus(m))
+    register = site.sketch.register()
+    start = _chain(site, (form + -m) * (1 / r), layers, coldness, (register, scale))
+    site.sketch.view(form, start * -r + m)
     low, high = 4.0**-layers, (CHAIN_LOSS / coldness**2 if coldness else 0.0)
     middle = (high - low) / 2
-    result = Form.combination(
-        [(1, Form.of_row(row)), (2 * m, form)], scale * Fraction(middle) - m * m
-    )
-    return Made(result, above_float(scale * Fraction(inner)))
+    result = exact_form(scale * Fraction(middle) - m * m, register) + form * (2 * m)
+    return Approximation(result, above_float(scale * Fraction(inner)))
 
 
-def product_by_tents(
-    program: Program,
-    node: int,
-    forms: tuple[Form, Form],
-    ranges: tuple[Pair, Pair],
-    error: float,
-    *,
-    soft: bool,
-) -> Made:
-    """a b = r s (((x + y)/2)^2 - ((x - y)/2)^2): two chains side by side, one row for the sum.
+def product_by_tents(site: Site, error: float, *, soft: bool) -> Approximation:
+    """a b = r s (((x + y)/2)^2 - ((x - y)/2)^2): two chains side by side, one register for the sum.
 
     Each square errs to the same side, so their difference errs by at most one of them:
     r s (4^-L + 4.0995/b^2) in L layers of two heads. Half the constant of the usual count, which
     adds the two errors.
     """
-    (a, b), (m, r), (n, s) = forms, centred(ranges[0]), centred(ranges[1])
+    (a, b), (m, r), (n, s) = site.forms, centred(site.ranges[0]), centred(site.ranges[1])
     layers, coldness, inner = _depth(error / float(r * s), centred_bound=False, soft=soft)
-    x, y = a.plus(-m).times(1 / (2 * r)), b.plus(-n).times(1 / (2 * s))
-    row = program.row()
-    starts = [
-        _chain(
-            program,
-            node,
-            Form.combination([(1, x), (sign, y)]),
-            layers,
-            coldness,
-            (row, sign * r * s),
-        )
-        for sign in (1, -1)
-    ]
-    program.view(a, Form.combination([(-r, starts[0]), (-r, starts[1])], m))
-    program.view(b, Form.combination([(-s, starts[0]), (s, starts[1])], n))
-    form = Form.combination([(1, Form.of_row(row)), (n, a), (m, b)], -m * n)
-    return Made(form, above_float(r * s * Fraction(inner)))
+    x, y = (a + -m) * (1 / (2 * r)), (b + -n) * (1 / (2 * s))
+    register = site.sketch.register()
+    plus, minus = (
+        _chain(site, x + y * sign, layers, coldness, (register, sign * r * s)) for sign in (1, -1)
+    )
+    site.sketch.view(a, (plus + minus) * -r + m)
+    site.sketch.view(b, plus * -s + minus * s + n)
+    form = exact_form(-m * n, register) + a * n + b * m
+    return Approximation(form, above_float(r * s * Fraction(inner)))
 
 
 def _depth(error: float, *, centred_bound: bool, soft: bool) -> tuple[int, float | None, float]:
@@ -109,40 +94,37 @@ def _depth(error: float, *, centred_bound: bool, soft: bool) -> tuple[int, float
 
 
 def _chain(
-    program: Program,
-    node: int,
-    z: Form,
-    layers: int,
-    coldness: float | None,
-    into: tuple[int, Fraction],
-) -> Form:
-    """Add weight * (the chain's approximation of z^2) to a row; hidden units without a coldness.
+    site: Site, z: BoxForm, layers: int, coldness: float | None, into: tuple[BoxRegister, Fraction]
+) -> BoxForm:
+    """Add weight * (the chain's approximation of z^2) to a register; without a coldness by units.
 
-    Returns the chain's own row, which starts as -z.
+    Returns the chain's own register, which starts as -z.
 
     The gains bound what an error d of a head does to the chain's result. A soft tent has slope at
     most 2.4, so an error of t_l moves sum_k 4^-k t_(l+k) by at most sum (2.4/4)^k = 2.5 times
     itself; a head moves t_0 by 2 d, and t_(l+1) by 4 d with 4^-(l+1) in front.
     """
-    n, (target, weight) = layers - 1, into
-    row, last = program.row(z.times(-1)), Fraction(1, 2**n)
-    program.follow(target, z.times(-last * weight))
-    after = feed_forward_after if coldness is None else attention_after
-    stage = after(program.ready(z))
+    sketch, n, (target, weight) = site.sketch, layers - 1, into
+    register, last = sketch.register(-z), Fraction(1, 2**n)
+    held = exact_form(0, register)
+    sketch.follow(target, z * (-last * weight))
+    stage = (feed_forward_after if coldness is None else attention_after)(sketch.ready(z))
     for level in range(-1, n):
         scale = Fraction(2) ** max(level, 0)
         if level < 0:
-            form, gain = Form.of_row(row).times(-1), 5.0
+            form, gain = -held, 5.0
             share, change = 2 * last, Fraction(2)
         else:
-            form, gain = Form.of_row(row).times(scale).plus(Fraction(-1, 2)), 2.5 / scale**2
+            form, gain = held * scale + Fraction(-1, 2), 2.5 / scale**2
             share, change = 2 / scale * (1 / scale - last), -2 / scale
         effect = float(abs(weight) * Fraction(gain))
         if coldness is None:
-            maker = program.unit(form, node=node, gain=effect, stage=stage)
+            maker = sketch.unit(form, node=site.node, gain=effect, stage=stage)
         else:
-            maker = program.gate(form, form, coldness=coldness, node=node, gain=effect, stage=stage)
-        program.write(row, maker, change)
-        program.write(target, maker, share * weight)
+            maker = sketch.gate(
+                form, form, coldness=coldness, node=site.node, gain=effect, stage=stage
+            )
+        sketch.write(register, maker, change)
+        sketch.write(target, maker, share * weight)
         stage += 2
-    return Form.of_row(row)
+    return held

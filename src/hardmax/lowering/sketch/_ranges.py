@@ -1,11 +1,11 @@
-"""Where every row can be, stage by stage: the largest logit is read off here, before any weight.
+"""Where every register can be, stage by stage: the largest logit is read off before any weight.
 
-The same lemmas as in `core.follow`, on the data token alone:
+The same lemmas as in `analysis.follow`, on the data token alone:
 
 - a gate's weight lies in sigmoid(coldness * range of the gate), its output in that times the value;
 - a gate that is its own value is a soft maximum with 0: at most softmax_gap(2)/coldness short;
-- a row that heads scale in place, row <- row * (1 + sum_i w_i p_i), keeps that product;
-- a row that a soft maximum replaces in place, row <- row + w max(v, 0), is a maximum of two.
+- a register r that heads scale in place, r <- r * (1 + sum_i w_i p_i), keeps that product;
+- a register r that a soft maximum replaces in place, r <- r + w max(v, 0), is a maximum of two.
 """
 
 from __future__ import annotations
@@ -15,8 +15,17 @@ from fractions import Fraction
 
 import numpy as np
 
-from hardmax.lowering.stream._form import Form
-from hardmax.lowering.stream._program import Chooser, Gate, Maker, Program, Unit
+from hardmax.lowering.sketch._box_sketch import (
+    BoxForm,
+    BoxRegister,
+    BoxSketch,
+    Chooser,
+    Gate,
+    Maker,
+    Pair,
+    Unit,
+    exact_form,
+)
 from hardmax.numerics import (
     TINY,
     Interval,
@@ -33,43 +42,49 @@ from hardmax.numerics import (
     up,
 )
 
-Pair = tuple[float, float]
 _SETTLED = 40.0  # logits apart, as in `core`'s contest lemma
 
 
 @dataclass(eq=False)
 class RangeTable:
-    """Row ranges before each stage, and what the makers read and make."""
+    """BoxRegister ranges before each stage, and what the makers read and make."""
 
-    rows: list[Pair]
+    registers: dict[BoxRegister, Pair]
     gates: dict[int, Pair]  # maker -> range of its gate
     values: dict[int, Pair]  # maker -> range of its value
     made: dict[int, Pair]  # maker -> range of its output
-    largest: list[float]  # row -> the largest magnitude it ever has
-    before: dict[int, list[Pair]]  # stage -> the rows as that stage reads them
+    largest: dict[BoxRegister, float]  # the largest magnitude a register ever has
+    before: dict[int, dict[BoxRegister, Pair]]  # stage -> the registers as that stage reads them
 
 
-def row_ranges(program: Program) -> RangeTable:
+def register_ranges(sketch: BoxSketch) -> RangeTable:
     """Propagate ranges through all stages."""
-    low, high = program.domain.low, program.domain.high
-    rows = []
-    for row in program.rows:
-        start = _of_number(row.offset)
-        for i, weight in row.inputs.items():
+    low, high = sketch.domain.low, sketch.domain.high
+    registers = {}
+    for register in sketch.registers:
+        start = _of_number(register.offset)
+        for i, weight in register.inputs.items():
             start = _add(start, _times((float(low[i]), float(high[i])), _of_number(weight)))
-        rows.append(start)
-    table = RangeTable(rows, {}, {}, {}, [_size(r) for r in rows], {})
-    for stage in sorted({maker.stage for maker in program.makers}):
-        table.before[stage] = list(table.rows)
-        _run_stage(program, stage, table)
+        registers[register] = start
+    table = RangeTable(
+        registers,
+        {},
+        {},
+        {},
+        {register: size_of(registers[register]) for register in registers},
+        {},
+    )
+    for stage in sorted({maker.stage for maker in sketch.makers}):
+        table.before[stage] = dict(table.registers)
+        _run_stage(sketch, stage, table)
     return table
 
 
-def read(form: Form, rows: list[Pair]) -> Pair:
+def read(form: BoxForm, registers: dict[BoxRegister, Pair]) -> Pair:
     """The range of a form."""
     result = _of_number(form.constant)
-    for row, weight in form.terms.items():
-        result = _add(result, _times(rows[row], _of_number(weight)))
+    for register, weight in form.terms.items():
+        result = _add(result, _times(registers[register], _of_number(weight)))
     return result
 
 
@@ -77,50 +92,50 @@ def sigmoid(x: float) -> float:
     return float(sigmoid_of_floats(np.asarray(x)))
 
 
-def _run_stage(program: Program, stage: int, table: RangeTable) -> None:
-    active = [m for m, maker in enumerate(program.makers) if maker.stage == stage]
+def _run_stage(sketch: BoxSketch, stage: int, table: RangeTable) -> None:
+    active = [m for m, maker in enumerate(sketch.makers) if maker.stage == stage]
     for m in active:
-        _make(m, program.makers[m], table)
+        _make(m, sketch.makers[m], table)
     changed = {}
     acting = set(active)
-    for r, row in enumerate(program.rows):
-        writers = [m for m in row.writes if m in acting]
+    for register in sketch.registers:
+        writers = [m for m in register.writes if m in acting]
         if writers:
-            changed[r] = _after(program, r, writers, table)
-    for r, after in changed.items():
-        table.rows[r] = after
-        table.largest[r] = max(table.largest[r], _size(after))
+            changed[register] = _after(sketch, register, writers, table)
+    for register, after in changed.items():
+        table.registers[register] = after
+        table.largest[register] = max(table.largest[register], size_of(after))
 
 
 def _make(m: int, maker: Maker, table: RangeTable) -> None:
-    rows = table.rows
+    registers = table.registers
     match maker:
         case Gate():
-            gate, value = read(maker.gate, rows), read(maker.value, rows)
+            gate, value = read(maker.gate, registers), read(maker.value, registers)
             weight = _weight(maker, gate)
             made = _times(weight, value)
-            if maker.gate.key == maker.value.key:
+            if maker.is_soft_maximum:
                 short = up(softmax_gap(2) / maker.coldness)
                 low = down(max(value[0], 0.0) - short)
                 made = (max(made[0], low), min(made[1], max(value[1], 0.0)))
         case Unit():
-            gate = value = read(maker.value, rows)
+            gate = value = read(maker.value, registers)
             made = (max(value[0], 0.0), max(value[1], 0.0))
         case Chooser():
-            scores = _scores(maker, rows)
+            scores = _scores(maker, registers)
             bound = float(scores.magnitude.max())
             gate, value = (-bound, bound), maker.value_range
             made = _meet(value, _mean(maker, scores))
     table.gates[m], table.values[m], table.made[m] = gate, value, made
 
 
-def _scores(maker: Chooser, rows: list[Pair]) -> Interval:
+def _scores(maker: Chooser, registers: dict[BoxRegister, Pair]) -> Interval:
     """Every token's score: from what is asked where keys are constants, from them elsewhere."""
     if any(key[:, :-1].any() for key in maker.keys):
         return Interval(*maker.score_ends)
     scores = Interval.point(np.zeros(maker.tokens))
     for form, key in zip(maker.query, maker.keys, strict=True):
-        low, high = read(form, rows)
+        low, high = read(form, registers)
         scores = scores + Interval(np.asarray(low), np.asarray(high)) * key[:, -1]
     return scores
 
@@ -140,14 +155,13 @@ def _weight(maker: Gate, gate: Pair) -> Pair:
     return max(float(ends[0]), 0.0), min(float(ends[1]), 1.0)
 
 
-def _after(program: Program, r: int, writers: list[int], table: RangeTable) -> Pair:
-    row = program.rows[r]
-    before = table.rows[r]
+def _after(sketch: BoxSketch, register: BoxRegister, writers: list[int], table: RangeTable) -> Pair:
+    before = table.registers[register]
     scale: Pair = (1.0, 1.0)
     added: Pair = (0.0, 0.0)
     for m in writers:
-        maker, weight = program.makers[m], row.writes[m]
-        own = _own_share(maker, r)
+        maker, weight = sketch.makers[m], register.writes[m]
+        own = _own_share(maker, register)
         if own is not None and isinstance(maker, Gate):
             share = _weight(maker, table.gates[m])
             scale = _add(scale, _times(share, _of_number(weight * own)))
@@ -155,34 +169,37 @@ def _after(program: Program, r: int, writers: list[int], table: RangeTable) -> P
             added = _add(added, _times(table.made[m], _of_number(weight)))
     plain = _add(_times(before, scale), added)
     if len(writers) == 1:
-        return _meet(plain, _in_place(program.makers[writers[0]], r, row.writes[writers[0]], table))
+        (m,) = writers
+        return _meet(plain, _in_place(sketch.makers[m], register, register.writes[m], table))
     return plain
 
 
-def _own_share(maker: Maker, r: int) -> Fraction | None:
-    """The factor if the maker's value is a multiple of row r itself, and no soft maximum."""
-    if not isinstance(maker, Gate) or maker.value.constant or set(maker.value.terms) != {r}:
+def _own_share(maker: Maker, register: BoxRegister) -> Fraction | None:
+    """The factor if the maker's value is a multiple of the register itself, and no soft maximum."""
+    if not isinstance(maker, Gate) or maker.value.constant or set(maker.value.terms) != {register}:
         return None
-    return None if maker.gate.key == maker.value.key else Fraction(maker.value.terms[r])
+    return None if maker.is_soft_maximum else maker.value.terms[register]
 
 
-def _in_place(maker: Maker, r: int, weight: Fraction, table: RangeTable) -> Pair | None:
-    """row + w max(v, 0) with v = a row + b: the larger (w > 0) or smaller of two lines in the row.
+def _in_place(
+    maker: Maker, register: BoxRegister, weight: Fraction, table: RangeTable
+) -> Pair | None:
+    """r + w max(v, 0) with v = a r + b: the larger (w > 0) or smaller of two lines in r.
 
-    Such a function takes its extremes at the ends of the row's range or where v = 0. The float
+    Such a function takes its extremes at the ends of the register's range or where v = 0. The float
     taken for -b/a is off by 3 u |b/a| at most, and the function moves by 1 + |w a| times that.
     """
     if isinstance(maker, Chooser):
         return None
-    if isinstance(maker, Gate) and maker.gate.key != maker.value.key:
+    if isinstance(maker, Gate) and not maker.is_soft_maximum:
         return None
-    if set(maker.value.terms) != {r}:
-        return _of_two(maker, r, weight, table)
-    low, high = table.rows[r]
-    slope, constant = float(maker.value.terms[r]), float(maker.value.constant)
+    if set(maker.value.terms) != {register}:
+        return _of_two(maker, register, weight, table)
+    low, high = table.registers[register]
+    slope, constant = float(maker.value.terms[register]), float(maker.value.constant)
     points = [low, high, *([-constant / slope] if low < -constant / slope < high else [])]
     x, factor = Interval.point(np.array(points)), Interval.point(weight)
-    value = x * Interval.point(maker.value.terms[r]) + Interval.point(maker.value.constant)
+    value = x * Interval.point(maker.value.terms[register]) + Interval.point(maker.value.constant)
     ends = x + value.maximum(0.0) * factor
     short = _shortfall(maker, float(value.lo.min()), float(value.hi.max()))
     slack = (factor.magnitude + 1.0 / abs(slope)) * stray(3, abs(constant))
@@ -191,11 +208,11 @@ def _in_place(maker: Maker, r: int, weight: Fraction, table: RangeTable) -> Pair
     return _add(_add((ends.lo.min(), ends.hi.max()), (-below, above)), (-off[1], off[1]))
 
 
-def _of_two(maker: Gate | Unit, r: int, weight: Fraction, table: RangeTable) -> Pair:
-    """row + w max(v, 0) is the larger (w > 0) or smaller of row and row + w v."""
-    joined = Form.combination([(1, Form.of_row(r)), (weight, maker.value)])
-    one, other = table.rows[r], read(joined, table.rows)
-    short = inflate(abs(float(weight)) * _shortfall(maker, *read(maker.value, table.rows)), 2)
+def _of_two(maker: Gate | Unit, register: BoxRegister, weight: Fraction, table: RangeTable) -> Pair:
+    """r + w max(v, 0) is the larger (w > 0) or smaller of r and r + w v."""
+    shifted = exact_form(0, register) + maker.value * weight
+    one, other = table.registers[register], read(shifted, table.registers)
+    short = inflate(abs(float(weight)) * _shortfall(maker, *read(maker.value, table.registers)), 2)
     if weight > 0:
         return down(max(one[0], other[0]) - short), max(one[1], other[1])
     return min(one[0], other[0]), up(min(one[1], other[1]) + short)
@@ -217,7 +234,7 @@ def _meet(a: Pair, b: Pair | None) -> Pair:
     return a if b is None else (max(a[0], b[0]), min(a[1], b[1]))
 
 
-def _size(pair: Pair) -> float:
+def size_of(pair: Pair) -> float:
     return max(abs(pair[0]), abs(pair[1]))
 
 

@@ -1,0 +1,75 @@
+"""Piecewise linear functions of one argument, every kink a soft ReLU head or a hidden unit."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from hardmax.lowering.approximants import Curve, PiecewiseFit, coldness_for, fit_knots, softening
+from hardmax.lowering.gadgets._site import Approximation, Site
+from hardmax.lowering.sketch import BoxForm, attention_after, exact_form, feed_forward_after
+
+SOFT_SHARE = 0.12  # of a soft piecewise linear function's error: pieces are dearer than coldness
+
+
+def curve_by_soft_pieces(site: Site, curve: Curve, error: float, most: int) -> Approximation:
+    """The best free-knot piecewise linear function, every kink one soft ReLU head, one layer.
+
+    f is within the fit's error of a + b x + sum c_i relu(x - t_i), and replacing every
+    relu(z) by z sigmoid(coldness z) moves that by at most `softening`, centred. The affine part
+    is free, so N pieces are N - 1 heads.
+    """
+    return soft_pieces(site, fit_knots(curve, (1 - SOFT_SHARE) * error, most=most), error)
+
+
+def soft_pieces(site: Site, fit: PiecewiseFit, error: float) -> Approximation:
+    """A piecewise linear fit by soft heads, cold enough for the error that the fit leaves."""
+    (argument,), sketch = site.forms, site.sketch
+    coldness = coldness_for(fit, error - fit.error)
+    loss = softening(fit, coldness)
+    stage = attention_after(sketch.ready(argument))
+    register = sketch.register(_first_piece(fit, argument))
+    for knot, kink in _kinks(fit):
+        z, gain = argument + -knot, abs(float(kink))
+        maker = sketch.gate(z, z, coldness=coldness, node=site.node, gain=gain, stage=stage)
+        sketch.write(register, maker, kink)
+    return Approximation(
+        exact_form(loss.shift, register), fit.error + loss.centred, softening=loss.centred
+    )
+
+
+def curve_by_units(site: Site, curve: Curve, error: float) -> Approximation:
+    """The same piecewise linear function, exactly, by one feed-forward layer of N - 1 units."""
+    return hard_pieces(site, fit_knots(curve, error))
+
+
+def hard_pieces(site: Site, fit: PiecewiseFit) -> Approximation:
+    """A piecewise linear fit by hidden units."""
+    (argument,), sketch = site.forms, site.sketch
+    stage = feed_forward_after(sketch.ready(argument))
+    register = sketch.register(_first_piece(fit, argument))
+    for knot, kink in _kinks(fit):
+        gain = abs(float(kink))
+        maker = sketch.unit(argument + -knot, node=site.node, gain=gain, stage=stage)
+        sketch.write(register, maker, kink)
+    return Approximation(exact_form(0, register), fit.error)
+
+
+def _first_piece(fit: PiecewiseFit, argument: BoxForm) -> BoxForm:
+    start = argument + -Fraction(float(fit.knots[0]))
+    return start * _slopes(fit)[0] + Fraction(float(fit.values[0]))
+
+
+def _slopes(fit: PiecewiseFit) -> list[Fraction]:
+    knots = [Fraction(float(t)) for t in fit.knots]
+    values = [Fraction(float(v)) for v in fit.values]
+    return [(values[i + 1] - values[i]) / (knots[i + 1] - knots[i]) for i in range(len(knots) - 1)]
+
+
+def _kinks(fit: PiecewiseFit) -> list[tuple[Fraction, Fraction]]:
+    """(knot, change of slope) at each inner knot."""
+    slopes = _slopes(fit)
+    return [
+        (Fraction(float(fit.knots[i + 1])), slopes[i + 1] - slopes[i])
+        for i in range(len(slopes) - 1)
+        if slopes[i + 1] != slopes[i]
+    ]
