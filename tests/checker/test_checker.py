@@ -18,13 +18,13 @@ from hardmax.checker._balls import error_at
 from hardmax.checker._budget import Budget, Clock
 from hardmax.checker.boxes import _search
 from hardmax.checker.boxes._compile_tape import pose
-from hardmax.checker.boxes._enclose import enclose
 from hardmax.checker.boxes._search import Search
+from hardmax.checker.boxes._tape import enclose
 from hardmax.checker.forms._graph import Graph
 from hardmax.checker.forms._targets import TargetForms
 from hardmax.checker.forms._unroll import Unrolled
-from hardmax.checker.steps._deviations import Deviations, of_maximum
 from hardmax.checker.steps._validate import Rejected, validate
+from hardmax.checker.steps._verified import Deviations, of_maximum
 from hardmax.core import Claim, Construction, Holding, Share, Witness
 from hardmax.numerics import softmax_gap
 

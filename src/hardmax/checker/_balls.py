@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from flint import arb, fmpq
 
-from hardmax.checker._work import BALL, charge
+from hardmax.checker._budget import BALL, charge
 from hardmax.checker.forms import rational
 from hardmax.core import (
     Affine,

@@ -7,10 +7,8 @@ from concurrent.futures import Executor
 from typing import Any
 
 from hardmax._errors import RequestError
-from hardmax.checker._budget import Budget, Clock, Progress, Standing
-from hardmax.checker._certificate import INTERRUPTED, Certificate, about_floats
-from hardmax.checker._verdict import Verdict
-from hardmax.checker._work import charge
+from hardmax.checker._budget import Budget, Clock, Progress, Standing, charge
+from hardmax.checker._certificate import INTERRUPTED, Certificate, Verdict, about_floats
 from hardmax.core import Box, Construction
 from hardmax.numerics import FORMATS, down, up
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hardmax.checker._balls import Undefined, asking_tokens, error_at
-from hardmax.checker._work import CALL, ENTRY, charge
+from hardmax.checker._budget import CALL, ENTRY, charge
 from hardmax.core import Attention, Box, Construction, Transformer, evaluate
 
 _POINTS = 4096

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hardmax.checker._budget import Clock, Spent, Standing
+from hardmax.checker._budget import PROGRAM, Clock, Spent, Standing, charge
 from hardmax.checker._defined import undefined_near
 from hardmax.checker._measure import confirmed, worst_seen
-from hardmax.checker._work import PROGRAM, charge
 from hardmax.checker.boxes import (
     HARD,
     MOST_DIMENSIONS,

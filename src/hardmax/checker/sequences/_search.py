@@ -12,8 +12,18 @@ from typing import Any
 import numpy as np
 
 from hardmax._errors import ShapeError
-from hardmax.checker._budget import Clock, Progress, Standing
-from hardmax.checker._work import CALL, ENTRY, FUNCTION, PER_SECOND, UNIT, charge, ticks
+from hardmax.checker._budget import (
+    CALL,
+    ENTRY,
+    FUNCTION,
+    PER_SECOND,
+    UNIT,
+    Clock,
+    Progress,
+    Standing,
+    charge,
+    ticks,
+)
 from hardmax.checker.sequences._stream import Overflow
 from hardmax.checker.sequences.words._batches import enclose_words, sequence_input
 from hardmax.checker.sequences.words._exact import cost_of_word, error_at

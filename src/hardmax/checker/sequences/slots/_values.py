@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from hardmax.checker._work import CALL, charge
+from hardmax.checker._budget import CALL, charge
 from hardmax.checker.sequences._layers import feed_forward, read_out, tidied, without_small
 from hardmax.checker.sequences._search import Search
 from hardmax.checker.sequences._stream import Blocks, Overflow, Stream, TooLarge, ball_of, stored

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hardmax.checker._work import CALL, ENTRY, EXP, FLOPS, charge
+from hardmax.checker._budget import CALL, ENTRY, EXP, FLOPS, charge
 from hardmax.checker.sequences._layers import feed_forward, read_out, updated
 from hardmax.checker.sequences._scores import Asks, is_hard, power_error, score_radius, underflow
 from hardmax.checker.sequences._stream import Stream, check, check_sums, stored, strays

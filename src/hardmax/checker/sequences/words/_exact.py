@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.checker._work import BALL, charge
+from hardmax.checker._budget import BALL, charge
 from hardmax.checker.sequences.words._batches import sequence_input, tokens_read
 from hardmax.core import (
     Attention,
