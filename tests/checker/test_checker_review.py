@@ -13,15 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hardmax as hm
-from hardmax.checker import Verdict, _reals, certify
+from hardmax.checker import Verdict, certify
 from hardmax.checker._balls import error_at
 from hardmax.checker._budget import Budget, Clock
-from hardmax.checker._defined import undefined_near
 from hardmax.checker.boxes import SmallBoxes
 from hardmax.checker.boxes._compile_tape import pose
 from hardmax.checker.boxes._search import Search
 from hardmax.checker.boxes._softmean import weights
 from hardmax.checker.forms import ONE, Graph, constant, rational
+from hardmax.checker.reals import _methods, _question
+from hardmax.checker.reals._defined import undefined_near
 from hardmax.core import (
     Attention,
     Claim,
@@ -47,8 +48,8 @@ def claimed(model: Transformer, target: Target, domain: hm.Box, error: float) ->
 
 def blind(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without samples the proofs themselves are put to the test."""
-    monkeypatch.setattr(_reals, "worst_seen", lambda c: c.claim.domain.interval.middle)
-    monkeypatch.setattr(_reals, "confirmed", lambda *_: 0.0)
+    monkeypatch.setattr(_methods, "worst_seen", lambda c: c.claim.domain.interval.middle)
+    monkeypatch.setattr(_question, "confirmed", lambda *_: 0.0)
 
 
 # ---- softmax weights over wide boxes -----------------------------------------------------------

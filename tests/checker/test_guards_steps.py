@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from flint import arb, fmpq
 
-from hardmax.checker import _balls, _certify
+from hardmax.checker import _balls
 from hardmax.checker.forms import ONE, Form, Graph, constant, rational
+from hardmax.checker.reals import _certify
 from hardmax.checker.steps import _contests
 from hardmax.checker.steps._contests import (
     Contest,

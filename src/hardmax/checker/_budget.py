@@ -19,7 +19,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
 
 from hardmax._errors import RequestError
 
@@ -105,7 +104,7 @@ class Budget:
             )
 
     @classmethod
-    def of(cls, value: Any) -> Budget:
+    def of(cls, value: Budget | str | float | None) -> Budget:
         """A budget, a number of seconds, or a text: "1e8 work", "1e6 boxes", "30s", "2 min"."""
         if value is None:
             return cls()
@@ -136,7 +135,7 @@ class Budget:
         )
 
 
-def _parsed(text: Any) -> tuple[float, str]:
+def _parsed(text: object) -> tuple[float, str]:
     """An amount and its unit."""
     match = _TEXT.fullmatch(text.strip()) if isinstance(text, str) else None
     try:
