@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import hardmax as hm
 from hardmax.checker import Verdict, certify
-from hardmax.checker._balls import error_at
+from hardmax.checker._balls import error_at_point
 from hardmax.checker._budget import Budget, Clock
 from hardmax.checker.boxes import SmallBoxes
 from hardmax.checker.boxes._compile_tape import pose
@@ -114,7 +114,7 @@ def test_a_spike_between_steep_logits_is_not_overlooked(monkeypatch):
     )
     target = Function.parse("0.0001*(x+y+z)")
     construction = claimed(model, target, hm.Box([0.0] * 3, [1.0] * 3), 0.05)
-    assert error_at(model, target.steps(), point.tolist())[0] > 0.17
+    assert error_at_point(model, target.steps(), point.tolist())[0] > 0.17
     blind(monkeypatch)
     assert certify(construction, budget="3e6 work").verdict is not Verdict.PROVED
 

@@ -23,10 +23,11 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from hardmax._errors import DomainError
+from hardmax.checker._dependence import coordinates_needed, tokens_read
 from hardmax.checker.rounding._flow import Attended, FedForward, Flow, Stream, follow
 from hardmax.checker.rounding._format import NothingKnown, Stored, check, moved
 from hardmax.checker.rounding._inplace import Mixing
-from hardmax.checker.rounding._needs import check_sizes, needed
+from hardmax.checker.rounding._needs import check_sizes
 from hardmax.core import Attention, Box, ReadOut, SequenceInput, Transformer, VectorInput
 from hardmax.numerics import FORMATS, Format, Interval, inflate, product_up, sum_up, up
 
@@ -194,7 +195,7 @@ def _followed(
     """One bound for each output, over all tokens that are read."""
     sublayers, readout = transformer.sublayers, transformer.readout
     tokens = start.off.shape[1]
-    needs = needed(sublayers, readout, reads, tokens)
+    needs = coordinates_needed(sublayers, readout, reads, tokens)
     try:
         size = start.where.magnitude.max(axis=1)
         check_sizes(sublayers, readout, size, tokens, format)
@@ -216,33 +217,25 @@ def _starts(
     transformer: Transformer, domain: Box | None, format: Format
 ) -> Iterator[tuple[Stream, list[int]]]:
     """The stream after the embedding, and the tokens that are read: once, or for each length."""
-    source, token = transformer.input, transformer.readout.token
+    source = transformer.input
     match source:
         case VectorInput():
             if domain is None or domain.dimension != source.inputs:
                 raise DomainError(f"A domain of dimension {source.inputs} is needed here.")
-            assert token is not None
-            yield _embedded(source, domain, format), [token % source.tokens]
+            yield _embedded(source, domain, format), tokens_read(transformer, source.tokens)
         case SequenceInput():
-            full, first = _sequence(source, format), int(source.start is not None)
+            full = _sequence(source, format)
             causal = all(
                 head.causal
                 for layer in transformer.sublayers
                 if isinstance(layer, Attention)
                 for head in layer.heads
             )
-            shortest = source.tokens if causal and token is None else 1
+            shortest = source.tokens if causal and transformer.readout.token is None else 1
             for tokens in range(shortest, source.tokens + 1):
-                reads = _read_tokens(token, first, tokens)
+                reads = tokens_read(transformer, tokens)
                 if reads:
                     yield Stream(full.where[:, :tokens], full.off[:, :tokens]), reads
-
-
-def _read_tokens(token: int | None, first: int, tokens: int) -> list[int]:
-    """The tokens that a read-out reads off a sequence of so many: each symbol, one, or none."""
-    if token is None:
-        return list(range(first, tokens))
-    return [token % tokens] if -tokens <= token < tokens else []
 
 
 def _embedded(source: VectorInput, domain: Box, format: Format) -> Stream:
