@@ -10,11 +10,11 @@ from functools import cache
 import hardmax as hm
 from hardmax.checker._budget import Budget, Clock
 from hardmax.checker.boxes._compile_tape import Problem, pose
-from hardmax.checker.boxes._enclose import enclose as enclose
 from hardmax.checker.boxes._search import Found, Search
 from hardmax.checker.boxes._tape import Linear as Linear
 from hardmax.checker.boxes._tape import Step as Step
 from hardmax.checker.boxes._tape import Tape as Tape
+from hardmax.checker.boxes._tape import enclose as enclose
 from hardmax.checker.forms._graph import Graph
 from hardmax.checker.forms._targets import TargetForms
 from hardmax.checker.forms._unroll import Unrolled

@@ -14,17 +14,17 @@ from flint import arb, fmpq
 
 import hardmax as hm
 from hardmax.checker import Verdict, certify
-from hardmax.checker._balls import error_at
+from hardmax.checker._balls import error_at_point
 from hardmax.checker._budget import Budget, Clock
 from hardmax.checker.boxes import _search
 from hardmax.checker.boxes._compile_tape import pose
-from hardmax.checker.boxes._enclose import enclose
 from hardmax.checker.boxes._search import Search
+from hardmax.checker.boxes._tape import enclose
 from hardmax.checker.forms._graph import Graph
 from hardmax.checker.forms._targets import TargetForms
 from hardmax.checker.forms._unroll import Unrolled
-from hardmax.checker.steps._deviations import Deviations, of_maximum
 from hardmax.checker.steps._validate import Rejected, validate
+from hardmax.checker.steps._verified import Deviations, of_maximum
 from hardmax.core import Claim, Construction, Holding, Share, Witness
 from hardmax.numerics import softmax_gap
 
@@ -143,7 +143,7 @@ def test_a_broken_weight_is_refuted_with_a_true_counterexample():
     certificate = certify(broken)
     assert certificate.verdict is Verdict.REFUTED
     steps = broken.claim.target.steps()
-    low, _ = error_at(broken.transformer, steps, certificate.counterexample)
+    low, _ = error_at_point(broken.transformer, steps, certificate.counterexample)
     assert low > broken.claim.error
     assert certificate.measured == low
 
@@ -240,7 +240,7 @@ def test_enclosures_hold_at_random_points_of_random_boxes():
             for s in [*share, *rng.random((4, 2))]:
                 u = np.clip(ends[0, :, box] * (1 - s) + ends[1, :, box] * s, -1, 1)
                 x = np.linalg.solve(problem.rows, u)
-                low, _ = error_at(construction.transformer, steps, np.clip(x, -1, 1))
+                low, _ = error_at_point(construction.transformer, steps, np.clip(x, -1, 1))
                 assert low <= (seen.most[box] + problem.slack) * (1 + 1e-9)
 
 
@@ -343,5 +343,5 @@ def test_too_many_dimensions_without_a_witness_are_told_at_once():
 def test_balls_agree_with_exact_rationals():
     construction = hm.compile(network(2, 4, 3, 1), on=(-1, 1), error=None)
     steps = construction.claim.target.steps()
-    assert error_at(construction.transformer, steps, [0.3, -0.7])[0] == 0.0
+    assert error_at_point(construction.transformer, steps, [0.3, -0.7])[0] == 0.0
     assert arb(fmpq(1, 3)).contains(fmpq(1, 3))

@@ -19,8 +19,17 @@ from flint import fmpq
 
 import hardmax as hm
 from hardmax.checker import certify
-from hardmax.checker._budget import USUAL, Budget, Clock, Spent
-from hardmax.checker._work import PER_SECOND, TERM, UNIT, charge, ticks
+from hardmax.checker._budget import (
+    PER_SECOND,
+    TERM,
+    UNIT,
+    USUAL,
+    Budget,
+    Clock,
+    Spent,
+    charge,
+    ticks,
+)
 from hardmax.checker.boxes import Search, pose
 from hardmax.checker.boxes._tape import CHUNK
 from hardmax.checker.forms import Basis, Graph, constant, rational, total

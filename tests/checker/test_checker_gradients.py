@@ -13,10 +13,9 @@ import hardmax as hm
 from hardmax.checker._budget import Budget, Clock
 from hardmax.checker.boxes import SmallBoxes, _search
 from hardmax.checker.boxes._compile_tape import pose
-from hardmax.checker.boxes._confirm import Leaf, contradicted
 from hardmax.checker.boxes._cuts import _factored, _written
-from hardmax.checker.boxes._enclose import enclose
-from hardmax.checker.boxes._tape import run
+from hardmax.checker.boxes._search import Leaf, contradicted
+from hardmax.checker.boxes._tape import enclose, run
 from hardmax.checker.boxes._tidy import tidied
 from hardmax.checker.forms import (
     ONE,
@@ -30,7 +29,7 @@ from hardmax.checker.forms import (
     total,
 )
 from hardmax.checker.steps._contests import split
-from hardmax.checker.steps._moved import moved
+from hardmax.checker.steps._rows import movement
 from hardmax.checker.steps._validate import Validation
 
 
@@ -76,7 +75,7 @@ def test_a_square_is_moved_by_exactly_what_is_said():
     """h^2 - (h - d)^2 at d = -D is -(2 h D + D^2): both terms of the bound, added."""
     graph = Graph()
     h = graph.variable(0.0, 1.0)
-    (share,), second = moved(graph, graph.times(h, h), {0: 0.125})
+    (share,), second = movement(graph, graph.times(h, h), {0: 0.125})
     assert share == h.scaled(rational(0.25))
     assert 0.125**2 <= second <= 0.125**2 * (1 + 1e-8)
 
@@ -84,7 +83,7 @@ def test_a_square_is_moved_by_exactly_what_is_said():
 def test_variables_with_one_slope_move_together():
     graph = Graph()
     h, k = graph.variable(0.0, 1.0), graph.variable(0.0, 1.0)
-    shares, second = moved(graph, graph.apply("exp", h + k), {0: 0.25, 1: 0.5})
+    shares, second = movement(graph, graph.apply("exp", h + k), {0: 0.25, 1: 0.5})
     assert shares == [graph.apply("exp", h + k).scaled(rational(0.75))]
     assert second >= 0.5 * math.exp(2.0) * 0.75**2
 
@@ -95,7 +94,7 @@ def test_a_quotient_is_moved_as_much_as_its_slopes_say_at_one_point():
     low, high = math.exp(-2), math.exp(2)
     h, k = graph.variable(low, high), graph.variable(low, high)
     quotient = graph.times(h, graph.apply("reciprocal", h + k))
-    shares, second = moved(graph, quotient, {0: 1e-5, 1: 1e-5})
+    shares, second = movement(graph, quotient, {0: 1e-5, 1: 1e-5})
     found = small(graph).bound_sum(shares, 1e-4)
     exact = 1e-5 / (2 * low)
     assert exact <= found <= 1.11 * exact  # sums are bounded roughly
@@ -106,7 +105,7 @@ def test_too_many_slopes_are_not_followed():
     graph = Graph()
     names = [graph.variable(1.0, 2.0) for _ in range(5)]
     form = total([(ONE, graph.times(name, name)) for name in names])
-    assert moved(graph, form, dict.fromkeys(range(5), 0.1)) == ([], math.inf)
+    assert movement(graph, form, dict.fromkeys(range(5), 0.1)) == ([], math.inf)
 
 
 def test_absolute_values_are_added_before_they_are_searched():

@@ -10,12 +10,13 @@ import pytest
 from flint import fmpq
 
 import hardmax as hm
-from hardmax.checker import Verdict, _reals, certify
+from hardmax.checker import Verdict, certify
 from hardmax.checker._budget import Budget, Clock
 from hardmax.checker.boxes._ball_series import Line, bound_by_series
 from hardmax.checker.boxes._compile_tape import pose
 from hardmax.checker.forms._forms import ONE, Form, constant
 from hardmax.checker.forms._graph import Graph
+from hardmax.checker.reals import _methods
 from hardmax.core import Claim, Construction, Share
 from hardmax.testing import zoo
 
@@ -116,7 +117,7 @@ def test_a_python_function_is_refuted_where_it_is_missed():
 
 def test_a_proof_that_a_measured_error_contradicts_is_no_proof(monkeypatch):
     construction = hm.compile("sin(x)", on={"x": (-1, 1)}, error=1e-2, route="direct")
-    monkeypatch.setattr(_reals, "_bound_of", lambda state, *_: 0.5 * state.measured)
+    monkeypatch.setattr(_methods, "_bound_of", lambda _, found, *__: 0.5 * found.measured)
     certificate = certify(construction)
     assert certificate.verdict is Verdict.UNDECIDED
     assert "report" in certificate.advice

@@ -13,15 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hardmax as hm
-from hardmax.checker import Verdict, _reals, certify
-from hardmax.checker._balls import error_at
+from hardmax.checker import Verdict, certify
+from hardmax.checker._balls import error_at_point
 from hardmax.checker._budget import Budget, Clock
-from hardmax.checker._defined import undefined_near
 from hardmax.checker.boxes import SmallBoxes
 from hardmax.checker.boxes._compile_tape import pose
 from hardmax.checker.boxes._search import Search
 from hardmax.checker.boxes._softmean import weights
 from hardmax.checker.forms import ONE, Graph, constant, rational
+from hardmax.checker.reals import _methods, _question
+from hardmax.checker.reals._defined import undefined_near
 from hardmax.core import (
     Attention,
     Claim,
@@ -47,8 +48,8 @@ def claimed(model: Transformer, target: Target, domain: hm.Box, error: float) ->
 
 def blind(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without samples the proofs themselves are put to the test."""
-    monkeypatch.setattr(_reals, "worst_seen", lambda c: c.claim.domain.interval.middle)
-    monkeypatch.setattr(_reals, "confirmed", lambda *_: 0.0)
+    monkeypatch.setattr(_methods, "worst_seen", lambda c: c.claim.domain.interval.middle)
+    monkeypatch.setattr(_question, "confirmed", lambda *_: 0.0)
 
 
 # ---- softmax weights over wide boxes -----------------------------------------------------------
@@ -113,7 +114,7 @@ def test_a_spike_between_steep_logits_is_not_overlooked(monkeypatch):
     )
     target = Function.parse("0.0001*(x+y+z)")
     construction = claimed(model, target, hm.Box([0.0] * 3, [1.0] * 3), 0.05)
-    assert error_at(model, target.steps(), point.tolist())[0] > 0.17
+    assert error_at_point(model, target.steps(), point.tolist())[0] > 0.17
     blind(monkeypatch)
     assert certify(construction, budget="3e6 work").verdict is not Verdict.PROVED
 

@@ -24,7 +24,7 @@ from hardmax.checker.rounding import _bounds
 from hardmax.checker.rounding._bounds import float_bounds
 from hardmax.checker.rounding._contest import BEND, PULL, STEEPEST, Contest, steepness, unrest
 from hardmax.checker.rounding._format import NothingKnown, Stored, moved
-from hardmax.checker.rounding._ranges import kinked
+from hardmax.checker.rounding._inplace import kinked
 from hardmax.checker.rounding._weights import weight_ranges
 from hardmax.core import (
     Attention,

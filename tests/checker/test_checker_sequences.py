@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 import hardmax as hm
 from hardmax.checker import Budget, Verdict
+from hardmax.checker._balls import error_at_word
 from hardmax.checker._budget import Clock
+from hardmax.checker._dependence import tokens_read
 from hardmax.checker.sequences import _search, _stream
 from hardmax.checker.sequences._certify import certify_sequences, check_sequences
 from hardmax.checker.sequences._layers import read_out
@@ -24,8 +26,7 @@ from hardmax.checker.sequences.slots._heads import attend
 from hardmax.checker.sequences.slots._program import Run, Summed
 from hardmax.checker.sequences.slots._slots import Slots
 from hardmax.checker.sequences.slots._values import bound_of_length, follow_words
-from hardmax.checker.sequences.words._batches import enclose_words, soft_mean, tokens_read
-from hardmax.checker.sequences.words._exact import error_at
+from hardmax.checker.sequences.words._batches import enclose_words, soft_mean
 from hardmax.core import (
     INDEX,
     LENGTH,
@@ -38,6 +39,7 @@ from hardmax.core import (
     Share,
     Words,
     evaluate,
+    reference,
     trace,
 )
 from hardmax.numerics import FLOAT16, FLOAT64, FORMATS, REALS, MidRadius, below_float, lowest_bit
@@ -368,7 +370,7 @@ def worst_error(construction, length):
     """By brute force, over the reals."""
     words = construction.claim.domain
     everything = words.words(words.numbers(length, 0, words.count_of(length)))
-    return max(error_at(construction, word)[0] for word in everything)
+    return max(error_at_word(construction, word)[0] for word in everything)
 
 
 # --- what is proved -----------------------------------------------------------------------------
@@ -492,7 +494,7 @@ def test_the_leak_of_a_softmax_is_attained(length):
     odds = (length - 1) * math.exp(-gap)
     bound, _ = bound_of_length(construction, steps, length, FLOAT64, {})
     assert odds / (1 + odds) <= bound <= odds / (1 + odds) * (1 + 1e-9)  # all else is rounding
-    low, high = error_at(construction, "a" * length)
+    low, high = error_at_word(construction, "a" * length)
     assert float(low) == pytest.approx(odds / (1 + odds), rel=1e-12)  # exp(gap) in floats
     assert low <= high <= Fraction(bound)
 
@@ -817,7 +819,7 @@ def test_every_evaluation_in_a_format_lies_in_the_value_sets(seed, name):
         return
     for numbers, word in some_words(words, length, rng, 4):
         values, run = slots.values(numbers), rounded_run(model, word, arithmetic.digits, rng)
-        for t, outputs in zip(tokens_read(model, length), run, strict=True):
+        for t, outputs in zip(tokens_read(model, slots.tokens), run, strict=True):
             cells = [
                 [part[(t, *(values[axis][t] for axis in axes))] for part in table]
                 for axes, table in answer.blocks.items()
@@ -829,18 +831,38 @@ def test_every_evaluation_in_a_format_lies_in_the_value_sets(seed, name):
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6))
 def test_the_real_outputs_lie_in_the_enclosure(seed):
-    """Against exact rationals and balls: what `error_at` says of the distance to 0."""
+    """Against exact rationals and balls: what `error_at_word` says of the distance to 0."""
     model, rng = random_model(seed, coarse=0.5), np.random.default_rng(seed)
     words, length = Words("abc", 4), int(rng.integers(1, 5))
     zero = SequenceSteps([Combination((SYMBOL,), (0,))], [3], at=model.readout.token)
     construction = promised(model, words, zero, 1.0)
     for numbers, word in some_words(words, length, rng, 4):
-        low, high = error_at(construction, word)
+        low, high = error_at_word(construction, word)
         for arithmetic in (REALS, FLOAT64):
             table = enclose_words(model, np.array([numbers]), arithmetic)
             size = (np.abs(table.middle) + table.radius).max()
             assert low <= Fraction(float(size)) * (1 + Fraction(1, 2**50))
             assert high >= Fraction(float((np.abs(table.middle) - table.radius).max()))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6))
+def test_the_error_at_a_word_is_that_of_the_reference(seed):
+    """Hard models exactly; soft ones within the bounds, up to the floats of the reference."""
+    model, rng = random_model(seed, coarse=0.7), np.random.default_rng(seed)
+    words, length = Words("abc", 4), int(rng.integers(1, 5))
+    zero = SequenceSteps([Combination((SYMBOL,), (0,))], [3], at=model.readout.token)
+    construction = promised(model, words, zero, 1.0)
+    for _, word in some_words(words, length, rng, 3):
+        low, high = error_at_word(construction, word)
+        given = reference(model, word, Fraction if model.is_hard else float)
+        rows = given if model.readout.token is None else [given]
+        largest = max(abs(Fraction(value)) for row in rows for value in row)
+        if model.is_hard:
+            assert low == high == largest
+        elif high < 10**6:
+            slack = Fraction(1, 10**6) * (1 + largest)
+            assert low - slack <= largest <= high + slack
 
 
 def random_steps(rng):
@@ -983,7 +1005,7 @@ def test_random_models_are_never_proved_wrongly_by_enumeration(part):
         if result.verdict is Verdict.PROVED:
             assert truth <= Fraction(result.certified) <= Fraction(construction.claim.error)
         if result.verdict is Verdict.REFUTED:
-            assert error_at(construction, result.worst)[0] > construction.claim.error
+            assert error_at_word(construction, result.worst)[0] > construction.claim.error
 
 
 @pytest.mark.parametrize(
@@ -998,7 +1020,7 @@ def test_a_gap_that_closes_is_not_proved_at_length_a_hundred(program, lengths):
     result = check(replace(construction, transformer=warm))
     assert result.verdict is Verdict.REFUTED
     assert result.measured > 0.2
-    assert error_at(replace(construction, transformer=warm), result.worst)[0] > Fraction(1, 5)
+    assert error_at_word(replace(construction, transformer=warm), result.worst)[0] > Fraction(1, 5)
 
 
 def test_a_counterexample_is_one():
@@ -1048,9 +1070,8 @@ def test_a_tie_that_rounding_can_break_is_not_proved():
         source, [add, hm.Attention([head])], hm.ReadOut([[0, 0, 0, 1.0]], [0], -1)
     )
     table = Table({}, 0)
-    truth = {
-        w: error_at(promised(model, Words("ab", 2, 2), table, 9.0), w)[0] for w in Words("ab", 2, 2)
-    }
+    words = Words("ab", 2, 2)
+    truth = {w: error_at_word(promised(model, words, table, 9.0), w)[0] for w in words}
     exact = Table(truth, 0)
     result = check(promised(model, Words("ab", 2, 2), exact, 1e-9))
     assert result.verdict is Verdict.UNDECIDED

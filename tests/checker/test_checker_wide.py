@@ -16,11 +16,11 @@ from hardmax.checker._budget import Budget, Clock
 from hardmax.checker.boxes._bank import Affine, Bank
 from hardmax.checker.boxes._compile_tape import pose
 from hardmax.checker.boxes._cuts import bound_by_cut
-from hardmax.checker.boxes._enclose import enclose
 from hardmax.checker.boxes._jets import Jet, Shape
 from hardmax.checker.boxes._large_mean import LargeMean
 from hardmax.checker.boxes._search import Search
 from hardmax.checker.boxes._small_box import SmallBoxes
+from hardmax.checker.boxes._tape import enclose
 from hardmax.checker.forms._dominance import excess
 from hardmax.checker.forms._forms import ONE, Form, constant, rational
 from hardmax.checker.forms._graph import Graph

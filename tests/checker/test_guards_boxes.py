@@ -11,14 +11,23 @@ import pytest
 from flint import arb, fmpq
 
 from hardmax.checker._budget import Budget, Clock
-from hardmax.checker.boxes import _cuts, _parts, _small_box
+from hardmax.checker.boxes import _cuts, _small_box
 from hardmax.checker.boxes._bank import FAINT_WEIGHT, FAR, Affine, Bank, hull
 from hardmax.checker.boxes._compile_tape import Problem, _facets
-from hardmax.checker.boxes._enclose import _chunk, _parabola, upper_bound
 from hardmax.checker.boxes._jets import Jet, Shape
 from hardmax.checker.boxes._large_mean import LargeMean
 from hardmax.checker.boxes._search import Search
-from hardmax.checker.boxes._tape import Linear, Step, Tape, Twin, run, tightened
+from hardmax.checker.boxes._tape import (
+    Linear,
+    Step,
+    Tape,
+    Twin,
+    _chunk,
+    _parabola,
+    run,
+    tightened,
+    upper_bound,
+)
 from hardmax.checker.boxes._tidy import Tidier
 from hardmax.checker.forms import ONE, Bounds, Form, Graph, constant, rational
 from hardmax.checker.forms._ranges import mean_range
@@ -387,13 +396,13 @@ def test_parts_add_up_exactly(monkeypatch):
             return Found(0.1)
 
     ranges = iter([(1.0, 1.0), (-1.0 + UNIT, -1.0 + UNIT), (1e-3, 1e-3)])
-    monkeypatch.setattr(_parts, "apart", lambda *_: [None] * 3)
-    monkeypatch.setattr(_parts, "pose", lambda *_: None)
-    monkeypatch.setattr(_parts, "seen_range", lambda *_: next(ranges))
-    monkeypatch.setattr(_parts, "_shifted", lambda problem, _: problem)
-    monkeypatch.setattr(_parts, "Search", Always)
-    monkeypatch.setattr(_parts, "tidied", lambda _, answer, __: (answer, 0.3))
-    found, boxes = _parts.bound_by_parts(None, None, 1.0, None)
+    monkeypatch.setattr(_small_box, "apart", lambda *_: [None] * 3)
+    monkeypatch.setattr(_small_box, "pose", lambda *_: None)
+    monkeypatch.setattr(_small_box, "seen_range", lambda *_: next(ranges))
+    monkeypatch.setattr(_small_box, "_shifted", lambda problem, _: problem)
+    monkeypatch.setattr(_small_box, "Search", Always)
+    monkeypatch.setattr(_small_box, "tidied", lambda _, answer, __: (answer, 0.3))
+    found, boxes = _small_box.bound_by_parts(None, None, 1.0, None)
     exactly = Fraction(UNIT) + Fraction(1e-3) + 3 * Fraction(0.1) + Fraction(0.3)
     assert Fraction(found) >= exactly
     assert found <= float(exactly) * (1 + 4 * UNIT)
@@ -411,14 +420,14 @@ def test_a_shifted_constant_is_charged_for_both_of_its_roundings():
     rng = RNG(14)
     for before, by in zip(mild(rng, 300), mild(rng, 300), strict=True):
         posed = _Posed(Tape(1, (), Linear((0,), (1.0,), float(before))), 0.0)
-        after = _parts._shifted(posed, float(by))
+        after = _small_box._shifted(posed, float(by))
         off = abs(
             Fraction(before) * (1 + Fraction(UNIT))
             - Fraction(by)
             - Fraction(after.tape.answer.constant)
         )
         assert Fraction(after.slack) >= off
-        again = _parts._shifted(_Posed(posed.tape, 0.1), float(by))
+        again = _small_box._shifted(_Posed(posed.tape, 0.1), float(by))
         assert (
             Fraction(again.slack) >= Fraction(0.1) + Fraction(after.slack) - Fraction(UNIT) / 2**20
         )

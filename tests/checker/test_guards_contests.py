@@ -13,7 +13,7 @@ from flint import arb, fmpq
 
 from hardmax.checker.boxes import SmallBoxes, pose
 from hardmax.checker.forms import ONE, Gradient, Graph, constant, excess, is_defined, rational
-from hardmax.checker.steps import _contests, _row_boxes, _validate
+from hardmax.checker.steps import _contests, _rows, _validate
 from hardmax.checker.steps._contests import (
     Contest,
     Tokens,
@@ -24,14 +24,10 @@ from hardmax.checker.steps._contests import (
     flattened,
     hold_contest,
 )
-from hardmax.checker.steps._deviations import Deviations, of_maximum
-from hardmax.checker.steps._moved import moved
 from hardmax.checker.steps._partners import Partners
-from hardmax.checker.steps._row_boxes import RowBoxes
-from hardmax.checker.steps._rows import Rejected, Row
-from hardmax.checker.steps._slopes import slopes_of
+from hardmax.checker.steps._rows import Rejected, Row, RowBoxes, movement, slopes_of
 from hardmax.checker.steps._validate import Validation
-from hardmax.checker.steps._verified import Verified
+from hardmax.checker.steps._verified import Deviations, Verified, of_maximum
 from hardmax.numerics import STEP, UNIT, Interval, exact, precision
 
 RNG = np.random.default_rng
@@ -277,7 +273,7 @@ def test_second_order_terms_are_added_up_from_above(monkeypatch):
         form = graph.apply("exp", x + y.scaled(fmpq(2)))
         given = iter(ends)
         monkeypatch.setattr(graph, "range", lambda _: (-0.1, next(given)))  # noqa: B023
-        shares, second = moved(graph, form, {0: d, 1: e})
+        shares, second = movement(graph, form, {0: d, 1: e})
         pairs = [(d, d), (d, e), (e, d), (e, e)]
         exactly = sum(
             Fraction(end) * Fraction(a) * Fraction(b) / 2
@@ -299,8 +295,8 @@ ROW = Row(constant(ONE), constant(ONE), 1.0, "A row", lambda: None)
 def test_both_orders_of_what_moves_are_added_up_from_above(monkeypatch):
     rng = RNG(10)
     for first, second in sizes(rng, 100, 2).tolist():
-        monkeypatch.setattr(_row_boxes, "moved", lambda *_: ([constant(ONE)], second))  # noqa: B023
-        monkeypatch.setattr(_row_boxes, "bound_by_cut", lambda *_, **__: first)  # noqa: B023
+        monkeypatch.setattr(_rows, "movement", lambda *_: ([constant(ONE)], second))  # noqa: B023
+        monkeypatch.setattr(_rows, "bound_by_cut", lambda *_, **__: first)  # noqa: B023
         found = RowBoxes._jointly(on_boxes(), replace(ROW, error=8.0))
         assert is_close_above(found, Fraction(first) + Fraction(second))
 

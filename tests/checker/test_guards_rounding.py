@@ -26,8 +26,8 @@ from hardmax.checker.rounding._contest import Contest, Unrest, unrest
 from hardmax.checker.rounding._flow import FedForward, Flow, Stream, follow
 from hardmax.checker.rounding._format import NothingKnown, Stored, Sum, moved, relative
 from hardmax.checker.rounding._head import Answer, _pair_error, answer
+from hardmax.checker.rounding._inplace import kinked, kinked_off
 from hardmax.checker.rounding._logits import Asked, Heads, Read, in_pieces
-from hardmax.checker.rounding._ranges import kinked, kinked_off
 from hardmax.checker.rounding._weights import (
     LogitRounding,
     weight_ranges,

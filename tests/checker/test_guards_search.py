@@ -11,16 +11,15 @@ import pytest
 from flint import arb, fmpq
 
 from hardmax.checker._budget import Budget, Clock
-from hardmax.checker.boxes import _cuts, _large_mean, _parts, _small_box, _tidy
+from hardmax.checker.boxes import _cuts, _large_mean, _small_box, _tidy
 from hardmax.checker.boxes._bank import FAINT_WEIGHT, Affine, Bank
 from hardmax.checker.boxes._compile_tape import Problem, pose
 from hardmax.checker.boxes._cuts import Cut, _fitted, _through, find_cut
-from hardmax.checker.boxes._enclose import _widest, upper_bound
 from hardmax.checker.boxes._jets import Jet, Shape
 from hardmax.checker.boxes._large_mean import LargeMean
 from hardmax.checker.boxes._search import Search, _Frontier
 from hardmax.checker.boxes._small_box import SmallBoxes, in_balls
-from hardmax.checker.boxes._tape import Linear, Step, Tape, Twin, run
+from hardmax.checker.boxes._tape import Linear, Step, Tape, Twin, _widest, run, upper_bound
 from hardmax.checker.boxes._tidy import Tidier, tidied
 from hardmax.checker.forms import ONE, Form, Gate, Graph, Mean, Times, constant, rational
 from hardmax.numerics import STEP, UNIT, exact, precision
@@ -185,18 +184,18 @@ def test_parts_are_not_tidied_when_the_scale_is_not_known(monkeypatch):
     def never(*_):
         raise AssertionError("there is no scale")
 
-    monkeypatch.setattr(_parts, "tidied", never)
-    monkeypatch.setattr(_parts, "apart", lambda _, answer: [answer])
-    assert _parts.bound_by_parts(None, constant(ONE), math.inf, None) == (math.inf, 0)
+    monkeypatch.setattr(_small_box, "tidied", never)
+    monkeypatch.setattr(_small_box, "apart", lambda _, answer: [answer])
+    assert _small_box.bound_by_parts(None, constant(ONE), math.inf, None) == (math.inf, 0)
 
 
 def test_ranges_that_were_seen_are_finite():
     graph = Graph()
     graph.variable(-1.0, 1.0)
     tape = Tape(1, (Step("log", (Linear((0,), (1.0,), 0.0),)),), Linear((1,), (1.0,), 0.0))
-    low, high = _parts.seen_range(graph, line(0.0, tape, -1.0, 1.0))
+    low, high = _small_box.seen_range(graph, line(0.0, tape, -1.0, 1.0))
     assert -9.0 < low < high <= 0.1
-    assert _parts.seen_range(graph, line(0.0, tape, -1.0, -0.5)) == (0.0, 0.0)
+    assert _small_box.seen_range(graph, line(0.0, tape, -1.0, -0.5)) == (0.0, 0.0)
 
 
 # ---- enclosures --------------------------------------------------------------------------------

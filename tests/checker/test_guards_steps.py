@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from flint import arb, fmpq
 
-from hardmax.checker import _balls, _certify
+from hardmax.checker import _balls
 from hardmax.checker.forms import ONE, Form, Graph, constant, rational
+from hardmax.checker.reals import _certify
 from hardmax.checker.steps import _contests
 from hardmax.checker.steps._contests import (
     Contest,
@@ -26,10 +27,8 @@ from hardmax.checker.steps._contests import (
     split,
     with_crumbs,
 )
-from hardmax.checker.steps._deviations import Deviations, of_maximum
-from hardmax.checker.steps._slopes import slopes_of
-from hardmax.checker.steps._truth import TrueValues
-from hardmax.checker.steps._verified import Verified
+from hardmax.checker.steps._rows import slopes_of
+from hardmax.checker.steps._verified import Deviations, TrueValues, Verified, of_maximum
 from hardmax.numerics import UNIT, exact, precision, softmax_gap
 
 RNG = np.random.default_rng

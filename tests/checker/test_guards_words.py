@@ -329,7 +329,7 @@ def test_a_measured_error_is_not_above_the_error():
     low = 1 + Fraction(3, 2**54)
     search = SimpleNamespace(construction=None, worst=None, measured=-1.0, refuted=False, claimed=2)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_search, "error_at", lambda *_: (low, low))
+        patch.setattr(_search, "error_at_word", lambda *_: (low, low))
         Search.look(search, ("a",))  # type: ignore[arg-type]
     assert search.measured == 1.0
 

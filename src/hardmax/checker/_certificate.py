@@ -1,4 +1,4 @@
-"""What an independent checker established about one model, as a value that can be stored."""
+"""What an independent checker established about one model: a verdict, and a value to store."""
 
 from __future__ import annotations
 
@@ -6,15 +6,27 @@ import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from enum import Enum
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from hardmax._errors import FileError, HardmaxError, RequestError
-from hardmax.checker._verdict import Verdict
 from hardmax.core import Construction, Target, Transformer, fingerprint
 from hardmax.numerics import FORMATS, about_underflow
+
+
+class Verdict(Enum):
+    """The outcome of a check; only PROVED is success."""
+
+    PROVED = "The claim holds for every input of the domain."
+    REFUTED = "The claim is false: the counterexample breaks it."
+    UNDECIDED = "The enclosures are too wide to decide. Undecided is not success."
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
 
 INTERRUPTED = "The check was interrupted"  # how the advice begins when Ctrl-C ended the search
 _NOT_FINITE = {math.inf: "infinity", -math.inf: "-infinity"}

@@ -18,7 +18,7 @@ from fractions import Fraction
 import numpy as np
 from flint import fmpq
 
-from hardmax.checker._work import CALL, STEP, TERM, charge
+from hardmax.checker._budget import CALL, TERM, VISIT, charge
 from hardmax.checker.boxes._bank import Affine, Bank
 from hardmax.checker.boxes._exact import Exact
 from hardmax.checker.boxes._large_mean import LargeMean
@@ -168,7 +168,7 @@ def needed(graph: Graph, answer: Form) -> list[int]:
             continue
         seen.add(atom)
         for form in arguments(graph.atoms[atom]):
-            charge(STEP, 4 + len(form.atoms))
+            charge(VISIT, 4 + len(form.atoms))
             todo.extend(a for a in form.atoms if a not in seen)
     return sorted(seen)
 

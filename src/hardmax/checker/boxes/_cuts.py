@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from flint import fmpq
 
-from hardmax.checker._work import PIVOT, PROGRAM, charge
+from hardmax.checker._budget import PIVOT, PROGRAM, charge
 from hardmax.checker.boxes._compile_tape import Problem, Unsuitable, needed, pose
 from hardmax.checker.boxes._small_box import SmallBoxes, TooManyDimensions
 from hardmax.checker.boxes._tape import run

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from flint import arb, arb_series, ctx, fmpq
 
-from hardmax.checker._work import BALL, charge
+from hardmax.checker._budget import BALL, charge
 from hardmax.checker.forms import (
     ZERO,
     Apply,

@@ -1,20 +1,23 @@
-"""Branch and bound: the largest |answer| over a box, from above and from below."""
+"""Branch and bound: the largest |answer| over a box, from above and from below.
+
+A bound that holds on a box holds at its points. At the middle and at two corners of the leaves with
+the largest bounds the answer is evaluated once more, from its exact coefficients and in balls: had
+the vectorised arithmetic gone wrong, this is where it would show.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
 import numpy as np
+from flint import arb
 
-from hardmax.checker._budget import Clock
-from hardmax.checker._work import charge
+from hardmax.checker._budget import Clock, charge
 from hardmax.checker.boxes._compile_tape import Problem
-from hardmax.checker.boxes._confirm import Leaf, contradicted
-from hardmax.checker.boxes._enclose import Enclosure, enclose, joined
-from hardmax.checker.boxes._tape import CHUNK
+from hardmax.checker.boxes._tape import CHUNK, Enclosure, enclose, joined
 from hardmax.numerics import STEP, stray
 
 _AT_ONCE = 4 * CHUNK  # boxes that are halved in one round, at least
@@ -24,8 +27,38 @@ _CLIMBS = 32  # rounds of looking around the best point
 _PLAIN = 32  # the cost of a tape for which that many boxes are taken at once
 _LEAVES = 4  # that are confirmed in balls
 _NOTHING = 2.0**-20  # of the limit: an error below this need not be resolved
+_CONFIRMED = 3000  # jets' worth of balls per search
 
 Watch = Callable[[float, float, int], object]  # certified, measured, boxes
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf:
+    """|answer| <= most was found on a box."""
+
+    most: float
+    low: np.ndarray
+    high: np.ndarray
+
+    @property
+    def middle(self) -> np.ndarray:
+        return np.asarray(0.5 * self.low + 0.5 * self.high)
+
+    @property
+    def points(self) -> tuple[np.ndarray, ...]:
+        return self.middle, self.low, self.high
+
+
+def contradicted(problem: Problem, leaves: Sequence[Leaf]) -> bool:
+    """Whether balls find more than was said to be possible, somewhere on a leaf."""
+    if problem.exact is None:
+        return False
+    every = [(leaf.most, point) for leaf in leaves for point in leaf.points]
+    for most, point in every[: max(1, _CONFIRMED // (1 + problem.tape.cost))]:
+        value = problem.exact.at(point)
+        if value is not None and bool(abs(value) > arb(most) + arb(problem.slack)):
+            return True
+    return False
 
 
 @dataclass(frozen=True, eq=False)

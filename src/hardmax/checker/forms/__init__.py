@@ -26,8 +26,8 @@ from hardmax.checker.forms._forms import total as total
 from hardmax.checker.forms._gradient import Gradient as Gradient
 from hardmax.checker.forms._gradient import NoGradient as NoGradient
 from hardmax.checker.forms._graph import Graph as Graph
+from hardmax.checker.forms._graph import rebuilt as rebuilt
 from hardmax.checker.forms._ranges import Bounds as Bounds
-from hardmax.checker.forms._rebuild import rebuilt as rebuilt
 from hardmax.checker.forms._targets import TargetForms as TargetForms
 from hardmax.checker.forms._targets import is_defined as is_defined
 from hardmax.checker.forms._unroll import Unrolled as Unrolled

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 from flint import fmpq, fmpq_mat
 
-from hardmax.checker._work import TERM, charge
+from hardmax.checker._budget import TERM, charge
 from hardmax.checker.forms._forms import ONE, ZERO, cost_of, cost_of_bits
 
 Row = dict[int, fmpq]

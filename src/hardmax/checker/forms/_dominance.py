@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from flint import fmpq
 
-from hardmax.checker._work import PIVOT, PROGRAM, charge
+from hardmax.checker._budget import PIVOT, PROGRAM, charge
 from hardmax.checker.forms._forms import ONE, ZERO, Form, nearest, rational, total
 
 _MOST_VARIABLES = 256

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from flint import fmpq
 
-from hardmax.checker._work import DIGITS, FLOAT, STEP, SUM, TERM, charge
+from hardmax.checker._budget import DIGITS, FLOAT, SUM, TERM, VISIT, charge
 
 ZERO, ONE = fmpq(0), fmpq(1)
 _LONG = 512  # bits of a number whose digits are charged for
@@ -225,7 +225,7 @@ def renamed(form: Form, names: Mapping[int, Form]) -> Form:
     plain = form.body.terms
     if names.keys().isdisjoint(plain):
         return form
-    charge(STEP, len(plain))
+    charge(VISIT, len(plain))
     kept: dict[int, fmpq] = {}
     parts = []
     for atom, c in plain.items():

@@ -16,7 +16,7 @@ from fractions import Fraction
 import numpy as np
 from flint import fmpq
 
-from hardmax.checker._work import ATOM, charge
+from hardmax.checker._budget import ATOM, charge
 from hardmax.checker.forms._atoms import (
     Apply,
     Atom,
@@ -350,3 +350,25 @@ def _are_proportional(scores: Sequence[Form], values: Sequence[Form]) -> bool:
     return bool(factor > 0) and all(
         (score - value.scaled(factor)).is_zero for score, value in zip(scores, values, strict=True)
     )
+
+
+def rebuilt(graph: Graph, number: int, again: Sequence[Form]) -> Form:
+    """An atom of the same kind that reads these forms."""
+    zero, half = constant(ZERO), len(again) // 2
+    match graph.atoms[number]:
+        case Gate():
+            return graph.gate(*again)
+        case Mean():
+            return graph.mean([zero, *again[:half]], [zero, *again[half:]])
+        case HardMean():
+            return graph.hard_mean([zero, *again[:half]], [zero, *again[half:]])
+        case Relu():
+            return graph.relu(*again)
+        case Maximum():
+            return graph.maximum([zero, *again])
+        case Times():
+            return graph.times(*again)
+        case Apply(name=name, exponent=exponent):
+            return graph.apply(name, again[0], exponent)
+        case Variable():
+            return Form({number: ONE})

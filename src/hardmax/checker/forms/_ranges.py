@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from hardmax.checker._work import ENTRY, RANGE, charge
+from hardmax.checker._budget import ENTRY, RANGE, charge
 from hardmax.checker.forms._forms import Form, nearest
 from hardmax.core import UNIVARIATE
 from hardmax.numerics import TINY, Interval, pair_radius, sigmoid, sum_up

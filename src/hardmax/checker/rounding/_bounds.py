@@ -1,7 +1,19 @@
 """How far an evaluation in floats can be from the real value: the checker's own analysis.
 
-Two passes. Forward, the range of every number and a bound on its deviation; backward, the effect
-of every single rounding on the answer. Both are proofs, and the smaller bound counts.
+Two passes. Forward (`_flow`), the range of every number and a bound on its deviation; backward, the
+effect of every single rounding on the answer. Both are proofs, and the smaller bound counts.
+
+The backward pass. Let d be the deviation of the computed stream from the real one. Through a
+sublayer it becomes J d + local error, with J the mean of the sublayer's derivatives on the way from
+the real stream to the computed one; J lies in the interval matrix of all derivatives there. So the
+answer is off by a sum over all local errors, each times the product of the derivatives that follow.
+That product is collected from the end, as an interval for each output and coordinate: effects of
+one rounding that reach the answer along several paths cancel where signs allow, as they do in
+truth.
+
+Where derivatives know less than the forward pass (many tokens contend, and only one of them
+counts), or do not exist (a hard head that may jump), the collection stops, and the forward pass's
+bound stands in for everything before. It may also stop between any two sublayers.
 """
 
 from __future__ import annotations
@@ -11,14 +23,138 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from hardmax._errors import DomainError
-from hardmax.checker.rounding._adjoint import adjoint_bound
-from hardmax.checker.rounding._flow import Stream, follow
+from hardmax.checker._dependence import coordinates_needed, tokens_read
+from hardmax.checker.rounding._flow import Attended, FedForward, Flow, Stream, follow
 from hardmax.checker.rounding._format import NothingKnown, Stored, check, moved
-from hardmax.checker.rounding._needs import check_sizes, needed
-from hardmax.core import Attention, Box, SequenceInput, Transformer, VectorInput
-from hardmax.numerics import FORMATS, Format, Interval, inflate, up
+from hardmax.checker.rounding._inplace import Mixing
+from hardmax.checker.rounding._needs import check_sizes
+from hardmax.core import Attention, Box, ReadOut, SequenceInput, Transformer, VectorInput
+from hardmax.numerics import FORMATS, Format, Interval, inflate, product_up, sum_up, up
 
 _FEW_TOKENS = 32
+
+
+def adjoint_bound(flow: Flow, readout: ReadOut, reads: list[int], *, eager: bool) -> np.ndarray:
+    """A bound on the deviation of the last stream's reading, outputs x tokens read.
+
+    `eager` stops wherever the forward pass's bound of a head looks better.
+    """
+    outputs = readout.outputs
+    width, tokens = flow.start.off.shape
+    weights = np.zeros((width, len(reads) * outputs, tokens))
+    for i, token in enumerate(reads):
+        weights[:, i * outputs : (i + 1) * outputs, token] = readout.weights.T
+    effect = Interval.point(weights)
+    total = np.zeros(len(reads) * outputs)
+    best = _caused(effect, flow.end.off)
+    for passed in reversed(flow.passed):
+        match passed:
+            case FedForward():
+                effect, caused = _before_feed_forward(effect, passed, eager)
+            case Attended():
+                effect, caused = _before_attention(effect, passed, eager)
+        total = up(total + caused)
+        touched = (passed.before.off > 0.0)[:, None, :]
+        effect = Interval(np.where(touched, effect.lo, 0.0), np.where(touched, effect.hi, 0.0))
+        best = np.minimum(best, up(total + _caused(effect, passed.before.off)))
+    return np.asarray(best.reshape(len(reads), outputs).T)
+
+
+def _caused(effect: Interval, error: np.ndarray) -> np.ndarray:
+    """The sum over rows and tokens of |effect| error, column by column."""
+    return np.asarray(sum_up(sum_up(product_up(effect.magnitude, error[:, None, :]), 2), 0))
+
+
+def _asked_of(stored: Stored, effect: Interval) -> Interval:
+    """What a matrix's operands can do, given what its results can: rows x columns x tokens."""
+    found = stored.matrix.T @ _flat(effect)
+    full = np.zeros((2, stored.operands, *effect.shape[1:]))
+    shape = (len(stored.columns), *effect.shape[1:])
+    full[:, stored.columns] = found.lo.reshape(shape), found.hi.reshape(shape)
+    return Interval(full[0], full[1])
+
+
+def _flat(effect: Interval) -> Interval:
+    return effect.reshape(effect.shape[0], effect.shape[1] * effect.shape[2])
+
+
+def _added(before: Interval, stored: Stored, tokens: np.ndarray, effect: Interval) -> Interval:
+    """`before`, and what a matrix's operands at these tokens can do through its results."""
+    back = stored.matrix.T @ _flat(effect)
+    at = np.ix_(stored.columns, np.arange(before.shape[1]), tokens)
+    total = before[at] + back.reshape(len(stored.columns), *effect.shape[1:])
+    lo, hi = before.lo.copy(), before.hi.copy()
+    lo[at], hi[at] = total.lo, total.hi
+    return Interval(lo, hi)
+
+
+def _masked(effect: Interval, mask: np.ndarray) -> Interval:
+    return Interval(np.where(mask, effect.lo, 0.0), np.where(mask, effect.hi, 0.0))
+
+
+def _before_feed_forward(
+    effect: Interval, passed: FedForward, eager: bool
+) -> tuple[Interval, np.ndarray]:
+    after = effect[:, :, passed.tokens]
+    caused = _caused(after, passed.error)
+    hidden = _asked_of(passed.outer, after)
+    stop = passed.stop & eager
+    caused = up(caused + _caused(hidden, np.where(stop, passed.hidden_off, 0.0)))
+    slopes = passed.slopes.reshape(len(hidden), 1, len(passed.tokens))
+    read = _masked(hidden, ~stop[:, None, :]) * slopes
+    caused = up(caused + _caused(read, passed.hidden_error))
+    return _added(effect, passed.inner, passed.tokens, read), caused
+
+
+def _before_attention(
+    effect: Interval, passed: Attended, eager: bool
+) -> tuple[Interval, np.ndarray]:
+    after = effect[:, :, passed.tokens]
+    caused = _caused(after, passed.error)
+    written = _asked_of(passed.output, after)
+    before = effect
+    for mixing in passed.mixings:
+        answer = mixing.answer
+        mixed = written[mixing.columns, :, int(np.searchsorted(passed.tokens, mixing.t))]
+        lost = (answer.jump > 0.0).ravel()
+        stop = lost | (mixing.stop.ravel() & eager)
+        inherited = np.where(lost, answer.off.ravel(), np.where(stop, answer.off_seen.ravel(), 0.0))
+        error = up(answer.error.ravel() + inherited)[:, None]
+        caused = up(caused + sum_up(product_up(mixed.magnitude, error), 0))
+        before = _through_seen(before, mixing, _masked(mixed, ~stop[:, None]))
+        before = _through_query(before, mixing, _masked(mixed, ~lost[:, None]))
+    return before, caused
+
+
+def _through_seen(before: Interval, mixing: Mixing, mixed: Interval) -> Interval:
+    """By the values, and by the keys: d logit_j = query . d k_j."""
+    heads, asked, pull = mixing.heads, mixing.asked, mixing.answer.pull
+    count, values, n = pull.shape
+    columns = mixed.shape[1]
+    if asked.values.off.any():
+        slopes = mixing.answer.slopes.reshape(len(mixed), 1, n)
+        read = mixed.reshape(*mixed.shape, 1) * slopes
+        before = _added(before, heads.value, mixing.seen, read)
+    if asked.keys.off.any() and pull.magnitude.any():
+        parts = pull.reshape(count, values, 1, n) * mixed.reshape(count, values, columns, 1)
+        logits = parts.sum(1).reshape(count, 1, columns, n)
+        keys = logits * asked.query.value.reshape(count, -1, 1, 1)
+        before = _added(before, heads.key, mixing.seen, keys.reshape(-1, columns, n))
+    return before
+
+
+def _through_query(before: Interval, mixing: Mixing, mixed: Interval) -> Interval:
+    """By the query, whose real weights are known up to a relative doubt."""
+    heads, asking = mixing.heads, mixing.answer.asking
+    if not (mixing.asked.query.off.any() and asking.magnitude.any()):
+        return before
+    count, values, key_width = asking.shape
+    columns = mixed.shape[1]
+    doubt = heads.query.doubt.reshape(count, 1, key_width)
+    asking = asking * Interval(1.0 - doubt, 1.0 + doubt)
+    parts = asking.reshape(count, values, key_width, 1) * mixed.reshape(count, values, 1, columns)
+    query = parts.sum(1).reshape(-1, columns, 1)
+    return _added(before, heads.query, np.array([mixing.t]), query)
 
 
 def float_bounds(
@@ -59,7 +195,7 @@ def _followed(
     """One bound for each output, over all tokens that are read."""
     sublayers, readout = transformer.sublayers, transformer.readout
     tokens = start.off.shape[1]
-    needs = needed(sublayers, readout, reads, tokens)
+    needs = coordinates_needed(sublayers, readout, reads, tokens)
     try:
         size = start.where.magnitude.max(axis=1)
         check_sizes(sublayers, readout, size, tokens, format)
@@ -81,33 +217,25 @@ def _starts(
     transformer: Transformer, domain: Box | None, format: Format
 ) -> Iterator[tuple[Stream, list[int]]]:
     """The stream after the embedding, and the tokens that are read: once, or for each length."""
-    source, token = transformer.input, transformer.readout.token
+    source = transformer.input
     match source:
         case VectorInput():
             if domain is None or domain.dimension != source.inputs:
                 raise DomainError(f"A domain of dimension {source.inputs} is needed here.")
-            assert token is not None
-            yield _embedded(source, domain, format), [token % source.tokens]
+            yield _embedded(source, domain, format), tokens_read(transformer, source.tokens)
         case SequenceInput():
-            full, first = _sequence(source, format), int(source.start is not None)
+            full = _sequence(source, format)
             causal = all(
                 head.causal
                 for layer in transformer.sublayers
                 if isinstance(layer, Attention)
                 for head in layer.heads
             )
-            shortest = source.tokens if causal and token is None else 1
+            shortest = source.tokens if causal and transformer.readout.token is None else 1
             for tokens in range(shortest, source.tokens + 1):
-                reads = _read_tokens(token, first, tokens)
+                reads = tokens_read(transformer, tokens)
                 if reads:
                     yield Stream(full.where[:, :tokens], full.off[:, :tokens]), reads
-
-
-def _read_tokens(token: int | None, first: int, tokens: int) -> list[int]:
-    """The tokens that a read-out reads off a sequence of so many: each symbol, one, or none."""
-    if token is None:
-        return list(range(first, tokens))
-    return [token % tokens] if -tokens <= token < tokens else []
 
 
 def _embedded(source: VectorInput, domain: Box, format: Format) -> Stream:

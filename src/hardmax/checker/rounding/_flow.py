@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hardmax.checker._dependence import asks
 from hardmax.checker.rounding._format import Stored
 from hardmax.checker.rounding._head import answer
 from hardmax.checker.rounding._inplace import Mixing, Written, sharpen_heads, sharpen_units
 from hardmax.checker.rounding._logits import Heads, in_pieces
-from hardmax.checker.rounding._needs import asks
 from hardmax.core import Attention, FeedForward, Sublayer
 from hardmax.numerics import Format, Interval, up
 

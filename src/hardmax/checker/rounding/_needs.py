@@ -13,50 +13,6 @@ from hardmax.core import Attention, FeedForward, HeadGroup, ReadOut, Sublayer
 from hardmax.numerics import Format, inflate, matmul_up
 
 
-def needed(
-    sublayers: tuple[Sublayer, ...], readout: ReadOut, reads: list[int], tokens: int
-) -> list[np.ndarray]:
-    """Which coordinates (width x tokens) matter before each sublayer, and after the last."""
-    need = np.zeros((readout.weights.shape[1], tokens), dtype=bool)
-    need[:, reads] = (readout.weights != 0.0).any(axis=0)[:, None]
-    needs = [need]
-    for sublayer in reversed(sublayers):
-        before = need.copy()
-        match sublayer:
-            case FeedForward():
-                used = _reach(sublayer.outer.T, need)
-                before |= _reach(sublayer.inner.T, used)
-            case Attention():
-                for group in sublayer.groups:
-                    before |= _read_by(group, asks(group, need))
-        needs.append(before)
-        need = before
-    return needs[::-1]
-
-
-def asks(group: HeadGroup, need: np.ndarray) -> np.ndarray:
-    """Which heads (rows) write something that matters to which tokens (columns).
-
-    A token of which everything matters asks all heads: also one that writes nothing may overflow.
-    """
-    return _reach((group.output != 0.0).any(axis=2), need) | need.all(axis=0)
-
-
-def _read_by(group: HeadGroup, asking: np.ndarray) -> np.ndarray:
-    """What the heads look at when these tokens ask them."""
-    if group.causal:  # token j is seen by everyone from j on
-        seen = np.flip(np.logical_or.accumulate(np.flip(asking, axis=1), axis=1), axis=1)
-    else:
-        seen = np.broadcast_to(asking.any(axis=1, keepdims=True), asking.shape)
-    looked_at = (group.key != 0.0).any(axis=1) | (group.value != 0.0).any(axis=1)
-    read = _reach(looked_at.T, seen) | _reach((group.query != 0.0).any(axis=1).T, asking)
-    return np.asarray(read)
-
-
-def _reach(matrix: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    return np.asarray((matrix != 0).astype(float) @ mask.astype(float) > 0.0)
-
-
 def check_sizes(
     sublayers: tuple[Sublayer, ...],
     readout: ReadOut,

@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from hardmax.checker._budget import Clock, Progress
-from hardmax.checker._certificate import INTERRUPTED, Certificate, about_floats
-from hardmax.checker._verdict import Verdict
-from hardmax.checker._work import PER_SECOND
+from hardmax.checker._budget import PER_SECOND, Clock, Progress
+from hardmax.checker._certificate import INTERRUPTED, Certificate, Verdict, about_floats
 from hardmax.checker.sequences._search import Search, cost_of_enumeration, try_words
 from hardmax.checker.sequences.slots._values import bound_words
 from hardmax.checker.sequences.words._enumeration import enumerate_words

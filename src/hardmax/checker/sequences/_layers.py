@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hardmax.checker._work import CALL, ENTRY, charge
+from hardmax.checker._budget import CALL, ENTRY, charge
 from hardmax.checker.sequences._stream import LARGEST_TABLE, Stream, TooLarge
 from hardmax.checker.sequences.slots._axes import Axes
 from hardmax.checker.sequences.slots._indicators import indicators

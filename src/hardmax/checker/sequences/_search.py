@@ -12,11 +12,21 @@ from typing import Any
 import numpy as np
 
 from hardmax._errors import ShapeError
-from hardmax.checker._budget import Clock, Progress, Standing
-from hardmax.checker._work import CALL, ENTRY, FUNCTION, PER_SECOND, UNIT, charge, ticks
+from hardmax.checker._balls import cost_of_word, error_at_word
+from hardmax.checker._budget import (
+    CALL,
+    ENTRY,
+    FUNCTION,
+    PER_SECOND,
+    UNIT,
+    Clock,
+    Progress,
+    Standing,
+    charge,
+    ticks,
+)
 from hardmax.checker.sequences._stream import Overflow
 from hardmax.checker.sequences.words._batches import enclose_words, sequence_input
-from hardmax.checker.sequences.words._exact import cost_of_word, error_at
 from hardmax.core import Construction, SequenceSteps, Words, evaluate, weight_arrays
 from hardmax.numerics import FLOAT64, FORMATS, below_float
 
@@ -87,7 +97,7 @@ class Search:
 
     def look(self, word: Word) -> Fraction:
         """Take an error into account, exactly; a claim is broken by nothing less."""
-        low, high = error_at(self.construction, word)
+        low, high = error_at_word(self.construction, word)
         error = below_float(low)
         if self.worst is None or error > self.measured:
             self.measured, self.worst = error, word

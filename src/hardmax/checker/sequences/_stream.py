@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.checker._work import CALL, ENTRY, FLOPS, charge
+from hardmax.checker._budget import CALL, ENTRY, FLOPS, charge
 from hardmax.checker.sequences.slots._axes import Axes, merged_axes
 from hardmax.numerics import (
     FLOAT64,

@@ -37,14 +37,13 @@ from hardmax.checker.forms import (
     renamed,
 )
 from hardmax.checker.steps._contests import Contest, flattened, hold_contest, split, with_crumbs
-from hardmax.checker.steps._deviations import Deviations
 from hardmax.checker.steps._partners import Match, Partners
-from hardmax.checker.steps._row_boxes import RowBoxes
 from hardmax.checker.steps._rows import (
     ROUNDED,
     Pair,
     Rejected,
     Row,
+    RowBoxes,
     Sides,
     atoms_of,
     check_holding,
@@ -52,7 +51,7 @@ from hardmax.checker.steps._rows import (
     row_of,
     solved,
 )
-from hardmax.checker.steps._verified import Verified
+from hardmax.checker.steps._verified import Deviations, Verified
 from hardmax.core import Construction, Holding
 from hardmax.numerics import FAINT, STEP, pair_between, up
 

@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from hardmax.checker._dependence import tokens_read
 from hardmax.checker.sequences._stream import Overflow, check, check_weights, stored
 from hardmax.checker.sequences.registers._heads import attend
 from hardmax.checker.sequences.registers._state import Register, State, near_grid
 from hardmax.checker.sequences.registers._target import Target
 from hardmax.checker.sequences.registers._units import feed_forward
-from hardmax.checker.sequences.words._batches import sequence_input, tokens_read
+from hardmax.checker.sequences.words._batches import sequence_input
 from hardmax.core import (
     SYMBOL,
     Construction,
@@ -130,7 +131,7 @@ def _rounding(
 
 def _error(state: State, transformer: Transformer, target: Target, format: Format) -> float:
     """The largest difference of the answer and the target's outputs."""
-    tokens, at = tokens_read(transformer, state.length), target.steps.at
+    tokens, at = tokens_read(transformer, state.length + state.first), target.steps.at
     places = np.arange(state.length)
     if at is not None:
         places = places[[at]] if -state.length <= at < state.length else places[:0]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardmax.checker._work import CALL, ENTRY, FLOPS, charge
+from hardmax.checker._budget import CALL, ENTRY, FLOPS, charge
 from hardmax.checker.sequences.registers._state import Register
 from hardmax.checker.sequences.registers._target import Form
 from hardmax.numerics import Format, stray

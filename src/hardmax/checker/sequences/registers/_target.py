@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.checker._work import FUNCTION, charge
+from hardmax.checker._budget import FUNCTION, charge
 from hardmax.core import (
     INDEX,
     LENGTH,

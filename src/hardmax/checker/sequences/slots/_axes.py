@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hardmax.checker._work import CALL, ENTRY, charge
+from hardmax.checker._budget import CALL, ENTRY, charge
 
 Axes = tuple[int, ...]  # the numbers of slots
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardmax.checker._work import CALL, ENTRY, charge
+from hardmax.checker._budget import CALL, ENTRY, charge
 from hardmax.checker.sequences._layers import tidied
 from hardmax.checker.sequences._scores import Asks, is_hard, power_error, score_radius, underflow
 from hardmax.checker.sequences._stream import Stream, TooLarge, strays

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardmax.checker._work import CALL, charge
+from hardmax.checker._budget import CALL, charge
 from hardmax.checker.sequences._layers import tidied, updated
 from hardmax.checker.sequences._scores import is_hard
 from hardmax.checker.sequences._stream import (

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.checker._work import CALL, ENTRY, FUNCTION, SORTED, charge
+from hardmax.checker._budget import CALL, ENTRY, FUNCTION, SORTED, charge
 from hardmax.checker.sequences._stream import LARGEST_TABLE, TooLarge
 from hardmax.checker.sequences.slots._axes import Axes, aligned, merged_axes, without_idle
 from hardmax.checker.sequences.slots._choices import LARGEST_CHOICE

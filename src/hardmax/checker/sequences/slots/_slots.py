@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hardmax.checker._work import CALL, ENTRY, SORTED, charge
+from hardmax.checker._budget import CALL, ENTRY, SORTED, charge
 from hardmax.checker.sequences._stream import TooLarge
 from hardmax.checker.sequences.slots._axes import Axes, aligned, merged_axes, without_idle
 

@@ -8,7 +8,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from hardmax.checker._work import CALL, charge
+from hardmax.checker._budget import CALL, charge
+from hardmax.checker._dependence import tokens_read
 from hardmax.checker.sequences._layers import feed_forward, read_out, tidied, without_small
 from hardmax.checker.sequences._search import Search
 from hardmax.checker.sequences._stream import Blocks, Overflow, Stream, TooLarge, ball_of, stored
@@ -18,7 +19,7 @@ from hardmax.checker.sequences.slots._cuts import Compare, Place, cut
 from hardmax.checker.sequences.slots._heads import attend
 from hardmax.checker.sequences.slots._program import Coded, Memory, Run, Summed, Value
 from hardmax.checker.sequences.slots._slots import OWN_SYMBOL, Slots
-from hardmax.checker.sequences.words._batches import enclose_words, sequence_input, tokens_read
+from hardmax.checker.sequences.words._batches import enclose_words, sequence_input
 from hardmax.core import (
     Construction,
     FeedForward,
@@ -140,7 +141,7 @@ def bound_of_length(
     slots, streams = follow_words(transformer, words, length, format, change)
     answer = read_out(streams[-1], transformer.readout, format)
     wanted = target.run(slots).outputs()
-    tokens = tokens_read(transformer, length)
+    tokens = tokens_read(transformer, slots.tokens)
     worst, cases = 0.0, 0
     for row, value in enumerate(wanted):
         given = answer.rows(np.array([row]))

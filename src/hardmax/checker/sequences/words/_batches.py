@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hardmax.checker._work import CALL, ENTRY, EXP, FLOPS, charge
+from hardmax.checker._budget import CALL, ENTRY, EXP, FLOPS, charge
+from hardmax.checker._dependence import tokens_read
 from hardmax.checker.sequences._layers import feed_forward, read_out, updated
 from hardmax.checker.sequences._scores import Asks, is_hard, power_error, score_radius, underflow
 from hardmax.checker.sequences._stream import Stream, check, check_sums, stored, strays
@@ -40,21 +41,15 @@ def enclose_words(transformer: Transformer, ids: np.ndarray, format: Format) -> 
                 stream = feed_forward(stream, sublayer, format)
             case Attention():
                 stream = _attend(stream, sublayer, format)
-    tokens = tokens_read(transformer, ids.shape[1])
-    return read_out(stream.at_tokens(tokens), transformer.readout, format).blocks[()]
+    tokens = tokens_read(transformer, stream.leading[-1])
+    return read_out(
+        stream.at_tokens(np.array(tokens, dtype=np.int64)), transformer.readout, format
+    ).blocks[()]
 
 
 def sequence_input(transformer: Transformer) -> SequenceInput:
     assert isinstance(transformer.input, SequenceInput)
     return transformer.input
-
-
-def tokens_read(transformer: Transformer, length: int) -> np.ndarray:
-    """Which tokens a word of this length is read from."""
-    first = int(sequence_input(transformer).start is not None)
-    everyone = np.arange(length + first)
-    token = transformer.readout.token
-    return everyone[first:] if token is None else everyone[[token]]
 
 
 def _embed(transformer: Transformer, ids: np.ndarray, format: Format) -> Stream:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from hardmax.checker._balls import Undefined, asking_tokens, error_at
-from hardmax.checker._work import CALL, ENTRY, charge
+from hardmax.checker._balls import Undefined, error_at_point
+from hardmax.checker._budget import CALL, ENTRY, charge
+from hardmax.checker._dependence import tokens_asking, tokens_read
 from hardmax.core import Attention, Box, Construction, Transformer, evaluate
 
 _POINTS = 4096
@@ -44,9 +45,11 @@ def units(transformer: Transformer) -> int:
 
 def work_of_rounding(transformer: Transformer) -> int:
     """Ticks for bounds on rounding, by the size of the model: they are found once, not in parts."""
+    sublayers, tokens = transformer.sublayers, transformer.tokens
+    asking = tokens_asking(sublayers, tokens_read(transformer, tokens), tokens)
     asked = sum(
-        len(tokens) if isinstance(part, Attention) else 1
-        for part, tokens in zip(transformer.sublayers, asking_tokens(transformer), strict=True)
+        len(who) if isinstance(part, Attention) else 1
+        for part, who in zip(sublayers, asking, strict=True)
     )
     everywhere = transformer.width * units(transformer) * transformer.tokens
     return CALL * (20_000 * asked + 75 * transformer.tokens) + 175 * ENTRY * everywhere
@@ -70,6 +73,6 @@ def confirmed(construction: Construction, point: np.ndarray, domain: Box) -> flo
     point = np.clip(point, domain.low, domain.high)
     goal = target.steps() or np.asarray(target(point)).reshape(-1).tolist()
     try:
-        return error_at(construction.transformer, goal, point.tolist())[0]
+        return error_at_point(construction.transformer, goal, point.tolist())[0]
     except Undefined:
         return 0.0

@@ -6,8 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from hardmax.checker._budget import Clock
-from hardmax.checker._work import CALL, ENTRY, charge
+from hardmax.checker._budget import CALL, ENTRY, Clock, charge
 from hardmax.core import Box, Steps, Univariate
 from hardmax.numerics import STEP, Interval
 
