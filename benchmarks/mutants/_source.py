@@ -13,7 +13,7 @@ from pathlib import Path
 
 PACKAGE = "hardmax"
 _DEEPEST = 8  # doors that a name passes through, at most
-_NUMBA = re.compile(r"^\s*(from|import) numba\b", re.MULTILINE)
+_NUMBA = re.compile(r"^\s*(from|import) (numba|hardmax\.geometry\._compiled)\b", re.MULTILINE)
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

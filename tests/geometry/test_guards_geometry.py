@@ -24,11 +24,14 @@ from hardmax.geometry.counting.line import _batch as _line_batch
 from hardmax.geometry.counting.line import _kernels as _line_kernels
 from hardmax.geometry.counting.line._chain import chain_of
 from hardmax.geometry.counting.line._quadratic import roots
-from hardmax.geometry.counting.plane import _buffers as _plane_net
-from hardmax.geometry.counting.plane import _kernels as _plane_kernels
-from hardmax.geometry.counting.plane import _walk as _plane_course
-from hardmax.geometry.counting.space import _kernels as _space_kernels
-from hardmax.geometry.counting.space import _walk as _space_walk
+from hardmax.geometry.counting.plane import _arrays as _plane_arrays
+from hardmax.geometry.counting.plane import _cut_kernels as _plane_cuts
+from hardmax.geometry.counting.plane import _walk as _plane_walk
+from hardmax.geometry.counting.space import _arrays as _space_arrays
+from hardmax.geometry.counting.space import _form_kernels as _space_forms
+from hardmax.geometry.counting.space import _section_kernels as _space_sections
+from hardmax.geometry.counting.space import _vertex_kernels as _space_vertices
+from hardmax.geometry.counting.space._arrays import new_store
 from hardmax.geometry.counting.space._exact import box_solid
 from hardmax.geometry.counting.space._piece import simplified
 from hardmax.geometry.counting.switch import _cells as _switch_cells
@@ -166,11 +169,11 @@ def test_what_sensitivities_lose() -> None:
 
 
 def test_outputs_are_combined_up_to_their_rounding() -> None:
-    factors = np.random.default_rng(_plane_net._NAMES).uniform(0.5, 1.0, size=2)
+    factors = np.random.default_rng(_plane_arrays._NAMES).uniform(0.5, 1.0, size=2)
 
     def draw(rng: np.random.Generator) -> tuple[float, Fraction, float]:
         W = near_one(rng, 2, 1)
-        out, wrong = _plane_net._combined(W)
+        out, wrong = _plane_arrays._combined(W)
         return out[0], dot(factors, W[:, 0]), wrong[0]
 
     assert largest_share(draw) > 0.5
@@ -191,20 +194,20 @@ def test_sides_and_corners_of_the_domain() -> None:
     def corner(rng: np.random.Generator) -> tuple[float, Fraction, float]:
         w = int(rng.integers(2**50, 2**51)) | 1
         over = w + int(rng.integers(1, 2**40))
-        x, _, radius = _plane_course._float_corner((over, 0, w), fast=False)
+        x, _, radius = _plane_walk._float_corner((over, 0, w), fast=False)
         return x, Fraction(over, w), radius
 
     def side(rng: np.random.Generator) -> tuple[float, Fraction, float]:
         b = int(rng.integers(2**59, 2**59 + 2**50)) | 1
         line = (b + int(rng.integers(1, 2**40)), b, int(rng.integers(2**48, 2**49)))
         x, y = near_one(rng, 2) * (2.0**-9, 1.0)
-        a, b, c, slack = _plane_course._float_line(line, (x, y))
+        a, b, c, slack = _plane_walk._float_line(line, (x, y))
         truth = (line[0] * exact(x) + line[1] * exact(y) + line[2]) / line[0]
         return a * x + b * y + c, truth, slack
 
     assert largest_share(corner) > 0.9
     assert largest_share(side) > 0.5
-    _, _, radius = _plane_course._float_corner((1, 1, 2**1080), fast=False)
+    _, _, radius = _plane_walk._float_corner((1, 1, 2**1080), fast=False)
     assert radius >= TINY  # a corner that underflows
 
 
@@ -213,7 +216,8 @@ def meeting_of(line, other, x: float, y: float, reach: float = 4.0):
     poly[0, :, 0] = (x, y, 0.0, *other)
     poly[0, :2, 1] = x + 1.0, y
     with np.errstate(all="ignore"):
-        return _plane_kernels._meeting.py_func(poly, 0, 0, 1, *line, np.full(2, reach), False)
+        cutting = _plane_cuts.Line(*line, 0)
+        return _plane_cuts._meeting.py_func(poly, 0, 0, 1, cutting, np.full(2, reach), False)
 
 
 def test_where_lines_meet() -> None:
@@ -602,31 +606,28 @@ def test_inverses_are_checked_up_to_rounding() -> None:
     def draw(rng: np.random.Generator) -> tuple[float, Fraction, float]:
         A = near_one(rng, 1, 1)
         R = 1.0 / A
-        excess = _space_kernels._excess.py_func(R, A, 1)
+        excess = _space_vertices._excess.py_func(R, A)
         return 0.0, abs(1 - exact(R[0, 0]) * exact(A[0, 0])), excess
 
     assert largest_share(draw) > 0.1  # the inverse itself is off by half a unit at most
-    assert _space_kernels._excess.py_func(np.full((2, 2), math.nan), np.eye(2), 2) == math.inf
-    assert (
-        _space_kernels._excess.py_func(np.array([[1.0, 0], [0, math.inf]]), np.eye(2), 2)
-        == math.inf
-    )
+    assert _space_vertices._excess.py_func(np.full((2, 2), math.nan), np.eye(2)) == math.inf
+    endless = np.array([[1.0, 0], [0, math.inf]])
+    assert _space_vertices._excess.py_func(endless, np.eye(2)) == math.inf
 
 
 def test_sections_of_edges() -> None:
     def draw(rng: np.random.Generator) -> tuple[float, Fraction, float]:
         f, g = near_one(rng, 2)
         s = 2.0**-4 * near_one(rng, 1)[0]
-        made, origin = np.zeros((2, 1), int), np.zeros((2, 3), int)
+        room = SimpleNamespace(
+            made=np.zeros((2, 1), int), origin=np.zeros((2, 3), int), value=np.array([[[f, -g]]])
+        )
         points, labels, links = np.array([[0.0], [1.0]]), np.array([[0], [1]]), np.array([[1], [0]])
-        to = (np.zeros((2, 1)), np.zeros(2), np.zeros((2, 1), int), np.zeros((2, 1), int))
-        value = np.array([[[f, -g]]])
-        _space_kernels._cross.py_func(
-            points, np.zeros(2), labels, links, 0, 2, *to, 0, 1, 1, 7, s, 1.0, False, value, 0, 0,
-            made, origin,
-        )  # fmt: skip
+        edge, cut = _space_arrays.Store(points, np.zeros(2), labels, links), new_store(2, 1)
+        flat, wall = _space_arrays.Flat(0, 0, 2), _space_arrays.Wall(0, 0, 7, s, 1.0)
+        _space_sections.cross.py_func(room, edge, flat, 0, wall, cut, 0, False)
         a, b = exact(f) + exact(s), exact(s) - exact(g)
-        return to[0][0, 0], a / (a - b), to[1][0]
+        return cut.points[0, 0], a / (a - b), cut.radii[0]
 
     assert largest_share(draw, 500) > 0.85
 
@@ -641,11 +642,11 @@ def test_signs_in_space_need_slack_and_radius() -> None:
         (math.nan, 0.0, 0.0, False),
         (1.0, 0.0, 1.0, False),
     ):
-        maps = np.array([[[0.0], [z]]])
-        kind = _space_kernels._values.py_func(
-            np.zeros((1, 1)), np.array([radius]), 0, 1, 1, maps, 0, 0, slack, 1.0, False,
-            np.zeros((1, 1, 1)), 0, 0,
-        )  # fmt: skip
+        path = SimpleNamespace(maps=np.array([[[0.0], [z]]]))
+        store = SimpleNamespace(points=np.zeros((1, 1)), radii=np.array([radius]))
+        room = SimpleNamespace(value=np.zeros((1, 1, 1)))
+        flat, wall = _space_arrays.Flat(0, 0, 1), _space_arrays.Wall(0, 0, 0, slack, 1.0)
+        kind = _space_forms.find_values.py_func(path, room, store, flat, 0, wall, False)
         assert (kind >= 0) == clear
 
 
@@ -654,7 +655,7 @@ def test_sides_and_corners_of_boxes_in_space() -> None:
         row = tuple(int(x) | 1 for x in rng.integers(2**59, 2**60, 2))
         row = (row[0], row[1] >> 9)
         reach = near_one(rng, 1)
-        forms, slack = _space_walk._side_forms((row,), reach, 1)
+        forms, slack = _space_arrays._side_forms((row,), reach, 1)
         x = float(reach[0])
         return forms[0, 0] * x + forms[0, 1], (row[0] * exact(x) + row[1]) / row[0], slack[0]
 

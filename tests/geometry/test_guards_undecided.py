@@ -18,7 +18,7 @@ from hardmax.geometry.counting import _public
 from hardmax.geometry.counting.conic import _counting as _conic
 from hardmax.geometry.counting.conic import _tree as _conic_tree
 from hardmax.geometry.counting.line import _quadratic
-from hardmax.geometry.counting.plane import _walk as _plane_course
+from hardmax.geometry.counting.plane import _walk as _plane_walk
 from hardmax.geometry.counting.space import _walk as _space_walk
 from hardmax.geometry.counting.switch import _cells as _switch_cells
 from hardmax.geometry.counting.switch import _split as _switch_split
@@ -171,7 +171,7 @@ def test_rays_of_which_nothing_is_known_are_settled(answering: Any, is_small: bo
 
 
 def test_signs_that_are_unsure_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    k, kernels = _plane_course, _plane_course.kernels
+    k, kernels = _plane_walk, _plane_walk.arrays
     monkeypatch.setattr(k, "exact_of", lambda stack: SimpleNamespace(row=lambda below, i: i))
     monkeypatch.setattr(k, "corners_of", lambda lines: [(1, 1, 1)])
     monkeypatch.setattr(k, "sign_at", lambda row, corner: -1)
@@ -190,7 +190,7 @@ def test_signs_that_are_unsure_are_answered(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("code", ["UNSURE", "DONE"])
 def test_cells_that_are_unsure_become_solids(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
-    kernels, asked = _space_walk.kernels, []
+    kernels, asked = _space_walk.arrays, []
     answers = iter([getattr(kernels, code), kernels.DONE])
     walk = SimpleNamespace(
         found=SimpleNamespace(counts=np.zeros(1, int)), stack=SimpleNamespace(dimension=1),

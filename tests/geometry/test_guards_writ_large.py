@@ -26,11 +26,17 @@ from hardmax.geometry.counting.line import _batch as _line_batch
 from hardmax.geometry.counting.line import _kernels as _line_kernels
 from hardmax.geometry.counting.line import _segments as _line
 from hardmax.geometry.counting.line._chain import chain_of
-from hardmax.geometry.counting.plane import _buffers as _plane_net
-from hardmax.geometry.counting.plane import _kernels as _plane_kernels
-from hardmax.geometry.counting.plane import _walk as _plane_course
-from hardmax.geometry.counting.space import _kernels as _space_kernels
+from hardmax.geometry.counting.plane import _arrays as _plane_arrays
+from hardmax.geometry.counting.plane import _cut_kernels as _plane_cuts
+from hardmax.geometry.counting.plane import _sign_kernels as _plane_signs
+from hardmax.geometry.counting.plane import _walk as _plane_walk
+from hardmax.geometry.counting.space import _arrays as _space_arrays
+from hardmax.geometry.counting.space import _facet_kernels as _space_facets
+from hardmax.geometry.counting.space import _flat_kernels as _space_flats
+from hardmax.geometry.counting.space import _form_kernels as _space_forms
 from hardmax.geometry.counting.space import _piece as _space_piece
+from hardmax.geometry.counting.space import _section_kernels as _space_sections
+from hardmax.geometry.counting.space import _vertex_kernels as _space_vertices
 from hardmax.geometry.counting.space import _walk as _space_walk
 from hardmax.geometry.counting.space._exact import box_solid
 from hardmax.geometry.counting.space._piece import Body
@@ -396,99 +402,107 @@ def test_new_points(large: Large) -> None:
 
 
 def test_inverses(large: Large) -> None:
-    k = large(_space_kernels)
+    k = large(_space_vertices)
     R, A = np.array([[1.0, 0.5], [0.0, 2.0]]), np.array([[1.0, 0.0], [0.25, 0.5]])
     first = (0.125 + 3 * U * (1 + 1 + 0.125)) + (0.25 + 3 * U * (1 + 0.25))
     second = (0.5 + 3 * U * (1 + 0.5)) + (0.0 + 3 * U * (1 + 1))
-    assert k._excess(R, A, 2) == max(first, second) * G
+    assert k._excess(R, A) == max(first, second) * G
 
 
 def test_vertices_found_again(large: Large) -> None:
     """The residual after one step, and twice the slack of the wall, over what the inverse keeps."""
-    k = large(_space_kernels)
+    k = large(_space_vertices)
     net = SimpleNamespace(
         fine=0.0, firsts=np.array([0]), sides=np.array([[2.0, -3.0]]), reach=np.array([9.0]),
         slack=np.array([0.25]),
     )  # fmt: skip
     store = SimpleNamespace(radii=np.array([8.0]), labels=np.array([[0]]), points=np.array([[1.0]]))
     room = SimpleNamespace(square=np.zeros((3, 1, 2)), rest=np.zeros(1))
-    assert k._settle(net, None, room, store, 0, 1)
+    assert k.find_again(net, None, room, store, 0)
     assert store.points[0, 0] == 1.5
     excess = (2 * U * 2) * G
     assert store.radii[0] == about(0.5 * 2 * 0.25 / (1 - excess) * G + 2 * TINY)
 
 
 def test_signs_at_vertices(large: Large) -> None:
-    k = large(_space_kernels)
+    k = large(_space_forms)
+    net = SimpleNamespace(
+        widths=[1], firsts=[0], slack=np.array([0.5]), alive=np.ones((1, 1)), fast=False
+    )
     for z, clear in just_beyond((0.5 + 4.0 * 0.25) * G):
-        maps, radii = np.array([[[0.0], [z]]]), np.array([0.25])
-        given = (maps, 0, 0, 0.5, 4.0, False, np.zeros((1, 1, 1)), 0, 0)
-        assert (k._values(np.zeros((1, 1)), radii, 0, 1, 1, *given) >= 0) == clear
+        path = SimpleNamespace(maps=np.array([[[0.0], [z]]]), steep=np.array([[4.0]]))
+        store = SimpleNamespace(points=np.zeros((1, 1)), radii=np.array([0.25]))
+        room = SimpleNamespace(value=np.zeros((1, 1, 1)), row=np.empty((4, 1)))
+        wall = k.wall_of(net, path, 0, 0)
+        assert (k.find_values(path, room, store, k.Flat(0, 0, 1), 0, wall, False) >= 0) == clear
         for sign in (1.0, -1.0):
-            left, on, row = np.zeros((1, 2), int), np.zeros((1, 2), bool), np.empty((4, 1))
-            count = k._classify(
-                1, 0, np.array([0.5]), np.ones((1, 1)), False, sign * maps, np.array([[4.0]]), 0,
-                np.zeros((1, 1)), radii, 0, 1, 1, left, on, 0, row,
-            )  # fmt: skip
+            path.maps = np.array([[[0.0], [sign * z]]])
+            pile = SimpleNamespace(
+                nodes=np.array([[0, 0, 1]]), left=np.zeros((1, 2), int), on=np.zeros((1, 2), bool)
+            )
+            count = k.classify(net, path, room, pile, store, 0)
             assert count == (0 if clear else -2)
-            assert on[0, 0] == (clear and sign > 0)
+            assert pile.on[0, 0] == (clear and sign > 0)
 
 
 def test_gradients(large: Large) -> None:
-    k = large(_space_kernels)
+    k = large(_space_forms)
     path = SimpleNamespace(maps=np.array([[[1.0], [-2.0], [9.0]]]), steep=np.zeros((1, 1)))
-    path.pattern = None
-    k.enter(SimpleNamespace(widths=np.array([1]), across=None), path, 0, 2)
+    k.enter_layer(SimpleNamespace(widths=np.array([1]), across=None), path, 0)
     assert path.steep[0, 0] == 3.0 * G
 
 
 def test_sections(large: Large) -> None:
-    k = large(_space_kernels)
-    made, origin = np.zeros((2, 1), int), np.zeros((2, 3), int)
+    large(_space_forms)
+    k = large(_space_sections)
     points, labels, links = np.array([[1.0], [-3.0]]), np.array([[0], [1]]), np.array([[1], [0]])
+    room = SimpleNamespace(
+        made=np.zeros((2, 1), int), origin=np.zeros((2, 3), int), value=np.array([[[2.0, -6.0]]])
+    )
     for radii in ((0.25, 0.5), (0.5, 0.25), (0.0, 0.0)):
-        to = (np.zeros((2, 1)), np.zeros(2), np.zeros((2, 1), int), np.zeros((2, 1), int))
-        k._cross(
-            points, np.array(radii), labels, links, 0, 2, *to, 0, 1, 1, 7, 0.125, 2.0, False,
-            np.array([[[2.0, -6.0]]]), 0, 0, made, origin,
-        )  # fmt: skip
+        edge, cut = k.Store(points, np.array(radii), labels, links), _space_arrays.new_store(2, 1)
+        k.cross(room, edge, k.Flat(0, 0, 2), 0, k.Wall(0, 0, 7, 0.125, 2.0), cut, 0, False)
         alpha, beta = ((0.125 + 2.0 * r) * G for r in radii)
         off = max(alpha, beta) / (8 - abs(alpha - beta))
         bound = (max(radii) + 4.0 * off + 16 * U * 3.0) * G + TINY
-        assert to[1][0] == about(bound)
+        assert cut.radii[0] == about(bound)
 
 
 @pytest.mark.parametrize("radii", [(0.25, 0.5), (0.5, 0.25)])
 def test_points_of_a_segment_that_are_apart(large: Large, radii: tuple[float, float]) -> None:
-    k = large(_space_kernels)
+    large(_space_forms)
+    large(_space_sections)
+    k = large(_space_flats)
     slack, steep = np.array([0.125, 0.25]), np.array([[2.0, 1.0]])
     values = ((8.0, -56.0), (30.0, -34.0))
     offs = []
     for (a, b), s, p in zip(values, slack, steep[0], strict=True):
         alpha, beta = ((s + p * r) * G for r in radii)
         offs.append(max(alpha, beta) / (a - b - abs(alpha - beta)) * G + 4 * U)
-    t, off = np.empty(2), np.empty(2)
-    given = (np.array(radii), 0, 2, slack, steep, 0, 0, np.array([values]), 0, np.array([[0, 1]]))
-    k._apart(*given, t, off)
-    assert off.tolist() == about(offs)
-    assert t.tolist() == [0.125, 30 / 64]
-    room = (sum(offs)) * G
-    for gap, clear in just_beyond(room):
+    net, path = SimpleNamespace(firsts=[0], slack=slack), SimpleNamespace(steep=steep)
+    room = SimpleNamespace(
+        value=np.array([values]), open=np.array([[0, 1]]), t=np.empty(2), off=np.empty(2)
+    )
+    given = (net, path, room, SimpleNamespace(radii=np.array(radii)), k.Flat(0, 0, 2), 0, 2)
+    k._are_apart(*given)
+    assert room.off.tolist() == about(offs)
+    assert room.t.tolist() == [0.125, 30 / 64]
+    for gap, clear in just_beyond(sum(offs) * G):
         # the second wall moved so that the points are that far apart
         a = 64.0 * (0.125 + gap)
-        moved = np.array([[(8.0, -56.0), (a, a - 64.0)]])
-        assert k._apart(*given[:7], moved, *given[8:], t, off) == clear
+        room.value = np.array([[(8.0, -56.0), (a, a - 64.0)]])
+        assert k._are_apart(*given) == clear
 
 
 def test_effects_on_the_output_are_beyond_their_blur(large: Large) -> None:
-    k = large(_space_kernels)
+    k = large(_space_facets)
     for effect, clear in just_beyond(0.25):
         net = SimpleNamespace(
             widths=np.array([1, 1]), across=np.array([[[0.0]], [[effect]]]), fast=False,
             blur=np.array([0.25]), firsts=np.array([0]),
         )  # fmt: skip
         room = SimpleNamespace(sense=np.ones((1, 2, 1)))
-        assert k._audible(net, room, 0, 0) == clear
+        assert k._is_audible(net, room, 0, 0) == clear
 
 
 # ---- keys ----------------------------------------------------------------------------------------
@@ -619,7 +633,7 @@ def test_exact_rows_are_rounded_with_a_slack_that_covers() -> None:
 
 def test_outputs_combined(large: Large) -> None:
     large(_stack)
-    k = large(_plane_net)
+    k = large(_plane_arrays)
     factors = np.random.default_rng(k._NAMES).uniform(0.5, 1.0, size=2)
     _, wrong = k._combined(np.array([[2.0], [-4.0]]))
     size = 1.25 * (2 * factors[0] + 4 * factors[1])
@@ -631,7 +645,7 @@ def test_outputs_combined(large: Large) -> None:
 
 
 def test_sides_and_corners(large: Large) -> None:
-    k = large(_plane_course)
+    k = large(_plane_walk)
     a, b, c, slack = k._float_line((2, -4, 8), (3.0, 5.0))
     assert (a, b, c) == (0.5, -1.0, 2.0)
     lost = TINY * 8.0 * 1.5
@@ -640,7 +654,7 @@ def test_sides_and_corners(large: Large) -> None:
 
 
 def test_sides_of_boxes(large: Large) -> None:
-    k = large(_space_walk)
+    k = large(_space_arrays)
     forms, slack = k._side_forms(((2, -4, 8),), np.array([3.0, 5.0]), 2)
     assert forms.tolist() == [[0.5, -1.0, 2.0]]
     size = (1.25 * 6.5 + 2.0) * 1.5
@@ -687,28 +701,31 @@ def test_states_as_floats(large: Large) -> None:
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_neurons_that_have_one_sign(large: Large, sign: float) -> None:
     """At one corner: the slack, and the radius times the gradient."""
-    k = large(_plane_kernels)
+    k = large(_plane_signs)
     for value, clear in just_beyond(0.25 + (2.0 + 4.0) * 0.125):
-        maps = np.array([[[2.0], [-4.0], [sign * value]]])
-        poly = np.zeros((1, 7, 1))
-        poly[0, k.R, 0] = 0.125
-        slack, low, high = np.array([[0.25]]), np.empty(1), np.empty(1)
-        open_, on, pattern = np.zeros((1, 2), int), np.zeros(2, int), np.zeros((1, 1), np.uint8)
-        given = (maps, 0, 1, slack, poly, 0, 1, low, high, open_, on, pattern)
-        assert k._sort_all(*given) == (not clear, clear and sign > 0)
-        given = (maps, 0, slack, poly, 0, 1, open_ * 0, 1, on, pattern)
-        assert k._sort_open(*given) == (not clear, clear and sign > 0)
-        signs = np.zeros((1, 1), int)
-        assert k._signs(maps, 0, slack, poly, 0, 1, open_ * 0, 1, signs) == (not clear)
-        assert signs[0, 0] == (sign if clear else k.UNSURE)
+        net = SimpleNamespace(slack=np.array([[0.25]]))
+        walk = SimpleNamespace(
+            maps=np.array([[[2.0], [-4.0], [sign * value]]]), poly=np.zeros((1, 7, 1)),
+            low=np.empty(1), high=np.empty(1), open=np.zeros((1, 2), int), on=np.zeros(2, int),
+            pattern=np.zeros((1, 1), np.uint8), signs=np.zeros((1, 1), int),
+        )  # fmt: skip
+        walk.poly[0, k.R, 0] = 0.125
+        node = k.Node(place=0, layer=0, sides=1, first=0, width=1, next_width=0, last=0)
+        assert k.decide_all(net, walk, node) == (not clear, clear and sign > 0)
+        walk.open[:] = 0
+        assert k.decide_open(net, walk, node, 1) == (not clear, clear and sign > 0)
+        walk.open[:] = 0
+        assert k.find_signs(net, walk, node, 1) == (not clear)
+        assert walk.signs[0, 0] == (sign if clear else k.UNSURE)
 
 
 def test_where_lines_meet(large: Large, monkeypatch: pytest.MonkeyPatch) -> None:
-    k = large(_plane_kernels)
+    k = large(_plane_cuts)
     monkeypatch.setattr(k, "_LOST", 0.25)
     poly = np.zeros((1, 7, 2))
     poly[0, :, 0] = (0.0, 0.0, 0.0, 1.0, 4.0, -1.0, 0.5)
-    x, y, radius = k._meeting(poly, 0, 0, 1, 4.0, 1.0, -4.0, 0.125, np.full(2, 9.0), False)
+    line = k.Line(4.0, 1.0, -4.0, 0.125, 0)
+    x, y, radius = k._meeting(poly, 0, 0, 1, line, np.full(2, 9.0), False)
     assert (x, y) == (1.0, 0.0)
     size = 15.0 - 4 * U * 17.0
     off = max(1.0 * 0.5 + 4.0 * 0.125, 4.0 * 0.5 + 1.0 * 0.125) / size

@@ -1,6 +1,6 @@
 """Counting the cells of a ReLU network on a convex polygon of the plane, and going through them.
 
-The walk is compiled (`_plane_kernels`); it stops for the signs that floats cannot decide, for
+The walk is compiled (`_kernels`); it stops for the signs that floats cannot decide, for
 facets whose two sides must be compared exactly, and now and then, so that Python can report
 progress and be interrupted.
 """
@@ -14,7 +14,7 @@ import numpy as np
 
 from hardmax.geometry.counting._stack import Stack
 from hardmax.geometry.counting._tally import OverLimit, Tally
-from hardmax.geometry.counting.plane import _kernels as kernels
+from hardmax.geometry.counting.plane import _arrays as arrays
 from hardmax.geometry.counting.plane._piece import PlaneCell as PlaneCell
 from hardmax.geometry.counting.plane._piece import PlanePiece as PlanePiece
 from hardmax.geometry.counting.plane._piece import start_piece as start_piece
@@ -38,16 +38,16 @@ def count_piece(
     Raises OverLimit as soon as more than `limit` cells are found. `progress` hears the number of
     cells several times a second.
     """
-    course = Course(stack, piece, kernels.REGIONS if regions else kernels.COUNT, fast=fast)
+    course = Course(stack, piece, arrays.REGIONS if regions else arrays.COUNT, fast=fast)
     most = NO_LIMIT if limit is None else limit
-    reported, why = time.monotonic(), kernels.PAUSED
-    while why != kernels.DONE:
+    reported, why = time.monotonic(), arrays.PAUSED
+    while why != arrays.DONE:
         why = course.go(limit=most)
-        if course.found > most:
-            raise OverLimit(course.found, most)
+        if course.cells > most:
+            raise OverLimit(course.cells, most)
         if progress is not None and time.monotonic() > reported + _PULSE:
             reported = time.monotonic()
-            progress(course.found)
+            progress(course.cells)
     course.put_away()
     layers, silent = course.layers, course.silent
     course.leave()
@@ -58,18 +58,18 @@ def count_piece(
 
 def each_cell(stack: Stack, piece: PlanePiece, *, fast: bool = False) -> Iterator[PlaneCell]:
     """The cells of the last layer, one after another; only a few hundred are held at a time."""
-    course = Course(stack, piece, kernels.EMIT, fast=fast)
-    why = kernels.PAUSED
-    while why != kernels.DONE:
+    course = Course(stack, piece, arrays.EMIT, fast=fast)
+    why = arrays.PAUSED
+    while why != arrays.DONE:
         why = course.go()
-        if why in (kernels.DONE, kernels.FULL):
+        if why in (arrays.DONE, arrays.FULL):
             yield from _cells_held(course)
-            course.walk.now[kernels.EMITTED] = 0
+            course.walk.now[arrays.EMITTED] = 0
 
 
 def _cells_held(course: Course) -> Iterator[PlaneCell]:
     walk, start = course.walk, course.net.start
-    for k in range(int(walk.now[kernels.EMITTED])):
+    for k in range(int(walk.now[arrays.EMITTED])):
         n = int(walk.cell_heads[k, 0])
         states = walk.cell_patterns[k].astype(bool)
         labels = (code >> 1 for code in walk.cell_heads[k, 1 : n + 1].tolist())

@@ -11,10 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from math import lcm
-from typing import Any
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from hardmax.geometry.counting._stack import Stack
+
+if TYPE_CHECKING:
+    from flint import fmpz, fmpz_mat
 
 Triple = tuple[int, int, int]
 
@@ -37,7 +40,7 @@ class Exact:
         for _, _, denominator in layers:
             self._scales.append(self._scales[-1] * denominator)
         self._zero, self._matrix = fmpz(0), fmpz_mat
-        self._maps: dict[tuple[bytes, ...], list[Any]] = {}
+        self._maps: dict[tuple[bytes, ...], list[fmpz]] = {}
         self._kept = 0
 
     def row(self, below: tuple[bytes, ...], i: int) -> Triple:
@@ -49,18 +52,18 @@ class Exact:
         """All neurons of a layer; of the output layer, the network's affine map."""
         return [self.row(below, i) for i in range(self._widths[len(below)])]
 
-    def _entries(self, below: tuple[bytes, ...]) -> list[Any]:
-        found = self._maps.get(below)
-        if found is None:
+    def _entries(self, below: tuple[bytes, ...]) -> list[fmpz]:
+        """The whole numbers of flint, three a neuron."""
+        if below not in self._maps:
             coming = self._coming(below)
             if self._kept > _KEPT:
                 self._maps.clear()
                 self._kept = 0
             self._kept += self._widths[len(below)]
-            found = self._maps[below] = (self._weights[len(below)] * coming).entries()
-        return found
+            self._maps[below] = (self._weights[len(below)] * coming).entries()
+        return self._maps[below]
 
-    def _coming(self, below: tuple[bytes, ...]) -> Any:
+    def _coming(self, below: tuple[bytes, ...]) -> fmpz_mat:
         """What comes into a layer: the rows of neurons that are on, zeros, and the constant."""
         zero, layer = self._zero, len(below)
         if not layer:
@@ -86,21 +89,21 @@ def _whole(
     return [[times(x) for x in row] for row in W], [times(x) for x in b], q
 
 
-_known: WeakKeyDictionary[Stack, Exact] = WeakKeyDictionary()
+_exact_sides: WeakKeyDictionary[Stack, Exact] = WeakKeyDictionary()
 
 
 def exact_of(stack: Stack) -> Exact:
     """The exact side of a Stack; made once."""
-    found = _known.get(stack)
-    if found is None:
-        found = _known[stack] = Exact(stack)
-    return found
+    exact = _exact_sides.get(stack)
+    if exact is None:
+        exact = _exact_sides[stack] = Exact(stack)
+    return exact
 
 
-def meeting(one: Triple, two: Triple) -> Triple:
+def meeting(line: Triple, other: Triple) -> Triple:
     """Where two lines meet that are not parallel."""
-    a, b, c = one
-    p, q, r = two
+    a, b, c = line
+    p, q, r = other
     x, y, w = b * r - c * q, c * p - a * r, a * q - b * p
     return (x, y, w) if w > 0 else (-x, -y, -w)
 
@@ -126,15 +129,15 @@ def beyond(
     that sign beyond as well; if it is, its form is t times that of the line, which is negative
     beyond the facet: on if t < 0, off if t >= 0.
     """
-    found = patterns[:layer]
+    across = patterns[:layer]
     for states_here in patterns[layer:]:
         states = bytearray(len(states_here))
-        for i, row in enumerate(exact.rows(found)):
+        for i, row in enumerate(exact.rows(across)):
             side = sign_at(row, ends[0]) or sign_at(row, ends[1])
             if not side:
                 a, b = line[0], line[1]
                 slope = row[0] * a if a else row[1] * b
                 side = -((slope > 0) - (slope < 0))
             states[i] = side > 0
-        found = (*found, bytes(states))
-    return found
+        across = (*across, bytes(states))
+    return across

@@ -7,7 +7,7 @@ import heapq
 import numpy as np
 
 from hardmax.geometry.counting._stack import Stack
-from hardmax.geometry.counting.plane import _kernels as kernels
+from hardmax.geometry.counting.plane import _arrays as arrays
 from hardmax.geometry.counting.plane._piece import PlanePiece
 from hardmax.geometry.counting.plane._walk import Course
 
@@ -36,19 +36,19 @@ def split_piece(
 
 def _step(stack: Stack, piece: PlanePiece, *, fast: bool) -> list[tuple[float, PlanePiece]]:
     """The halves of a piece, or the same piece one layer further; with weights, 0 for a cell."""
-    course = Course(stack, piece, kernels.STEP, fast=fast)
+    course = Course(stack, piece, arrays.STEP, fast=fast)
     last = len(stack.hidden) - 1
     while True:
         course.go(steps=1)
         layer, _, count = course.walk.head[0].tolist()
-        is_cell = layer == last and count == 0 and not course.walk.now[kernels.GIVEN]
-        if course.walk.now[kernels.TOP] == 1 or layer > piece.layer or is_cell:
+        is_cell = layer == last and count == 0 and not course.walk.now[arrays.GIVEN]
+        if course.walk.now[arrays.TOP] == 1 or layer > piece.layer or is_cell:
             break
-    found = [
+    parts = [
         (0.0 if is_cell else _weight(course, s), part) for s, part in enumerate(course.nodes())
     ]
     course.leave()
-    return found
+    return parts
 
 
 def _weight(course: Course, s: int) -> float:

@@ -1,4 +1,8 @@
-"""One walk over one piece: loading it, and answering what the compiled part asks."""
+"""One walk over one piece: loading it, and answering what the compiled part asks.
+
+Python drives and the kernels stop and ask, not the other way round: compiled code that calls back
+into Python would hold its lock, and could not be interrupted.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,10 @@ from functools import lru_cache
 import numpy as np
 
 from hardmax.geometry.counting._stack import Stack
-from hardmax.geometry.counting.plane import _kernels as kernels
-from hardmax.geometry.counting.plane._buffers import (
+from hardmax.geometry.counting.plane import _arrays as arrays
+from hardmax.geometry.counting.plane._arrays import (
+    Net,
+    Walk,
     give_back,
     idle_walk,
     more_nodes,
@@ -24,7 +30,7 @@ from hardmax.geometry.counting.plane._exact import (
     exact_of,
     sign_at,
 )
-from hardmax.geometry.counting.plane._kernels import Net, Walk
+from hardmax.geometry.counting.plane._kernels import enter, run
 from hardmax.geometry.counting.plane._piece import OPEN, PlanePiece
 from hardmax.geometry.hulls._equations import quotient
 from hardmax.numerics import TINY, UNIT, inflate, stray
@@ -37,7 +43,7 @@ _SILENT = 1 << 14  # facets held before they are put away
 
 
 class Course:
-    """One walk over one piece: it answers what the compiled part asks."""
+    """The compiled part goes as far as floats decide; what it asks is answered exactly here."""
 
     def __init__(self, stack: Stack, piece: PlanePiece, mode: int, *, fast: bool) -> None:
         self.stack, self.piece, self.mode, self.fast = stack, piece, mode, fast
@@ -51,51 +57,52 @@ class Course:
 
     def _room(self) -> Walk:
         corners = len(self.piece.codes)
-        if self.mode == kernels.EMIT:
+        if self.mode == arrays.EMIT:
             return new_walk(self.net, emits=_HELD, corners=corners)
-        if self.mode == kernels.REGIONS:
+        if self.mode == arrays.REGIONS:
             return new_walk(self.net, silent=_SILENT, corners=corners)
         return idle_walk(self.stack, corners)
 
     def leave(self) -> None:
         """The course is run; what it holds of the walk is no longer needed."""
-        if self.mode in (kernels.COUNT, kernels.STEP):
+        if self.mode in (arrays.COUNT, arrays.STEP):
             give_back(self.stack, self.walk)
 
     @property
     def layers(self) -> tuple[int, ...]:
-        found = self.walk.now[kernels.LAYERS :].tolist()
-        return tuple(a + b for a, b in zip(found, self.piece.credit, strict=True))
+        """Cells after each layer, those that the piece came with included."""
+        counted = self.walk.now[arrays.LAYERS :].tolist()
+        return tuple(a + b for a, b in zip(counted, self.piece.credit, strict=True))
 
     @property
-    def found(self) -> int:
+    def cells(self) -> int:
         """Cells of the last layer so far."""
-        return int(self.walk.now[kernels.CELLS])
+        return int(self.walk.now[arrays.CELLS])
 
     def go(self, steps: int | None = None, limit: int = NO_LIMIT) -> int:
         """Walk on for a tenth of a second at most; DONE, PAUSED, OVER, or FULL of cells."""
         steps = steps or self._steps
-        why = kernels.run(self.net, self.walk, self.mode, self.fast, steps, limit)
-        if why == kernels.SIGNS:
+        why = run(self.net, self.walk, self.mode, self.fast, steps, limit)
+        if why == arrays.SIGNS:
             self._answer_signs()
-        elif why == kernels.FACET:
+        elif why == arrays.FACET:
             self._answer_facet()
-        elif why == kernels.MORE_NODES:
+        elif why == arrays.MORE_NODES:
             self.walk = more_nodes(self.walk)
-        elif why == kernels.MORE_SIDES:
+        elif why == arrays.MORE_SIDES:
             self.walk = more_sides(self.walk)
-        elif why == kernels.FULL and self.mode == kernels.REGIONS:
+        elif why == arrays.FULL and self.mode == arrays.REGIONS:
             self.put_away()
         else:
             return int(why)
-        return kernels.PAUSED
+        return arrays.PAUSED
 
     def put_away(self) -> None:
         """Empty the buffer of silent facets."""
-        count = self.walk.now[kernels.SILENT]
+        count = self.walk.now[arrays.SILENT]
         if count:
             self.silent.append(self.walk.silent[:count].copy())
-            self.walk.now[kernels.SILENT] = 0
+            self.walk.now[arrays.SILENT] = 0
 
     # ---- from a piece to a node and back ---------------------------------------------------------
 
@@ -111,31 +118,31 @@ class Course:
         for k, rows in enumerate(maps):
             walk.maps[k, :, : rows.shape[1]] = rows
         self._load_polygon(maps)
-        kernels.enter(net, walk, 0, layer, layer < last)
+        enter(net, walk, 0, layer)
         states = np.frombuffer(piece.states, dtype=np.uint8)
         walk.pattern[0, : len(states)] = states == 1
         waiting = np.flatnonzero(states == OPEN)
         if len(waiting) < len(states):
-            walk.head[0, kernels.OPEN] = len(waiting)
+            walk.head[0, arrays.OPEN] = len(waiting)
             walk.open[0, : len(waiting)] = waiting
             if layer < last:
                 sums = _next_maps(self.stack, layer + 1, states == 1, maps[-1])
                 walk.sums[0, :, : sums.shape[1]] = sums
-        if self.mode == kernels.REGIONS:
+        if self.mode == arrays.REGIONS:
             walk.name[0] = _name(net, (*piece.below, (states == 1).tobytes()))
 
     def _load_polygon(self, maps: list[np.ndarray]) -> None:
         walk, net = self.walk, self.net
         n = len(self.piece.codes)
-        walk.head[0, kernels.SIDES] = n
+        walk.head[0, arrays.SIDES] = n
         walk.code[0, :n] = self.piece.codes
         lines = tuple(self._lines(self.piece.codes, self.piece.below))
         walk.poly[0, :, :n] = _float_polygon(lines, *net.reach.tolist(), fast=self.fast)
         for k, code in enumerate(self.piece.codes):
             if code >= 0:
                 layer, i = self._neuron(code >> 1)
-                walk.poly[0, kernels.A : kernels.S, k] = maps[layer][:, i]
-                walk.poly[0, kernels.S, k] = net.slack[layer, i]
+                walk.poly[0, arrays.A : arrays.S, k] = maps[layer][:, i]
+                walk.poly[0, arrays.S, k] = net.slack[layer, i]
 
     def _neuron(self, g: int) -> tuple[int, int]:
         layer = int(np.searchsorted(self.net.start, g, side="right")) - 1
@@ -159,7 +166,7 @@ class Course:
     def nodes(self) -> Iterator[PlanePiece]:
         """The nodes on the stack, all of one layer, as pieces; the first takes all credit."""
         walk, hidden = self.walk, self.stack.hidden
-        for s in range(int(walk.now[kernels.TOP]) + 1):
+        for s in range(int(walk.now[arrays.TOP]) + 1):
             layer, n, count = walk.head[s].tolist()
             states = walk.pattern[s, : hidden[layer]].copy()
             states[walk.open[s, :count] if count >= 0 else slice(None)] = OPEN
@@ -175,23 +182,23 @@ class Course:
 
     def _answer_signs(self) -> None:
         walk = self.walk
-        s = int(walk.now[kernels.TOP])
+        s = int(walk.now[arrays.TOP])
         layer, n, count = walk.head[s].tolist()
         exact, below = exact_of(self.stack), self._below(layer)
         corners = corners_of(self._lines(walk.code[s, :n].tolist(), below))
-        for q, k in np.argwhere(walk.signs[:count, :n] == kernels.UNSURE).tolist():
+        for q, k in np.argwhere(walk.signs[:count, :n] == arrays.UNSURE).tolist():
             row = exact.row(below, int(walk.open[s, q]))
             walk.signs[q, k] = sign_at(row, corners[k])
             self.decided += 1
         for k, corner in enumerate(corners):
-            walk.poly[s, : kernels.A, k] = _float_corner(corner, fast=False)
-        walk.now[kernels.GIVEN] = 1
+            walk.poly[s, : arrays.A, k] = _float_corner(corner, fast=False)
+        walk.now[arrays.GIVEN] = 1
 
     def _answer_facet(self) -> None:
         """Compare the affine maps on both sides of a facet, exactly."""
         walk, net, hidden = self.walk, self.net, self.stack.hidden
-        s, k = int(walk.now[kernels.TOP]), int(walk.now[kernels.SIDE])
-        n = int(walk.head[s, kernels.SIDES])
+        s, k = int(walk.now[arrays.TOP]), int(walk.now[arrays.SIDE])
+        n = int(walk.head[s, arrays.SIDES])
         last = len(hidden) - 1
         patterns = (*self._below(last), walk.pattern[s, : hidden[last]].tobytes())
         lines = self._lines(walk.code[s, :n].tolist(), patterns)
@@ -203,14 +210,14 @@ class Course:
         if exact.rows(patterns) == exact.rows(other):
             pair = np.concatenate([walk.name[s], _name(net, other)])
             self.silent.append(pair[None, :])
-        walk.now[kernels.SIDE] = k + 1
+        walk.now[arrays.SIDE] = k + 1
 
 
 def _next_maps(stack: Stack, layer: int, states: np.ndarray, maps: np.ndarray) -> np.ndarray:
-    """The affine maps of layer layer, a column a neuron."""
-    found: np.ndarray = (maps * states) @ stack.weights[layer].T
-    found[2] += stack.biases[layer]
-    return found
+    """The affine maps of a layer, a column a neuron, where the layer before has these states."""
+    above: np.ndarray = (maps * states) @ stack.weights[layer].T
+    above[2] += stack.biases[layer]
+    return above
 
 
 def _float_line(line: Triple, reach: Sequence[float]) -> tuple[float, float, float, float]:
@@ -245,5 +252,4 @@ def _float_polygon(lines: tuple[Triple, ...], *reach: float, fast: bool) -> np.n
 
 def _name(net: Net, patterns: Sequence[bytes]) -> np.ndarray:
     on = np.flatnonzero(np.frombuffer(b"".join(patterns), dtype=np.uint8))
-    found: np.ndarray = np.bitwise_xor.reduce(net.names[on], axis=0)
-    return found
+    return np.asarray(np.bitwise_xor.reduce(net.names[on], axis=0))

@@ -1,7 +1,7 @@
 """ReLU networks on a box or polytope of any dimension: cells counted, regions, cells one by one.
 
 Cells are cut, neuron by neuron and layer by layer, from simple polytopes that know their vertices;
-`_space_kernels` says how, and why floats can be believed there; `_space_exact` decides the rest in
+`_kernels` says how, and why floats can be believed there; `_exact` decides the rest in
 whole numbers. Cells have few vertices in these dimensions: 8, 16 and 34 on average in the first
 layer of the stored 3-32-32, 4-16-16 and 5-12-12, where a cell cost 3 to 8 microseconds in all; the
 last layer, counted by sections without making its cells, about one microsecond a cell. The other
@@ -74,7 +74,7 @@ def count_piece(
     Stops soon after `limit` cells, with the count so far. `fast` believes every float. Memory does
     not grow with the count (silent facets excepted, which are handed back).
     """
-    from hardmax.geometry.counting.space._kernels import COUNT, REGIONS
+    from hardmax.geometry.counting.space._arrays import COUNT, REGIONS
     from hardmax.geometry.counting.space._walk import Found, Walk
 
     found = Found(np.zeros(len(stack.hidden), dtype=np.int64))
@@ -94,7 +94,7 @@ def count_piece(
 
 def each_cell(stack: Stack, piece: SpacePiece, *, fast: bool = False) -> Iterator[SpaceCell]:
     """The cells of a piece, one after the other; nothing is held."""
-    from hardmax.geometry.counting.space._kernels import CELLS
+    from hardmax.geometry.counting.space._arrays import CELLS
     from hardmax.geometry.counting.space._walk import Found, Walk
 
     found = Found(np.zeros(len(stack.hidden), dtype=np.int64))
@@ -127,7 +127,7 @@ def split_piece(
 
     The piece that waited longest is cut by one neuron, or led on to where one cuts it.
     """
-    from hardmax.geometry.counting.space._kernels import CELLS
+    from hardmax.geometry.counting.space._arrays import CELLS
     from hardmax.geometry.counting.space._walk import Found, Walk
 
     maps = WholeMaps(stack)

@@ -8,8 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from hardmax.geometry.counting._stack import Stack, what_sensitivities_lose
-from hardmax.geometry.counting.space import _kernels as kernels
+from hardmax.geometry.counting._stack import Stack
+from hardmax.geometry.counting.space import _arrays as arrays
 from hardmax.geometry.counting.space._exact import (
     Pattern,
     Row,
@@ -18,24 +18,19 @@ from hardmax.geometry.counting.space._exact import (
     beyond,
     same_map,
 )
+from hardmax.geometry.counting.space._kernels import advance, enter
 from hardmax.geometry.counting.space._piece import (
     Body,
     SpacePiece,
     after,
     first_label,
-    living,
     next_layer,
     solid_of,
     undecided,
 )
-from hardmax.geometry.hulls._equations import quotient
-from hardmax.numerics import TINY, inflate, matmul_up, stray, sum_up
 
-_CHUNK = (
-    200_000  # steps of the kernel between two looks at the outside world, times 2^d: some 0.1 s
-)
+_CHUNK = 200_000  # steps between two looks at the outside world, times 2^d: some 0.1 s
 _PLACES = 2_048  # vertices of a section, at first
-_FINE = 1e-14  # vertices with radii below this part of the domain are not found again
 
 
 @dataclass
@@ -45,64 +40,6 @@ class Found:
     counts: np.ndarray
     decided: int = 0
     silent: list[np.ndarray] = field(default_factory=list)
-
-
-def words(count: int) -> np.ndarray:
-    """Two words for each neuron: the splitmix64 sequence, the same everywhere and for ever."""
-    with np.errstate(over="ignore"):
-        z = np.arange(1, 2 * count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return (z ^ (z >> np.uint64(31))).reshape(count, 2)
-
-
-def _blur(stack: Stack) -> np.ndarray:
-    """For every hidden neuron: how far a derivative of an output by it may be off by rounding.
-
-    In the last hidden layer it is a weight, and is 0 iff that is.
-    """
-    size = np.max(np.abs(stack.weights[-1]), axis=0, initial=0.0)
-    return what_sensitivities_lose(stack.weights[:-1], size, np.zeros_like(size))
-
-
-def make_net(stack: Stack, sides: tuple[Row, ...], fast: bool) -> kernels.Net:
-    """The network as the kernels read it."""
-    hidden, d = stack.hidden, stack.dimension
-    layers, width = len(hidden), max((*hidden, 1))
-    across, biases = np.zeros((layers, width, width)), np.zeros((layers, width))
-    alive = np.zeros((layers, width), dtype=np.bool_)
-    for k in range(layers):
-        W = stack.weights[k]
-        if k:
-            across[k, : W.shape[1], : W.shape[0]] = W.T
-        biases[k, : len(W)] = stack.biases[k]
-        alive[k, living(stack, k)] = True
-    forms, slack = _side_forms(sides, stack.reach, d)
-    return kernels.Net(
-        widths=np.array(hidden, dtype=np.int64),
-        firsts=np.array([first_label(stack, k) for k in range(layers + 1)], dtype=np.int64),
-        layer_of=np.repeat(np.arange(layers), hidden),
-        across=across,
-        biases=biases,
-        slack=np.concatenate([*stack.slacks[:-1], slack]),
-        sides=forms,
-        alive=alive,
-        out=np.array(stack.weights[-1], order="C"),  # writable, as all: one type, compiled once
-        blur=_blur(stack),
-        words=words(sum(hidden)),
-        reach=np.array(stack.reach),
-        fine=_FINE * float(np.max(stack.reach, initial=0.0)),
-        fast=fast,
-    )
-
-
-def _side_forms(sides: tuple[Row, ...], reach: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray]:
-    """The domain's sides in floats, scaled to gradients of size 1, each number rounded once."""
-    forms = np.array([[quotient(x, max(map(abs, row[:-1]))) for x in row] for row in sides])
-    forms = forms.reshape(len(sides), d + 1)
-    size = inflate(matmul_up(np.abs(forms[:, :d]), reach) + np.abs(forms[:, d]))
-    lost = inflate(TINY * sum_up(reach))  # by coefficients that are subnormal
-    return forms, inflate(stray(d + 2, size) + lost)
 
 
 class Walk:
@@ -121,46 +58,23 @@ class Walk:
     ) -> None:
         self.stack, self.sides, self.mode, self.fast = stack, sides, mode, fast
         self.found, self.maps, self.limit = found, maps, limit
-        self.net = make_net(stack, sides, fast)
-        d, width = stack.dimension, self.net.biases.shape[1]
-        layers = len(stack.hidden)
-        self.path = kernels.Path(
-            np.zeros((layers, d + 1, width)),
-            np.zeros((layers, width)),
-            np.zeros((layers, width), dtype=np.bool_),
-        )
-        self.path.maps[0, :d, : stack.hidden[0]] = stack.weights[0].T
-        self.path.maps[0, d, : stack.hidden[0]] = stack.biases[0]
-        self.silent = np.zeros((0, 4), dtype=np.uint64)
-        if mode == kernels.REGIONS:
-            self.silent = np.zeros((4 * sum(stack.hidden) + 4096, 4), dtype=np.uint64)
+        self.net = arrays.make_net(stack, sides, fast)
+        width = self.net.biases.shape[1]
+        self.path = arrays.new_path(stack, width)
+        held = 4 * sum(stack.hidden) + 4096 if mode == arrays.REGIONS else 0
         most = np.iinfo(np.int64).max if limit is None else limit
         self.now = np.array([0, 0, 0, most], dtype=np.int64)
+        self.silent = np.zeros((held, 4), dtype=np.uint64)
+        self.record = arrays.Record(self.now, found.counts, self.silent)
         self.places = _PLACES
-        self.pile = _pile(sum(stack.hidden) + 8, width)
-        self.store = _store(16 * self.places, d)
+        self.pile = arrays.new_pile(sum(stack.hidden) + 8, width)
+        self.store = arrays.new_store(16 * self.places, stack.dimension)
         self._make_room()
 
     def _make_room(self) -> None:
-        d, places = self.stack.dimension, self.places
-        layers, width = self.net.biases.shape
-        flats = kernels.FLATS + 1
-        self.room = kernels.Room(
-            value=np.zeros((d + 1, flats, places)),
-            made=np.zeros((places, d), dtype=np.int32),
-            new=np.zeros(places, dtype=np.int32),
-            origin=np.zeros((places, 3), dtype=np.int32),
-            row=np.zeros((4, max(width, flats, d))),
-            square=np.zeros((3, d, d + 1)),
-            rest=np.zeros(d),
-            open=np.zeros((d + 2, flats), dtype=np.int64),
-            where=np.zeros((d + 1, 3), dtype=np.int64),
-            t=np.zeros(flats),
-            off=np.zeros(flats),
-            sense=np.zeros((2, layers, width)),
-            seen=np.zeros(self.net.firsts[-1] + 1, dtype=np.int64),
-        )
-        self.cut = _store(d * places, d)
+        d = self.stack.dimension
+        self.room = arrays.new_room(self.net, d, self.places)
+        self.cut = arrays.new_store(d * self.places, d)
 
     @cached_property
     def deeper(self) -> Walk:
@@ -173,22 +87,22 @@ class Walk:
 
     def load(self, piece: SpacePiece) -> None:
         """Begin with this piece, whose shape is a body."""
-        self.now[kernels.DEPTH] = 0
+        self.now[arrays.DEPTH] = 0
         for k, pattern in enumerate(piece.patterns):
             self.path.pattern[k, : len(pattern)] = pattern
         for k in range(piece.layer + 1):
-            kernels.enter(self.net, self.path, k, self.stack.dimension)
+            enter(self.net, self.path, k)
         self.push(piece)
 
     def push(self, piece: SpacePiece) -> None:
         """A piece whose pattern, above its layer, is that of the walk."""
         body = piece.shape
         assert isinstance(body, Body)
-        depth, size = int(self.now[kernels.DEPTH]), len(body.radii)
+        depth, size = int(self.now[arrays.DEPTH]), len(body.radii)
         start = 0
         if depth:
             below = self.pile.nodes[depth - 1]
-            start = int(below[kernels.START] + below[kernels.SIZE])
+            start = int(below[arrays.START] + below[arrays.SIZE])
         while depth + 2 >= len(self.pile.nodes) or start + size > len(self.store.radii):
             self.grow()
         here = slice(start, start + size)
@@ -199,7 +113,7 @@ class Walk:
         self.pile.nodes[depth] = piece.layer, start, size, len(piece.left), piece.stained
         self.pile.left[depth, : len(piece.left)] = piece.left
         self.pile.on[depth, : len(piece.on)] = piece.on
-        self.now[kernels.DEPTH] += 1
+        self.now[arrays.DEPTH] += 1
 
     def node(self, depth: int) -> SpacePiece:
         """A node of the stack as a piece."""
@@ -214,34 +128,33 @@ class Walk:
         )  # fmt: skip
 
     def pop(self) -> SpacePiece:
-        self.now[kernels.DEPTH] -= 1
-        return self.node(int(self.now[kernels.DEPTH]))
+        self.now[arrays.DEPTH] -= 1
+        return self.node(int(self.now[arrays.DEPTH]))
 
     def grow(self) -> None:
         """Twice the place for everything."""
         self.places *= 2
         self._make_room()
         pile, store = self.pile, self.store
-        self.pile = _pile(2 * len(pile.nodes), self.net.biases.shape[1])
-        self.store = _store(2 * len(store.radii), self.stack.dimension)
+        self.pile = arrays.new_pile(2 * len(pile.nodes), self.net.biases.shape[1])
+        self.store = arrays.new_store(2 * len(store.radii), self.stack.dimension)
         for new, old in (*zip(self.pile, pile, strict=True), *zip(self.store, store, strict=True)):
             new[: len(old)] = old
 
     def drain(self) -> None:
         """Put the silent facets found so far away."""
-        filled = int(self.now[kernels.SILENT])
+        filled = int(self.now[arrays.SILENT])
         if filled:
             self.found.silent.append(self.silent[:filled].copy())
-            self.now[kernels.SILENT] = 0
+            self.now[arrays.SILENT] = 0
 
     # ---- the walk --------------------------------------------------------------------------------
 
     def step(self, budget: int) -> int:
         """Let the kernel go on, and say why it stopped."""
-        self.now[kernels.BUDGET] = budget
-        arrays = (self.net, self.path, self.room, self.pile, self.store, self.cut)
-        status = kernels.advance(*arrays, self.mode, self.silent, self.found.counts, self.now)
-        return int(status)
+        self.now[arrays.BUDGET] = budget
+        cells = (self.path, self.room, self.pile, self.store, self.cut)
+        return int(advance(self.net, *cells, self.record, self.mode))
 
     def run(self, piece: SpacePiece) -> Iterator[tuple[SpacePiece, Solid | None] | None]:
         """Walk through a piece: leaves, if cells are wanted, and None now and then."""
@@ -250,12 +163,12 @@ class Walk:
             yield from self._exactly(piece)
             return
         self.load(piece)
-        while (status := self.step(_CHUNK >> self.stack.dimension)) != kernels.DONE:
-            if status == kernels.PAUSED:
+        while (status := self.step(_CHUNK >> self.stack.dimension)) != arrays.DONE:
+            if status == arrays.PAUSED:
                 yield None
-            elif status == kernels.FULL:
+            elif status == arrays.FULL:
                 self._full()
-            elif status == kernels.UNSURE:
+            elif status == arrays.UNSURE:
                 yield from self._exactly(self.pop())
             else:
                 yield from self._leaf(self.pop(), None)
@@ -268,12 +181,12 @@ class Walk:
             found = self._solid_parts(piece)
         else:
             self.load(piece)
-            status = kernels.PAUSED
-            while self.now[kernels.DEPTH] == 1 and status in (kernels.PAUSED, kernels.FULL):
-                if (status := self.step(1)) == kernels.FULL:
+            status = arrays.PAUSED
+            while self.now[arrays.DEPTH] == 1 and status in (arrays.PAUSED, arrays.FULL):
+                if (status := self.step(1)) == arrays.FULL:
                     self.grow()
-            found = [self.node(depth) for depth in range(int(self.now[kernels.DEPTH]))]
-            if status == kernels.UNSURE:
+            found = [self.node(depth) for depth in range(int(self.now[arrays.DEPTH]))]
+            if status == arrays.UNSURE:
                 found = self._solid_parts(found[0])
         counted = tuple(int(n) for n in self.found.counts)
         return [replace(found[0], counted=counted), *found[1:]]
@@ -284,7 +197,7 @@ class Walk:
         return [part if last and part.complete else self._onward(part) for part in found]
 
     def _full(self) -> None:
-        if self.now[kernels.SILENT] + self.net.firsts[-1] > len(self.silent) > 0:
+        if self.now[arrays.SILENT] + self.net.firsts[-1] > len(self.silent) > 0:
             self.drain()
         else:
             self.grow()
@@ -341,9 +254,9 @@ class Walk:
         self, piece: SpacePiece, solid: Solid | None
     ) -> Iterator[tuple[SpacePiece, Solid | None] | None]:
         self.found.counts[piece.layer] += 1
-        if self.mode == kernels.CELLS:
+        if self.mode == arrays.CELLS:
             yield piece, solid
-        elif self.mode == kernels.REGIONS:
+        elif self.mode == arrays.REGIONS:
             solid = solid or solid_of(piece, self.stack, self.maps)
             silent = self._silent(solid, (*piece.patterns, piece.on))
             if len(silent):
@@ -362,20 +275,3 @@ class Walk:
     def _name(self, patterns: Pattern) -> list[int]:
         on = np.concatenate(patterns)
         return [int(x) for x in np.bitwise_xor.reduce(self.net.words[on], axis=0)]
-
-
-def _store(size: int, d: int) -> kernels.Store:
-    return kernels.Store(
-        np.empty((size, d)),
-        np.empty(size),
-        np.empty((size, d), dtype=np.int32),
-        np.empty((size, d), dtype=np.int32),
-    )
-
-
-def _pile(depth: int, width: int) -> kernels.Pile:
-    return kernels.Pile(
-        np.zeros((depth, 5), dtype=np.int64),
-        np.zeros((depth, width), dtype=np.int64),
-        np.zeros((depth, width), dtype=np.bool_),
-    )

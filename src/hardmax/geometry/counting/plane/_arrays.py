@@ -1,32 +1,94 @@
-"""A Stack laid out for the compiled walk, and room for the walk itself."""
+"""What the compiled walk reads and writes: a Stack laid out flat, and room for the walk itself."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from hardmax.geometry.counting._stack import Stack, lost_by_subnormals, what_sensitivities_lose
-from hardmax.geometry.counting.plane._kernels import LAYERS, Net, Walk
 from hardmax.numerics import inflate, matmul_up, stray
+
+DONE, PAUSED, MORE_NODES, MORE_SIDES, SIGNS, FACET, FULL, OVER = range(8)  # why the walk stopped
+COUNT, REGIONS, EMIT, STEP = range(4)  # what it is for
+TOP, GIVEN, SIDE, SILENT, EMITTED, CELLS, LAYERS = range(7)  # places in `now`
+X, Y, R, A, B, C, S = range(7)  # rows of a polygon: corners, then the lines of the sides
+LAYER, SIDES, OPEN = range(3)  # places in a node's head; OPEN is -1 if all neurons are
+UNSURE = 2  # beside the signs -1, 0, 1
 
 _NAMES = 7  # any seed: two runs of one count must give cells the same names
 _NODES, _SIDES = 64, 16  # of a walk to begin with; both grow when needed
 
-_known: WeakKeyDictionary[Stack, Net] = WeakKeyDictionary()
+
+class Net(NamedTuple):
+    """A Stack. Neurons are numbered through; `start[layer]` is the first of hidden layer layer."""
+
+    start: np.ndarray
+    columns: np.ndarray  # columns[g, j]: from neuron number g to neuron j of the next layer
+    rows: np.ndarray  # rows[g - start[1], i]: to neuron number g from neuron i of the layer before
+    bias: np.ndarray  # by layer, then neuron; so that the compiler sees indices that run from 0
+    slack: np.ndarray
+    names: np.ndarray  # two random words a neuron
+    out: np.ndarray  # how the combined output depends on the last hidden layer
+    speaks: np.ndarray  # whether any output depends on that neuron
+    faint: np.ndarray  # sensitivities at most this large may be 0
+    reach: np.ndarray
+    first: np.ndarray  # the maps of the first layer
+
+
+class Walk(NamedTuple):
+    """Everything that changes: the nodes, then what the layers below them are, then scratch."""
+
+    now: np.ndarray
+    head: np.ndarray
+    poly: np.ndarray  # one more than there are nodes: the last is for a half that is being cut off
+    code: np.ndarray  # of a side: twice its label, plus 1 if it is marked
+    open: np.ndarray
+    sums: np.ndarray  # affine maps of the next layer, as far as they are known
+    pattern: np.ndarray
+    name: np.ndarray
+    maps: np.ndarray  # of each layer, on the cell that the walk is in
+    below: np.ndarray  # patterns of finished layers
+    signs: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    on: np.ndarray
+    kept: np.ndarray
+    felt: np.ndarray  # sensitivities, by layer
+    touched: np.ndarray
+    silent: np.ndarray
+    cells: np.ndarray  # emitted: corners
+    cell_heads: np.ndarray  # number of sides, then codes
+    cell_patterns: np.ndarray
+
+
+class Node(NamedTuple):
+    """The node that is looked at, by numbers."""
+
+    place: int  # on the stack
+    layer: int
+    sides: int
+    first: int  # the number of the layer's first neuron
+    width: int  # neurons of the layer
+    next_width: int  # of the layer after it, 0 if there is none
+    last: int  # the last hidden layer
+
+
+_nets: WeakKeyDictionary[Stack, Net] = WeakKeyDictionary()
 _idle: WeakKeyDictionary[Stack, list[Walk]] = WeakKeyDictionary()  # small counts begin often
 
 
 def net_of(stack: Stack) -> Net:
     """The Stack's numbers, flat; made once."""
-    found = _known.get(stack)
-    if found is None:
-        found = _known[stack] = _made(stack)
-    return found
+    net = _nets.get(stack)
+    if net is None:
+        net = _nets[stack] = _flat_net(stack)
+    return net
 
 
-def _made(stack: Stack) -> Net:
+def _flat_net(stack: Stack) -> Net:
     hidden = stack.weights[:-1]
     out, wrong = _combined(stack.weights[-1])
     return Net(
@@ -52,12 +114,12 @@ def neuron_names(count: int) -> np.ndarray:
 def _below_each_other(matrices: Sequence[np.ndarray]) -> np.ndarray:
     """One matrix as wide as the widest."""
     width = max((W.shape[1] for W in matrices), default=1)
-    found = np.zeros((sum(len(W) for W in matrices), width))
+    stacked = np.zeros((sum(len(W) for W in matrices), width))
     at = 0
     for W in matrices:
-        found[at : at + len(W), : W.shape[1]] = W
+        stacked[at : at + len(W), : W.shape[1]] = W
         at += len(W)
-    return found
+    return stacked
 
 
 def _combined(W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -97,8 +159,8 @@ def new_walk(net: Net, *, emits: int = 0, silent: int = 0, corners: int = 4) -> 
     return Walk(
         now=np.zeros(LAYERS + layers, dtype=np.int64),
         head=np.zeros((nodes, 3), dtype=np.int64),
-        poly=np.empty((nodes, 7, sides)),
-        code=np.empty((nodes, sides), dtype=np.int64),
+        poly=np.empty((nodes + 1, 7, sides)),
+        code=np.empty((nodes + 1, sides), dtype=np.int64),
         open=np.empty((nodes, width + 1), dtype=np.int64),
         sums=np.empty((nodes, 3, width)),
         pattern=np.zeros((nodes, width), dtype=np.uint8),
@@ -110,8 +172,6 @@ def new_walk(net: Net, *, emits: int = 0, silent: int = 0, corners: int = 4) -> 
         high=np.empty(width),
         on=np.empty(width + 4, dtype=np.int64),
         kept=np.empty(width, dtype=np.int64),
-        spare=np.empty((1, 7, sides)),
-        spare_code=np.empty((1, sides), dtype=np.int64),
         felt=np.empty((layers, width)),
         touched=np.empty((2, width), dtype=np.bool_),
         silent=np.empty((silent, 4), dtype=np.uint64),
@@ -129,7 +189,7 @@ def more_nodes(walk: Walk) -> Walk:
 
 def more_sides(walk: Walk) -> Walk:
     """The same walk with room for polygons of twice as many sides."""
-    names = ("poly", "code", "signs", "spare", "spare_code", "cells", "cell_heads")
+    names = ("poly", "code", "signs", "cells", "cell_heads")
     return walk._replace(
         **{name: _doubled(getattr(walk, name), getattr(walk, name).ndim - 1) for name in names}
     )

@@ -1,0 +1,72 @@
+"""Kernels in several files: what is kept on disk is never older than any of them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from hardmax.geometry import _compiled
+from hardmax.geometry.counting.plane import _kernels as plane_kernels
+from hardmax.geometry.counting.space import _kernels as space_kernels
+
+_CALLER = """
+from hardmax.geometry._compiled import entry
+from called_kernels import number
+
+@entry
+def answer():
+    return number()
+"""
+_ASKED = """
+import caller_kernels
+print(caller_kernels.answer(), sum(caller_kernels.answer.stats.cache_hits.values()))
+"""
+_CALLED = """
+from hardmax.geometry._compiled import inlined
+
+@inlined
+def number():
+    return {}
+"""
+
+
+def test_a_change_in_a_file_that_is_imported_is_seen(tmp_path: Path) -> None:
+    """Numba itself looks at the caller's file alone, and would answer 1 for ever."""
+    (tmp_path / "caller_kernels.py").write_text(_CALLER)
+    answers = []
+    for number in (1, 1, 2):
+        (tmp_path / "called_kernels.py").write_text(_CALLED.format(number))
+        done = subprocess.run(
+            [sys.executable, "-B", "-c", _ASKED],
+            cwd=tmp_path,
+            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        answers.append(done.stdout.split())
+    assert answers == [["1", "0"], ["1", "1"], ["2", "0"]]  # the second came from disk
+
+
+def test_entries_carry_the_stamp_of_their_folder() -> None:
+    for module, name in ((plane_kernels, "run"), (space_kernels, "advance")):
+        stamp = _compiled._stamp(Path(str(module.__file__)).parent)
+        assert getattr(module, name).py_func.__qualname__ == f"{name}_{stamp}"
+
+
+def test_arrays_on_loan_are_the_same_arrays() -> None:
+    numbers = np.arange(4.0)
+
+    @_compiled.called
+    def double(pair: tuple[np.ndarray, int]) -> float:
+        numbers, factor = _compiled.lent(pair)
+        for k in range(len(numbers)):
+            numbers[k] *= factor
+        return numbers.sum()
+
+    assert double((numbers, 2)) == 12.0
+    assert numbers.tolist() == [0.0, 2.0, 4.0, 6.0]
