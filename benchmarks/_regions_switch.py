@@ -13,7 +13,8 @@ from benchmarks._report import Check, Report, Settings, Sheet
 from hardmax.core import Attention, Box, FeedForward, Head, ReadOut, Transformer, VectorInput
 from hardmax.geometry.bounds import attaining_keys, several_heads
 from hardmax.geometry.bounds._depth_construction import depth_construction
-from hardmax.geometry.counting.switch._cells import count_piece, start_piece
+from hardmax.geometry.counting.switch._counting import count_piece
+from hardmax.geometry.counting.switch._piece import start_piece
 from hardmax.geometry.counting.switch._regions import count_regions
 from hardmax.geometry.counting.switch._sources import switch_program
 from hardmax.languages import MaxoutNetwork

@@ -72,6 +72,50 @@ def random_transformer(seed, *, sequence=False, hard=None):
     return hm.Transformer(source, sublayers, hm.ReadOut(*readout, token))
 
 
+# ---- which tokens matter -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_answer_is_a_function_of_the_tokens_that_matter(seed):
+    """Behind k sublayers, a change of the other tokens' streams changes no digit of the answer."""
+    model, rng = random_transformer(seed), np.random.default_rng(seed)
+    whole = model.tokens * model.width
+    maps = np.eye(whole).reshape(model.tokens, model.width, whole)
+    stream = hm.VectorInput(maps, np.zeros((model.tokens, model.width)))  # the input is the stream
+    for k, matter in enumerate(model.tokens_that_matter):
+        rest = hm.Transformer(stream, model.sublayers[k:], model.readout)
+        here = rng.normal(size=(model.tokens, model.width))
+        there = rng.normal(size=(model.tokens, model.width))
+        there[list(matter)] = here[list(matter)]
+        assert reference(rest, here.ravel()) == reference(rest, there.ravel())
+
+
+def test_every_token_that_matters_does():
+    """Uniform heads read all that they see: a change of any token that matters shows."""
+    one = np.ones((1, 1))
+    nothing = np.zeros((0, 1))
+    causal = hm.Head(nothing, nothing, one, one, hm.Hardmax(), causal=True)
+    layers = [hm.Attention([causal]), hm.FeedForward(one, [0.0], one, [0.0])]
+    stream = hm.VectorInput(np.eye(4).reshape(4, 1, 4), np.zeros((4, 1)))
+    model = hm.Transformer(stream, layers, hm.ReadOut(one, [0.0], token=-2))
+    assert model.tokens_that_matter == ((0, 1, 2), (2,), (2,))
+    changed = [reference(model, row) != reference(model, np.zeros(4)) for row in np.eye(4)]
+    assert changed == [True, True, True, False]
+    both = replace(causal, causal=False)
+    wide = hm.Transformer(stream, [hm.Attention([causal, both]), *layers], model.readout)
+    assert wide.tokens_that_matter == ((0, 1, 2, 3), (0, 1, 2), (2,), (2,))
+
+
+def test_an_answer_at_every_token_needs_every_token():
+    model = next(
+        one
+        for one in (random_transformer(seed, sequence=True) for seed in range(99))
+        if one.readout.token is None and one.tokens > 1 and one.sublayers
+    )
+    everyone = tuple(range(model.tokens))
+    assert model.tokens_that_matter == (everyone,) * (len(model.sublayers) + 1)
+
+
 def box_for(transformer):
     n = transformer.input.inputs
     return hm.Box(-np.ones(n), np.ones(n))

@@ -34,7 +34,7 @@ from hardmax.geometry.counting.space import _vertex_kernels as _space_vertices
 from hardmax.geometry.counting.space._arrays import new_store
 from hardmax.geometry.counting.space._exact import box_solid
 from hardmax.geometry.counting.space._piece import simplified
-from hardmax.geometry.counting.switch import _cells as _switch_cells
+from hardmax.geometry.counting.switch import _piece as _switch_piece
 from hardmax.geometry.counting.switch import _kernels as _switch_kernels
 from hardmax.geometry.counting.switch import _program as _switch
 from hardmax.geometry.counting.switch import _regions as _switch_regions
@@ -425,7 +425,7 @@ def test_vertices_and_states_as_floats() -> None:
         w = int(rng.integers(2**50, 2**51)) | 1
         x = Fraction(w + int(rng.integers(1, 2**40)), w)
         cell = ExactCell((homogeneous([x]), (0, 1)), (1, 2), ((-1, 0, 0, 0), (-1, 1, 0, 0)))
-        _, points, stray, *_ = _switch_cells.packed_cells([cell], [()])
+        _, points, stray, *_ = _switch_piece.packed_cells([cell], [()])
         return points[0, 0], x, stray[0]
 
     def state(rng: np.random.Generator) -> tuple[float, Fraction, float]:

@@ -20,7 +20,7 @@ from hardmax.geometry.counting.conic import _tree as _conic_tree
 from hardmax.geometry.counting.line import _quadratic
 from hardmax.geometry.counting.plane import _walk as _plane_walk
 from hardmax.geometry.counting.space import _walk as _space_walk
-from hardmax.geometry.counting.switch import _cells as _switch_cells
+from hardmax.geometry.counting.switch import _piece as _switch_piece
 from hardmax.geometry.counting.switch import _split as _switch_split
 from hardmax.geometry.counting.switch._exact import ExactCell, homogeneous
 from hardmax.geometry.diagrams import _locating, _locating_kernels
@@ -267,8 +267,8 @@ def test_reaches_and_areas_are_rounded_up(monkeypatch: pytest.MonkeyPatch) -> No
     _public._stack(None, domain)  # type: ignore[arg-type]
     assert all(Fraction(x) >= third for x in seen[0])
     cell = ExactCell((homogeneous([-third]), (0, 1)), (1, 2), ((-1, 0, 0, 0),) * 2)
-    monkeypatch.setattr(_switch_cells, "_whole_domain", lambda domain: (cell, ()))
-    piece = _switch_cells.start_piece(SimpleNamespace(dimension=1), None)  # type: ignore[arg-type]
+    monkeypatch.setattr(_switch_piece, "_whole_domain", lambda domain: (cell, ()))
+    piece = _switch_piece.start_piece(SimpleNamespace(dimension=1), None)  # type: ignore[arg-type]
     assert Fraction(piece.reach[0]) >= third
     search = SimpleNamespace(open=[(SimpleNamespace(area=third), None)], witnesses={}, boxes=1)
     found = _conic._result(search, SimpleNamespace(size=(1, 1)))  # type: ignore[arg-type]

@@ -40,7 +40,7 @@ from hardmax.geometry.counting.space import _vertex_kernels as _space_vertices
 from hardmax.geometry.counting.space import _walk as _space_walk
 from hardmax.geometry.counting.space._exact import box_solid
 from hardmax.geometry.counting.space._piece import Body
-from hardmax.geometry.counting.switch import _cells as _switch_cells
+from hardmax.geometry.counting.switch import _piece as _switch_piece
 from hardmax.geometry.counting.switch import _kernels as _switch_kernels
 from hardmax.geometry.counting.switch import _program as _switch
 from hardmax.geometry.counting.switch import _regions as _switch_regions
@@ -680,7 +680,7 @@ def test_boxes_in_space_are_finite(low: float, high: float) -> None:
 
 
 def test_cells_as_floats(large: Large) -> None:
-    k = large(_switch_cells)
+    k = large(_switch_piece)
     cell = ExactCell((homogeneous([Fraction(1, 2)]), (0, 1)), (1, 2), ((-1, 0, 0, 0),) * 2)
     _, points, stray, *_ = k.packed_cells([cell], [()])
     assert points.tolist() == [[0.5], [0.0]]
@@ -1160,8 +1160,8 @@ def test_shares_that_round_up_are_not_one_more() -> None:
 
 
 def test_what_is_not_finite_is_refused_or_left_out() -> None:
-    assert _report._number(math.inf) is None
-    assert _report._numbers(np.array([1.0, math.inf, math.nan])) == [1.0, None, None]
+    assert _report.plain_number(math.inf) is None
+    assert _report.plain_numbers(np.array([1.0, math.inf, math.nan])) == [1.0, None, None]
     with pytest.raises(RequestError, match="too small"):
         _given.coldness_of(1e-320)
     for bad in (math.nan, math.inf):

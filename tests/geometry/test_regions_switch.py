@@ -34,12 +34,8 @@ from hardmax.geometry import bounds
 from hardmax.geometry.bounds._depth_construction import depth_construction
 from hardmax.geometry.counting._domains import Segment, Slice
 from hardmax.geometry.counting._tally import OverLimit, total
-from hardmax.geometry.counting.switch._cells import (
-    count_piece,
-    each_cell,
-    split_piece,
-    start_piece,
-)
+from hardmax.geometry.counting.switch._counting import count_piece, each_cell, split_piece
+from hardmax.geometry.counting.switch._piece import start_piece
 from hardmax.geometry.counting.switch._program import QuadraticWalls
 from hardmax.geometry.counting.switch._regions import (
     count_regions,

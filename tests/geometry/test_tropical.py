@@ -13,8 +13,7 @@ from hardmax._errors import RequestError, ShapeError
 from hardmax.core import Head
 from hardmax.geometry.bounds import several_heads
 from hardmax.geometry.polytopes._polytope import Polytope
-from hardmax.geometry.tropical._quotient import TropicalRational
-from hardmax.geometry.tropical._tropical import Tropical
+from hardmax.geometry.tropical._tropical import Tropical, TropicalRational
 from hardmax.languages import MaxAffine, MaxoutNetwork
 
 ABSOLUTE = Tropical.of([[1], [-1]])

@@ -143,20 +143,9 @@ _MANY_TOKENS = 16
 
 def _asking_tokens(transformer: Transformer) -> dict[int, Asked]:
     """For each sublayer which tokens are followed, and which of them somebody reads afterwards."""
-    tokens = transformer.tokens
-    first = set(range(min(tokens, _MANY_TOKENS)))
-    if transformer.readout.token is None:
-        everyone = range(tokens), range(tokens)
-        return dict.fromkeys(range(len(transformer.sublayers)), everyone)
-    needed = {transformer.readout.token % tokens}
-    asking: dict[int, Asked] = {}
-    for number in reversed(range(len(transformer.sublayers))):
-        asking[number] = first | needed, needed
-        sublayer = transformer.sublayers[number]
-        if isinstance(sublayer, Attention):
-            causal = all(head.causal for head in sublayer.heads)
-            needed = set(range(max(needed) + 1)) if causal else set(range(tokens))
-    return asking
+    first = range(min(transformer.tokens, _MANY_TOKENS))
+    matter = transformer.tokens_that_matter[1:]
+    return {number: ({*first, *needed}, set(needed)) for number, needed in enumerate(matter)}
 
 
 def _worthwhile(deviation: Deviation) -> np.ndarray:

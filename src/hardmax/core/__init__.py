@@ -39,6 +39,8 @@ from hardmax.core._sequence_target import SequenceStep as SequenceStep
 from hardmax.core._sequence_target import SequenceSteps as SequenceSteps
 from hardmax.core._sequence_target import SequenceTarget as SequenceTarget
 from hardmax.core._sequence_target import plain as plain
+from hardmax.core._sequences import embedded as embedded
+from hardmax.core._sequences import streams as streams
 from hardmax.core._target import Affine as Affine
 from hardmax.core._target import EncodedTarget as EncodedTarget
 from hardmax.core._target import Maximum as Maximum

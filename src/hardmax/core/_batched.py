@@ -229,25 +229,21 @@ class Recipe:
     def of(cls, transformer: Transformer) -> Recipe:
         assert isinstance(transformer.input, VectorInput)
         assert transformer.readout.token is not None
-        token = transformer.readout.token % transformer.tokens
-        needed: set[int] = {token}
+        first, *asking = transformer.tokens_that_matter
         stages = []
-        for sublayer in reversed(transformer.sublayers):
+        for sublayer, queries in zip(transformer.sublayers, asking, strict=True):
             parts: tuple[GroupRecipe | FeedForwardRecipe, ...]
-            queries = tuple(sorted(needed))
             if isinstance(sublayer, Attention):
                 parts = tuple(GroupRecipe.of(group) for group in sublayer.groups)
-                for head in sublayer.heads:
-                    needed |= set(range(max(needed) + 1 if head.causal else transformer.tokens))
             else:
                 parts = (FeedForwardRecipe.of(sublayer),)
             stages.append((parts, queries))
         readout = transformer.readout
         return cls(
             transformer.input,
-            tuple(reversed(stages)),
-            tuple(sorted(needed)),
-            token,
+            tuple(stages),
+            first,
+            transformer.readout.token % transformer.tokens,
             readout.weights,
             readout.bias[:, None],
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,14 +61,24 @@ def _run(transformer: Transformer, ids: np.ndarray) -> np.ndarray:
     """batch x outputs, or batch x symbols x outputs."""
     source = transformer.input
     assert isinstance(source, SequenceInput)
-    stream = embedded(source, ids)
+    for stream in streams(transformer, embedded(source, ids)):
+        last = stream  # earlier ones are let go
+    return read_out(transformer, last)
+
+
+def streams(transformer: Transformer, stream: np.ndarray) -> Iterator[np.ndarray]:
+    """The stream before every sublayer and after the last one, batch x tokens x width.
+
+    It starts from an embedded one, be it of words or of vectors: sublayers do not ask.
+    """
+    yield stream
     for sublayer in transformer.sublayers:
         match sublayer:
             case Attention():
                 stream = attended(sublayer, stream, group_weights(sublayer, stream))
             case FeedForward():
                 stream = fed_forward(sublayer, stream)
-    return read_out(transformer, stream)
+        yield stream
 
 
 def check_readable(transformer: Transformer, length: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from hardmax._errors import ShapeError
 from hardmax.core._inputs import Input, ReadOut, SequenceInput, VectorInput
@@ -77,6 +78,30 @@ class Transformer:
     def is_hard(self) -> bool:
         """Whether every head is a hardmax, so that the function is exact on the rationals."""
         return all(isinstance(head.weighting, Hardmax) for head in self.heads)
+
+    @cached_property
+    def tokens_that_matter(self) -> tuple[tuple[int, ...], ...]:
+        """Entry k names the tokens whose streams after k sublayers the answer may depend on.
+
+        Entry 0 is about the embedding, the last one about the stream that is read. The answer is
+        a function of the tokens of any entry alone, by induction from the end: it is read from
+        the read-out's token, or from all of them. A feed-forward sublayer makes a token from
+        itself. An attention sublayer makes token t from itself and from what its heads let it
+        see: tokens 0 to t if every head is causal, else all of them. So the tokens before it are
+        0 to the largest one after it, or all, and the tokens after it are among them.
+
+        Only masks are looked at, never weights: a token that matters may turn out to be read by
+        a weight of 0. At the full length, where tokens are counted from the first one.
+        """
+        everyone, token = tuple(range(self.tokens)), self.readout.token
+        found = [everyone if token is None else (token % self.tokens,)]
+        for sublayer in reversed(self.sublayers):
+            after = found[-1]
+            if isinstance(sublayer, Attention):
+                causal = all(head.causal for head in sublayer.heads)
+                after = everyone[: max(after) + 1] if causal else everyone
+            found.append(after)
+        return tuple(reversed(found))
 
     def with_weightings(self, weightings: Iterable[Weighting]) -> Transformer:
         """The same weights, with the heads' weightings replaced in order."""

@@ -35,6 +35,6 @@ from hardmax.geometry.temperature import Stability as Stability
 from hardmax.geometry.temperature import StabilityReport as StabilityReport
 from hardmax.geometry.temperature import stability as stability
 from hardmax.geometry.temperature import stability_of as stability_of
-from hardmax.geometry.tropical._quotient import TropicalRational as TropicalRational
 from hardmax.geometry.tropical._refinement import common_refinement as common_refinement
 from hardmax.geometry.tropical._tropical import Tropical as Tropical
+from hardmax.geometry.tropical._tropical import TropicalRational as TropicalRational

@@ -124,26 +124,26 @@ class SwitchEngine:
     fast: bool = False
 
     def start(self) -> Any:
-        from hardmax.geometry.counting.switch import _cells as switch
+        from hardmax.geometry.counting.switch._piece import start_piece
 
-        return switch.start_piece(self.program, self.domain)
+        return start_piece(self.program, self.domain)
 
     def split(self, piece: Any, at_least: int) -> list[Any]:
-        from hardmax.geometry.counting.switch import _cells as switch
+        from hardmax.geometry.counting.switch import _counting as switch
 
         return switch.split_piece(self.program, piece, fast=self.fast, at_least=at_least)
 
     def count(
         self, piece: Any, *, regions: bool, limit: int | None, progress: Progress | None
     ) -> Tally:
-        from hardmax.geometry.counting.switch import _cells as switch
+        from hardmax.geometry.counting.switch import _counting as switch
 
         return switch.count_piece(
             self.program, piece, fast=self.fast, limit=limit, progress=progress
         )
 
     def each(self) -> Iterator[Any]:
-        from hardmax.geometry.counting.switch import _cells as switch
+        from hardmax.geometry.counting.switch import _counting as switch
 
         return switch.each_cell(self.program, self.start(), fast=self.fast)
 

@@ -19,8 +19,7 @@ from hardmax.geometry.counting._run import Way
 from hardmax.geometry.counting._stack import Stack
 from hardmax.geometry.counting._visits import visits
 from hardmax.geometry.counting.switch._program import QuadraticWalls
-from hardmax.geometry.tropical._quotient import TropicalRational
-from hardmax.geometry.tropical._tropical import Tropical
+from hardmax.geometry.tropical._tropical import Tropical, TropicalRational
 from hardmax.languages import MaxoutNetwork, ReluNetwork
 from hardmax.numerics import above_float
 

@@ -140,7 +140,8 @@ def _hard_patterns(model: Transformer, x: np.ndarray) -> tuple[np.ndarray, np.nd
     with np.errstate(over="ignore", invalid="ignore"):
         flat = _exactly(x).times(maps.T).plus(model.input.offsets.ravel())
         stream = _Known(*(part.reshape(len(x), *model.input.offsets.shape) for part in flat))
-        for sublayer, asking in zip(model.sublayers, _asking(model), strict=True):
+        for sublayer, matter in zip(model.sublayers, model.tokens_that_matter[1:], strict=True):
+            asking = list(matter)
             match sublayer:
                 case Attention():
                     sent = []
@@ -175,21 +176,6 @@ class _Twins:
         if any(head.causal or head.position_bias is not None for head in layer.heads):
             return _Twins(np.eye(len(self.same), dtype=bool))
         return self
-
-
-def _asking(model: Transformer) -> list[list[int]]:
-    """The tokens whose values behind each sublayer can still influence the read-out."""
-    token = model.readout.token
-    assert token is not None  # a vector input has one answer
-    needed = [[token % model.tokens]]
-    for sublayer in reversed(model.sublayers[1:]):
-        after = needed[0]
-        if isinstance(sublayer, Attention):
-            causal = all(head.causal for head in sublayer.heads)
-            last = max(after) + 1 if causal else model.tokens
-            after = sorted({*after, *range(last)})
-        needed.insert(0, after)
-    return needed[: len(model.sublayers)]
 
 
 def _attended(

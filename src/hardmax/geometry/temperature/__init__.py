@@ -13,7 +13,7 @@ from hardmax.geometry.temperature._lemmas import value_bound as value_bound
 from hardmax.geometry.temperature._lemmas import weight_bound as weight_bound
 from hardmax.geometry.temperature._model import stability as stability
 from hardmax.geometry.temperature._published import PublishedExample as PublishedExample
-from hardmax.geometry.temperature._report import HeadStability as HeadStability
-from hardmax.geometry.temperature._report import Kind as Kind
-from hardmax.geometry.temperature._report import StabilityReport as StabilityReport
+from hardmax.geometry.temperature._table import HeadStability as HeadStability
+from hardmax.geometry.temperature._table import Kind as Kind
 from hardmax.geometry.temperature._table import Stability as Stability
+from hardmax.geometry.temperature._table import StabilityReport as StabilityReport

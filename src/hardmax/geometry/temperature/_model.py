@@ -10,14 +10,13 @@ from hardmax._errors import RequestError
 from hardmax.core import Attention, Construction, HeadGroup, Transformer
 from hardmax.geometry.temperature._arrays import measure
 from hardmax.geometry.temperature._given import CAUSAL, Given, check_tolerance, coldness_of
-from hardmax.geometry.temperature._report import HeadStability, StabilityReport
 from hardmax.geometry.temperature._streams import (
     attention_of,
     embedded_chunks,
     in_stream_lengths,
     seen_by,
 )
-from hardmax.geometry.temperature._table import TOLERANCE, Stability
+from hardmax.geometry.temperature._table import TOLERANCE, HeadStability, Stability, StabilityReport
 
 _Place = tuple[int, int]  # sublayer, head
 _Part = tuple[np.ndarray, Stability]  # which inputs, and inputs x tokens of one head

@@ -1,7 +1,4 @@
-"""What the heads of a Transformer see: its own stream, for many inputs at once.
-
-Written for whole batches of equal shape, tested against the reference evaluator of `core`.
-"""
+"""What the heads of a Transformer see: its own stream, for many inputs at once."""
 
 from __future__ import annotations
 
@@ -11,7 +8,15 @@ from typing import Any
 import numpy as np
 
 from hardmax._errors import RequestError, ShapeError
-from hardmax.core import Attention, FeedForward, HeadGroup, SequenceInput, Transformer, VectorInput
+from hardmax.core import (
+    Attention,
+    HeadGroup,
+    SequenceInput,
+    Transformer,
+    VectorInput,
+    embedded,
+    streams,
+)
 
 _NUMBERS = 2**21  # of the largest array held for a chunk of inputs
 
@@ -21,14 +26,11 @@ def seen_by(transformer: Transformer, stream: np.ndarray) -> Iterator[tuple[int,
 
     The stream is the model's own: earlier heads work at their own coldness.
     """
-    for number, sublayer in enumerate(transformer.sublayers):
-        match sublayer:
-            case Attention():
-                yield number, stream
-                stream = stream + sum(_received(group, stream) for group in sublayer.groups)
-            case FeedForward():
-                hidden = np.maximum(stream @ sublayer.inner.T + sublayer.inner_bias, 0.0)
-                stream = stream + hidden @ sublayer.outer.T + sublayer.outer_bias
+    # The stream after the last sublayer is never asked for, so it is never computed.
+    found = zip(transformer.sublayers, streams(transformer, stream), strict=False)
+    for number, (sublayer, seen) in enumerate(found):
+        if isinstance(sublayer, Attention):
+            yield number, seen
 
 
 def attention_of(group: HeadGroup, stream: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -60,25 +62,7 @@ def embedded_chunks(
                 for start in range(0, len(members), step):
                     chosen = np.array(members[start : start + step])
                     ids = np.array([words[i] for i in chosen], dtype=np.int64)
-                    yield chosen, _embedded(source, ids.reshape(len(chosen), length))
-
-
-def _received(group: HeadGroup, stream: np.ndarray) -> np.ndarray:
-    """What every token is sent by a group of heads, batch x tokens x width."""
-    tokens = stream.shape[1]
-    query, key, value = attention_of(group, stream)
-    scores = query @ key.swapaxes(2, 3)
-    if group.position_bias is not None:
-        scores = scores + group.position_bias[:, :tokens, :tokens]
-    if group.causal:
-        scores = np.where(np.tri(tokens, dtype=bool), scores, -np.inf)
-    below = scores - scores.max(axis=3, keepdims=True)
-    coldness = group.coldness[:, None, None]
-    hard = np.isinf(coldness)
-    with np.errstate(under="ignore"):
-        powers = np.where(hard, below == 0.0, np.exp(np.where(hard, 1.0, coldness) * below))
-    mixed = (powers / powers.sum(axis=3, keepdims=True)) @ value
-    return np.einsum("bhtv,hwv->btw", mixed, group.output, optimize=True)
+                    yield chosen, embedded(source, ids.reshape(len(chosen), length))
 
 
 def in_stream_lengths(group: HeadGroup, value: np.ndarray) -> np.ndarray:
@@ -121,14 +105,6 @@ def _words(source: SequenceInput, inputs: Any) -> list[Any]:
     if source.start is None and not all(len(word) for word in words):
         raise RequestError("The empty word has no tokens, so no head attends on it: leave it out.")
     return words
-
-
-def _embedded(source: SequenceInput, ids: np.ndarray) -> np.ndarray:
-    stream = source.embedding[ids]
-    if source.start is not None:
-        start = np.broadcast_to(source.start, (len(ids), 1, source.width))
-        stream = np.concatenate([start, stream], axis=1)
-    return stream + source.positions[: stream.shape[1]]
 
 
 def _step(transformer: Transformer, tokens: int) -> int:

@@ -4,6 +4,10 @@ In the algebra where sums are maxima and products are sums, such a map is a poly
 are the affine pieces, its Newton polytope is the hull of the slopes, and its hypersurface is where
 the maximum is attained twice. Sums and products stay exact: coefficients are floats as long as
 floats hold them, and Fractions beyond.
+
+Quotients are differences of two maxima, closed under maximum, sum and difference, and every
+continuous piecewise linear function is one. With f = p - q and g = r - s:
+f + g = (p + r) - (q + s), f - g = (p + s) - (q + r), and max(f, g) = max(p + s, r + q) - (q + s).
 """
 
 from __future__ import annotations
@@ -167,12 +171,10 @@ class Tropical:
         _same_space(self, other)
         return _terms(upper_sum([self.lifted, other.lifted]).points)
 
-    def __sub__(self, other: Tropical) -> Any:
+    def __sub__(self, other: Tropical) -> TropicalRational:
         """The tropical quotient: a difference of two maxima."""
         if not isinstance(other, Tropical):
             return NotImplemented
-        from hardmax.geometry.tropical._quotient import TropicalRational
-
         return TropicalRational(self, other)
 
     def __eq__(self, other: object) -> bool:
@@ -231,6 +233,63 @@ class Tropical:
         return maximum_text(self.slopes.floats, self.offsets.floats[:, 0])
 
 
+@dataclass(frozen=True, eq=False)
+class TropicalRational:
+    """x -> numerator(x) - denominator(x), exactly; equal if equal as functions."""
+
+    numerator: Tropical
+    denominator: Tropical
+
+    def __post_init__(self) -> None:
+        if self.numerator.dimension != self.denominator.dimension:
+            raise ShapeError(
+                f"Numerator and denominator must have the same variables, but they have "
+                f"{self.numerator.dimension} and {self.denominator.dimension}."
+            )
+
+    @property
+    def dimension(self) -> int:
+        return self.numerator.dimension
+
+    def __call__(self, x: Any) -> Any:
+        """At a point, or at each row of a table; exactly, if the coordinates are Fractions."""
+        return self.numerator(x) - self.denominator(x)
+
+    def __or__(self, other: TropicalRational | Tropical) -> TropicalRational:
+        r, s = _parts(other)
+        upper = (self.numerator + s) | (r + self.denominator)
+        return TropicalRational(upper, self.denominator + s)
+
+    def __add__(self, other: TropicalRational | Tropical) -> TropicalRational:
+        r, s = _parts(other)
+        return TropicalRational(self.numerator + r, self.denominator + s)
+
+    def __sub__(self, other: TropicalRational | Tropical) -> TropicalRational:
+        r, s = _parts(other)
+        return TropicalRational(self.numerator + s, self.denominator + r)
+
+    def __ror__(self, other: Tropical) -> TropicalRational:
+        return self | other
+
+    def __radd__(self, other: Tropical) -> TropicalRational:
+        return self + other
+
+    def __rsub__(self, other: Tropical) -> TropicalRational:
+        return TropicalRational(other + self.denominator, self.numerator)
+
+    def __eq__(self, other: object) -> bool:
+        """p - q = r - s exactly if p + s = r + q."""
+        if not isinstance(other, TropicalRational | Tropical):
+            return NotImplemented
+        r, s = _parts(other)
+        return self.dimension == r.dimension and self.numerator + s == r + self.denominator
+
+    __hash__ = None  # type: ignore[assignment]  # one function has many quotients
+
+    def __repr__(self) -> str:
+        return f"{self.numerator} - {self.denominator}"
+
+
 def _column(offsets: Points) -> np.ndarray:
     return offsets.floats[:, 0] if offsets.is_float else offsets.rationals()[:, 0]
 
@@ -246,3 +305,9 @@ def _same_space(one: Tropical, other: Tropical) -> None:
             f"Both maps must have the same variables, but they have {one.dimension} and "
             f"{other.dimension}."
         )
+
+
+def _parts(value: TropicalRational | Tropical) -> tuple[Tropical, Tropical]:
+    if isinstance(value, Tropical):
+        return value, Tropical.of([[0] * value.dimension])
+    return value.numerator, value.denominator

@@ -94,7 +94,7 @@ class Tree:
 
     def __init__(self, model: Transformer, frame: Sequence[Sequence[Fraction]]) -> None:
         self.model, self.factors = model, Factors()
-        self.asking = _asking(model)
+        self.asking = model.tokens_that_matter[1:]  # by sublayer
         self._whole: dict[int, tuple[WholeLayer, ...]] = {}
         self._contests: dict[int, list[Contest]] = {}
         self._special: dict[int, list[Point]] = {}
@@ -304,19 +304,6 @@ def meeting(rows: Sequence[Sequence[int]]) -> Point | None:
             u, v = Fraction(b * g - d * f, det), Fraction(c * f - a * g, det)
             return (u, v) if all(row[0] + row[1] * u + row[2] * v == 0 for row in rows) else None
     return None
-
-
-def _asking(model: Transformer) -> list[list[int]]:
-    """For each sublayer the tokens at which what it does can influence the read-out."""
-    assert model.readout.token is not None
-    heard = [model.readout.token % model.tokens]
-    found = []
-    for sublayer in reversed(model.sublayers):
-        found.append(heard)
-        if isinstance(sublayer, Attention):
-            causal = all(head.causal for head in sublayer.heads)
-            heard = list(range(max(heard) + 1 if causal else model.tokens))
-    return found[::-1]
 
 
 def _grouped(entries: Sequence[Any], size: int) -> list[tuple[Any, ...]]:

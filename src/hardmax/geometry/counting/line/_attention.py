@@ -69,7 +69,9 @@ def transformer_line(
     ledger = Ledger()
     pieces = [_embedded(model, segment)]
     layers = []
-    for sublayer, asking in zip(model.sublayers, _asking(model, everywhere), strict=True):
+    everyone = tuple(range(model.tokens))
+    for sublayer, matter in zip(model.sublayers, model.tokens_that_matter[1:], strict=True):
+        asking = everyone if everywhere else matter
         step = _AttentionStep(sublayer) if isinstance(sublayer, Attention) else None
         pieces = [
             part
@@ -101,19 +103,6 @@ def _check(model: Transformer, segment: Segment) -> None:
             f"The model has {model.input.inputs} inputs, but the segment runs in "
             f"{segment.dimension} dimensions."
         )
-
-
-def _asking(model: Transformer, everywhere: bool) -> list[list[int]]:
-    """For each sublayer the tokens at which what it does can influence the read-out."""
-    assert model.readout.token is not None
-    heard = range(model.tokens) if everywhere else [model.readout.token % model.tokens]
-    found = []
-    for sublayer in reversed(model.sublayers):
-        found.append(list(heard))
-        if isinstance(sublayer, Attention):
-            causal = all(head.causal for head in sublayer.heads)
-            heard = range(max(heard) + 1 if causal else model.tokens)
-    return found[::-1]
 
 
 def _embedded(model: Transformer, segment: Segment) -> _Piece:

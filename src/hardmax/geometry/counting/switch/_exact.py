@@ -15,6 +15,7 @@ from typing import Any
 Vertex = tuple[int, ...]
 Form = tuple[int, ...]
 Label = tuple[int, int, int, int]
+DOMAIN = -1  # the layer of a label that names a side of the domain
 
 
 @dataclass(frozen=True)

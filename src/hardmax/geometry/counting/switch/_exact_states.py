@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hardmax.geometry.counting.switch._exact import (
+    DOMAIN,
     ExactCell,
     Form,
     Label,
@@ -18,6 +19,7 @@ from hardmax.geometry.counting.switch._exact import (
     primitive,
     whole_forms,
 )
+from hardmax.geometry.counting.switch._piece import SwitchPiece
 from hardmax.geometry.counting.switch._program import (
     Row,
     SwitchLayer,
@@ -28,11 +30,7 @@ from hardmax.geometry.counting.switch._program import (
     unit,
 )
 
-if TYPE_CHECKING:
-    from hardmax.geometry.counting.switch._cells import SwitchPiece
-
 _MOST = 4096  # nodes remembered
-DOMAIN = -1  # the layer of a label that names a side of the domain
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,16 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hardmax.geometry.counting.switch._exact import ExactCell, Form, Label, coordinates
 from hardmax.geometry.counting.switch._exact_states import Paths, exact_cell
+from hardmax.geometry.counting.switch._piece import Batch
 from hardmax.geometry.counting.switch._program import fraction
-
-if TYPE_CHECKING:
-    from hardmax.geometry.counting.switch._search import Batch
 
 Names = tuple[int, ...]  # who wins together
 

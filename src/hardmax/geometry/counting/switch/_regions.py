@@ -19,13 +19,12 @@ import numpy as np
 from hardmax.core import Box
 from hardmax.geometry.counting._domains import Segment, Slice
 from hardmax.geometry.counting._tally import OverLimit, Tally
-from hardmax.geometry.counting.switch._cells import (
-    Progress,
-    SwitchPiece,
-    start_piece,
-)
+from hardmax.geometry.counting.switch._counting import Progress
 from hardmax.geometry.counting.switch._exact import ExactCell, Form
+from hardmax.geometry.counting.switch._leaves import leaves
+from hardmax.geometry.counting.switch._piece import Batch, SwitchPiece, start_piece
 from hardmax.geometry.counting.switch._program import SwitchProgram, rounded
+from hardmax.geometry.counting.switch._search import Run
 from hardmax.numerics import TINY, down, inflate, matmul_up, stray, sum_up, up
 
 Map = tuple[tuple[Fraction, ...], ...]
@@ -79,8 +78,6 @@ def leaf_keys(
 
     The number is a mix of the outputs' values at one fixed point of the domain's hull.
     """
-    from hardmax.geometry.counting.switch._search import Run
-
     run = Run(program, piece, fast)
     depth = max(program.depth, 1)
     layers = [*piece.counted, *[0] * (depth - len(piece.counted))]
@@ -96,7 +93,7 @@ def leaf_keys(
     return Tally(tuple(layers), run.decided), np.concatenate(found)
 
 
-def _keys(program: SwitchProgram, batch: Any) -> np.ndarray:
+def _keys(program: SwitchProgram, batch: Batch) -> np.ndarray:
     """Numbers of cells, and how far these may be off; neither need be finite.
 
     A term of the number is a coefficient times a coordinate, times a weight, times a factor of the
@@ -156,9 +153,6 @@ def kept_cells(
     program: SwitchProgram, piece: SwitchPiece, wanted: np.ndarray, *, fast: bool = False
 ) -> list[Mapped]:
     """The wanted cells of a piece, in the order of `leaf_keys`, whose maps are not unique."""
-    from hardmax.geometry.counting.switch._leaves import leaves
-    from hardmax.geometry.counting.switch._search import Run
-
     if not wanted.any():
         return []
     by_map: dict[Map, list[Mapped]] = {}

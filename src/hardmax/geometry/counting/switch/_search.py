@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from hardmax.geometry.counting.switch._buffers import Room
-from hardmax.geometry.counting.switch._cells import SwitchPiece, packed_cells
 from hardmax.geometry.counting.switch._exact import (
     Decisions,
     ExactCell,
@@ -18,6 +17,7 @@ from hardmax.geometry.counting.switch._exact import (
 )
 from hardmax.geometry.counting.switch._exact_states import Node, Paths, exact_cell
 from hardmax.geometry.counting.switch._kernels import DONE, candidates
+from hardmax.geometry.counting.switch._piece import Batch, SwitchPiece, packed_cells
 from hardmax.geometry.counting.switch._program import Row, SwitchLayer, SwitchProgram, rounded
 from hardmax.geometry.counting.switch._split import split
 from hardmax.numerics import TINY, UNIT, inflate, matmul_up, sum_up
@@ -25,24 +25,6 @@ from hardmax.numerics import TINY, UNIT, inflate, matmul_up, sum_up
 CHUNK = 512  # cells given to the compiled loop at once
 FEW = 8  # ways in which open groups can choose that are not worth the way back to floats
 PACKED = ("vstart", "points", "stray", "bits", "fstart", "labels", "pattern")
-
-
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """Cells before one layer in one context, with their states as forms.
-
-    The last column of a form bounds how far it may be off anywhere in the domain. `known` holds
-    winners of this layer that are decided already, and -1 elsewhere.
-    """
-
-    piece: SwitchPiece
-    context: int
-    forms: np.ndarray
-    known: np.ndarray | None = None
-
-    def take(self, first: int, last: int) -> Batch:
-        known = None if self.known is None else self.known[first:last]
-        return Batch(self.piece.take(first, last), self.context, self.forms[first:last], known)
 
 
 class Run:

@@ -20,8 +20,7 @@ from hardmax.geometry.counting.switch._program import (
     rationals,
     unit,
 )
-from hardmax.geometry.tropical._quotient import TropicalRational
-from hardmax.geometry.tropical._tropical import Tropical
+from hardmax.geometry.tropical._tropical import Tropical, TropicalRational
 from hardmax.languages import MaxAffine, MaxoutNetwork, PiecewiseLinear, ReluNetwork
 
 Domain = Box | Segment | Slice

@@ -105,19 +105,9 @@ class TransformerProgram:
     def outputs(self) -> int:
         return self.model.outputs
 
-    @cached_property
-    def _followed(self) -> list[list[int]]:
-        """The tokens that matter before each layer, and last behind all of them."""
-        token = self.model.readout.token
-        assert token is not None
-        needed = [[token % self.model.tokens]]
-        for sublayer in reversed(self.model.sublayers):
-            after = needed[0]
-            if isinstance(sublayer, Attention):
-                seen = {j for t in after for head in sublayer.heads for j in self._seen(head, t)}
-                after = sorted(seen | set(after))
-            needed.insert(0, after)
-        return needed
+    @property
+    def _followed(self) -> tuple[tuple[int, ...], ...]:
+        return self.model.tokens_that_matter
 
     def _seen(self, head: Head, token: int) -> range:
         return range(token + 1 if head.causal else self.model.tokens)

@@ -1,8 +1,7 @@
-"""Cells of a switch program, depth first, a batch of cells at a time."""
+"""Pieces of work: cells before one layer, packed into arrays, from the whole domain on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
@@ -13,20 +12,17 @@ import numpy as np
 from hardmax._errors import DomainError
 from hardmax.core import Box
 from hardmax.geometry.counting._domains import Segment, Slice
-from hardmax.geometry.counting._tally import OverLimit, Tally
 from hardmax.geometry.counting.switch._exact import (
+    DOMAIN,
     ExactCell,
     Form,
     coordinates,
     homogeneous,
     primitive,
 )
-from hardmax.geometry.counting.switch._exact_states import DOMAIN
 from hardmax.geometry.counting.switch._program import SwitchProgram
 from hardmax.geometry.hulls._equations import quotient
 from hardmax.numerics import TINY, UNIT, above_float, inflate
-
-Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +81,24 @@ class SwitchPiece:
             labels=self.labels[f],
             pattern=self.pattern[first:last],
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Cells before one layer in one context, with their states as forms.
+
+    The last column of a form bounds how far it may be off anywhere in the domain. `known` holds
+    winners of this layer that are decided already, and -1 elsewhere.
+    """
+
+    piece: SwitchPiece
+    context: int
+    forms: np.ndarray
+    known: np.ndarray | None = None
+
+    def take(self, first: int, last: int) -> Batch:
+        known = None if self.known is None else self.known[first:last]
+        return Batch(self.piece.take(first, last), self.context, self.forms[first:last], known)
 
 
 def _ranges(starts: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -169,70 +183,3 @@ def packed_cells(cells: list[ExactCell], patterns: list[tuple[int, ...]]) -> tup
         np.array([label for cell in compact for label in cell.labels], dtype=np.int32),
         np.array(patterns, dtype=np.int32).reshape(len(cells), -1),
     )
-
-
-# ---- counting ------------------------------------------------------------------------------------
-
-
-def count_piece(
-    program: SwitchProgram,
-    piece: SwitchPiece,
-    *,
-    fast: bool = False,
-    limit: int | None = None,
-    progress: Progress | None = None,
-) -> Tally:
-    """Cells after each layer, within the piece.
-
-    `progress` is told the number of cells so far, now and then. Memory does not grow with the
-    count.
-    """
-    from hardmax.geometry.counting.switch._search import Run
-
-    run = Run(program, piece, fast)
-    layers = [*piece.counted, *[0] * (max(program.depth, 1) - len(piece.counted))]
-    if program.depth == 0:
-        return Tally((len(piece),))
-    for number, count in run.counts():
-        layers[number] += count
-        if number == program.depth - 1:
-            if progress is not None:
-                progress(layers[-1])
-            if limit is not None and layers[-1] > limit:
-                raise OverLimit(layers[-1], limit)
-    return Tally(tuple(layers), run.decided)
-
-
-def split_piece(
-    program: SwitchProgram, piece: SwitchPiece, *, fast: bool = False, at_least: int = 2
-) -> list[SwitchPiece]:
-    """Pieces that together are this one, `at_least` so many if there are so many cells.
-
-    Layers are taken until there are cells enough, but never the last one; what was counted on the
-    way, and the decisions that were exact, go with the first piece.
-    """
-    from hardmax.geometry.counting.switch._search import Run
-
-    pieces = [piece]
-    while pieces[0].layer < program.depth - 1 and sum(map(len, pieces)) < at_least:
-        pieces = Run(program, pieces[0], fast).next_layer(pieces)
-    cells = sum(map(len, pieces))
-    share = max(1, cells // at_least)
-    found = [
-        replace(one.take(i, min(i + share, len(one))), counted=(), decided=0)
-        for one in pieces
-        for i in range(0, len(one), share)
-    ]
-    found[0] = replace(found[0], counted=pieces[0].counted, decided=pieces[0].decided)
-    return found
-
-
-def each_cell(program: SwitchProgram, piece: SwitchPiece, *, fast: bool = False) -> Iterator[Any]:
-    """Every cell of the piece, one after another."""
-    from hardmax.geometry.counting.switch._leaves import leaves
-    from hardmax.geometry.counting.switch._search import Run
-
-    run = Run(program, piece, fast)
-    for _, _, batch in run.parts():
-        if batch is not None:
-            yield from leaves(batch, run.paths)
