@@ -11,6 +11,9 @@ network = hm.ReluNetwork(weights, biases)
 construction = hm.compile(network, on=hm.Box([-1, -1], [1, 1]), error=1e-3)
 """
 
+from typing import TYPE_CHECKING
+
+from hardmax import programs as programs
 from hardmax._errors import DomainError as DomainError
 from hardmax._errors import FileError as FileError
 from hardmax._errors import HardmaxError as HardmaxError
@@ -19,7 +22,9 @@ from hardmax._errors import PrecisionError as PrecisionError
 from hardmax._errors import RequestError as RequestError
 from hardmax._errors import SemanticsError as SemanticsError
 from hardmax._errors import ShapeError as ShapeError
+from hardmax._version import __version__ as __version__
 from hardmax._workbench import Measurement as Measurement
+from hardmax._workbench import Source as Source
 from hardmax._workbench import certify as certify
 from hardmax._workbench import compile as compile
 from hardmax._workbench import load as load
@@ -47,6 +52,7 @@ from hardmax.core import SequenceInput as SequenceInput
 from hardmax.core import Softmax as Softmax
 from hardmax.core import Transformer as Transformer
 from hardmax.core import VectorInput as VectorInput
+from hardmax.core import Words as Words
 from hardmax.geometry import LinearCell as LinearCell
 from hardmax.geometry import LineRegions as LineRegions
 from hardmax.geometry import MinkowskiSum as MinkowskiSum
@@ -88,7 +94,6 @@ from hardmax.languages import load_network as load_network
 from hardmax.languages import log as log
 from hardmax.languages import maximum as maximum
 from hardmax.languages import minimum as minimum
-from hardmax.languages import programs as programs
 from hardmax.languages import relu as relu
 from hardmax.languages import save_network as save_network
 from hardmax.languages import sigmoid as sigmoid
@@ -103,8 +108,137 @@ from hardmax.languages.programs import Program as Program
 from hardmax.languages.programs import program as program
 from hardmax.lowering import Offer as Offer
 from hardmax.lowering import Plan as Plan
+from hardmax.lowering import ProgramPlan as ProgramPlan
 from hardmax.passes import soften as soften
 
-from hardmax import interop as interop  # isort: skip
+if TYPE_CHECKING:  # these open when they are first asked for: see `__getattr__`
+    from hardmax import interop as interop
+    from hardmax import plots as plots
+    from hardmax import testing as testing
 
-__version__ = "0.1.0"
+# The surface: what the README and the guide speak of, and what a script may rely on.
+__all__ = [  # noqa: RUF022  # in groups, as one would look for them
+    # verbs: from a source to a model, its proof and its file
+    "compile",
+    "plan",
+    "plan_program",  # for one release: plan takes programs
+    "measure",
+    "certify",
+    "trace",
+    "soften",
+    "save",
+    "load",
+    "load_certificate",
+    "load_certified",
+    # sources: functions
+    "Source",
+    "Function",
+    "CallableFunction",
+    "Expression",
+    "variable",
+    "variables",
+    "clip",
+    "cos",
+    "exp",
+    "log",
+    "maximum",
+    "minimum",
+    "relu",
+    "sigmoid",
+    "sin",
+    "sqrt",
+    "tan",
+    "tanh",
+    "sorting_network",
+    # sources: networks
+    "ReluNetwork",
+    "MaxoutNetwork",
+    "MaxAffine",
+    "PiecewiseLinear",
+    "load_network",
+    "save_network",
+    # sources: programs
+    "programs",
+    "program",
+    "Program",
+    # values: what is built, promised, counted and established
+    "Construction",
+    "Transformer",
+    "VectorInput",
+    "SequenceInput",
+    "Attention",
+    "Head",
+    "Hardmax",
+    "Softmax",
+    "FeedForward",
+    "ReadOut",
+    "Box",
+    "Words",
+    "Claim",
+    "Bill",
+    "Plan",
+    "ProgramPlan",
+    "Offer",
+    "Measurement",
+    "Certificate",
+    "Verdict",
+    "Budget",
+    "Standing",
+    # geometry
+    "regions",
+    "Regions",
+    "LineRegions",
+    "LinearCell",
+    "Segment",
+    "Slice",
+    "line_breakpoints",
+    "skeleton",
+    "power_diagram",
+    "PowerDiagram",
+    "head_diagram",
+    "top_k_diagram",
+    "TopKDiagram",
+    "Polytope",
+    "minkowski_sum",
+    "MinkowskiSum",
+    "common_refinement",
+    "Tropical",
+    "TropicalRational",
+    "stability",
+    "stability_of",
+    "Stability",
+    "StabilityReport",
+    "bounds",
+    "depth_construction",
+    # errors
+    "HardmaxError",
+    "RequestError",
+    "ShapeError",
+    "DomainError",
+    "PrecisionError",
+    "SemanticsError",
+    "FileError",
+    "MissingExtra",
+    # rooms with doors of their own
+    "interop",
+    "plots",
+    "testing",
+]
+
+if not TYPE_CHECKING:  # or a type checker would believe that every name is there
+
+    def __getattr__(name: str) -> object:
+        """The rooms that open late: `import hardmax` loads NumPy alone."""
+        if name in ("interop", "plots", "testing"):
+            from importlib import import_module
+
+            return import_module(f"hardmax.{name}")
+        from difflib import get_close_matches
+
+        close = get_close_matches(name, __all__, 1)
+        hint = f"; did you mean hm.{close[0]}?" if close else "; dir(hardmax) lists what there is."
+        raise AttributeError(f"hardmax has no {name!r}{hint}", name=name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

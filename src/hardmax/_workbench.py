@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import wraps
-from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from numbers import Integral
+from typing import ParamSpec, TypeVar, overload
 
 import numpy as np
 
 from hardmax import checker
 from hardmax._errors import FileError, RequestError
-from hardmax.checker import Certificate, Progress
+from hardmax._version import __version__
+from hardmax.checker import Budget, Certificate, Progress
 from hardmax.core import (
     Box,
     Construction,
@@ -25,7 +27,7 @@ from hardmax.core import (
     trace_sequence,
 )
 from hardmax.interop import StoredConstruction, read_safetensors, write_safetensors
-from hardmax.languages import Function, decode_target
+from hardmax.languages import Expression, Function, decode_target
 from hardmax.languages.programs import Program
 from hardmax.lowering import (
     Plan,
@@ -43,6 +45,10 @@ from hardmax.lowering import (
 from hardmax.lowering import plan_program as lower_plan
 from hardmax.numerics import Interval
 from hardmax.passes import soften
+
+Source = str | Expression | Sequence[Expression] | Target | Program
+Domain = Box | Words | str | Mapping[str, tuple[float, float]] | Sequence[object] | np.ndarray
+File = str | os.PathLike[str]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -72,13 +78,13 @@ def _shallow(door: Callable[_P, _R]) -> Callable[_P, _R]:
 
 @_shallow
 def compile(
-    source: Any,
+    source: Source,
     *,
-    on: Any = None,
+    on: Domain | None = None,
     error: float | None = 1e-3,
     route: str | None = None,
     prefer: str | None = None,
-    alphabet: Iterable[Any] | None = None,
+    alphabet: Iterable[str | int] | None = None,
     length: int | None = None,
     positions: str = "scalar",
 ) -> Construction:
@@ -95,33 +101,91 @@ def compile(
     `error=None` keeps the hard skeleton, which is exact over the rationals.
 
     For a sequence program give an `alphabet` (a text or a list of symbols) and the largest
-    `length`, or on=Words(...): the decoded answer is the interpreter's for every such word.
+    `length`, or on=hm.Words(...): the decoded answer is the interpreter's for every such word.
     `positions` are "scalar" (the index and functions of it), "one-hot", "sinusoidal", "relative"
     (biases only) or "none"; `route` is "shallow" (the default) or "parallel", for machines.
+
+    >>> import hardmax as hm
+    >>> product = hm.compile("x * y", on={"x": (-1, 1), "y": (-1, 1)}, error=1e-2)
+    >>> product.claim.error <= 1e-2
+    True
+    >>> hm.compile(hm.programs.sort, alphabet="abc", length=4)("cab")
+    ['a', 'b', 'c']
     """
     if isinstance(source, Program):
         words = words_for(source, on, alphabet, length)
+        if route is not None and prefer is not None:
+            raise RequestError(
+                "Give a route or a preference, not both: a route leaves nothing to pick."
+            )
+        if prefer is not None:
+            return lower_plan(source, words, positions=positions).build(prefer)
         return lower_program(source, words, positions=positions, route=route)
+    target = as_target(source)
     if on is None:
         raise RequestError('Say on which domain: on={"x": (-1, 1)}, or on="[-1,1]^2".')
-    target = as_target(source)
     if is_function(target):
         if error is None:
             raise RequestError("A function needs an error > 0, for example error=1e-3.")
         return lower_function(target, domain_of(target, on), error, route=route, prefer=prefer)
     domain = Box.of(on, target.inputs)
     if prefer is not None:
-        return plan(target, on=domain, error=error, prefer=prefer).choose(prefer).build()
+        return plan_network(target, domain, error).build(prefer)
     return soften(lower(target, domain, route), error=error)
 
 
+@overload
+def plan(
+    source: Program,
+    *,
+    on: Domain | None = None,
+    error: float | None = 1e-3,
+    prefer: str | None = None,
+    alphabet: Iterable[str | int] | None = None,
+    length: int | None = None,
+    positions: str = "scalar",
+) -> ProgramPlan: ...
+
+
+@overload
+def plan(
+    source: str | Expression | Sequence[Expression] | Target,
+    *,
+    on: Domain | None = None,
+    error: float | None = 1e-3,
+    prefer: str | None = None,
+) -> Plan: ...
+
+
 @_shallow
-def plan(source: Any, *, on: Any, error: float | None = 1e-3, prefer: str | None = None) -> Plan:
+def plan(
+    source: Source,
+    *,
+    on: Domain | None = None,
+    error: float | None = 1e-3,
+    prefer: str | None = None,
+    alphabet: Iterable[str | int] | None = None,
+    length: int | None = None,
+    positions: str = "scalar",
+) -> Plan | ProgramPlan:
     """Every route for `source` side by side: what each costs and what it would claim.
 
-    For functions nothing is built. A network's routes are lowered and softened to be counted.
+    The arguments are those of `compile`. For functions nothing is built. The routes of networks
+    and programs are lowered to be counted; a program's say why they can be taken, too.
+
+    >>> import hardmax as hm
+    >>> plan = hm.plan("x * y", on={"x": (-1, 1), "y": (-1, 1)}, error=1e-2)
+    >>> plan.choose().route, plan.choose().resources["heads"]
+    ('direct', 1)
+    >>> hm.plan(hm.programs.reverse, alphabet="ab", length=3).choose().route
+    'shallow'
     """
+    if isinstance(source, Program):
+        words = words_for(source, on, alphabet, length)
+        return lower_plan(source, words, positions=positions)
     target = as_target(source)
+    if on is None:
+        raise RequestError('Say on which domain: on={"x": (-1, 1)}, or on="[-1,1]^2".')
     if is_function(target):
         if error is None:
             raise RequestError("A function needs an error > 0, for example error=1e-3.")
@@ -129,26 +193,35 @@ def plan(source: Any, *, on: Any, error: float | None = 1e-3, prefer: str | None
     return plan_network(target, Box.of(on, target.inputs), error)
 
 
-@_shallow
 def plan_program(
     program: Program,
     *,
-    on: Any = None,
-    alphabet: Iterable[Any] | None = None,
+    on: Domain | None = None,
+    alphabet: Iterable[str | int] | None = None,
     length: int | None = None,
     positions: str = "scalar",
 ) -> ProgramPlan:
-    """The routes of a sequence program: what each costs, and why it can be taken."""
-    words = words_for(program, on, alphabet, length)
-    return lower_plan(program, words, positions=positions)
+    """The same as `plan`, which takes programs too: this name stays for one release.
+
+    >>> import hardmax as hm
+    >>> len(hm.plan_program(hm.programs.copy, alphabet="ab", length=2).offers)
+    1
+    """
+    return plan(program, on=on, alphabet=alphabet, length=length, positions=positions)
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """The largest error seen among sampled points, or words: a lower bound of the true one."""
+    """The largest error seen among sampled points, or words: a lower bound of the true one.
+
+    >>> import hardmax as hm
+    >>> seen = hm.measure(hm.compile("x + y", on="[0,1]^2"), 100)
+    >>> len(seen.at), seen.points
+    (2, 100)
+    """
 
     error: float
-    at: tuple[Any, ...]
+    at: tuple[float | str, ...]
     points: int
 
     def __str__(self) -> str:
@@ -167,9 +240,15 @@ def measure(
 
     A domain of words that has no more than `points` is gone through. `progress` is called with
     the number of points done since the last call.
+
+    >>> import hardmax as hm
+    >>> model = hm.compile("x * y", on={"x": (-1, 1), "y": (-1, 1)}, error=1e-2)
+    >>> hm.measure(model, 1000).error <= model.claim.error
+    True
     """
-    if points < 1:
-        raise RequestError(f"At least one point must be measured, not {points}.")
+    construction = _given_model(construction, "measure(model)")
+    if isinstance(points, bool) or not isinstance(points, Integral) or points < 1:
+        raise RequestError(f"At least one point must be measured, not {points!r}.")
     rng = np.random.default_rng(seed)
     claim = construction.claim
     if isinstance(claim.domain, Words):
@@ -214,12 +293,25 @@ def _distances(outputs: np.ndarray, target: Target, points: np.ndarray) -> np.nd
     return np.maximum(np.maximum(below, above), 0.0)
 
 
-def trace(construction: Construction, word: Iterable[Any]) -> SequenceTrace:
+@_shallow
+def trace(construction: Construction, word: Iterable[str | int] | None = None) -> SequenceTrace:
     """How a model of sequences gets to its answer: attention and stream, told by its legend.
 
     `trace.heads` are the heads with the program's steps that they do, `trace.streams` what every
     token holds after every sublayer, `trace.coordinates` what that means.
+
+    >>> import hardmax as hm
+    >>> model = hm.compile(hm.programs.reverse, alphabet="abc", length=3)
+    >>> hm.trace(model, "ab").word
+    ('a', 'b')
     """
+    construction = _given_model(construction, 'trace(model, "abc")')
+    if word is None:
+        if isinstance(construction.claim.domain, Words):
+            raise RequestError('Say which word to follow, for example hm.trace(model, "abc").')
+        word = ()  # which a model of numbers refuses, as it does every word
+    if not isinstance(word, Iterable):
+        raise RequestError(f"A word is a text or a list of symbols, not {word!r}.")
     return trace_sequence(construction.transformer, word, construction.legend)
 
 
@@ -228,7 +320,7 @@ def certify(
     construction: Construction,
     *,
     tolerance: float | None = None,
-    budget: Any = None,
+    budget: Budget | str | float | None = None,
     executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> Certificate:
@@ -242,26 +334,48 @@ def certify(
     `Standing` now and then. Ctrl-C ends the search with the best verdict so far.
 
     Only a certificate whose verdict is PROVED is success: undecided is not.
-    """
-    from hardmax import __version__
 
-    found = checker.certify(
-        construction, tolerance=tolerance, budget=budget, executor=executor, progress=progress
+    >>> import hardmax as hm
+    >>> model = hm.compile("x * y", on={"x": (-1, 1), "y": (-1, 1)}, error=1e-2)
+    >>> certificate = hm.certify(model)
+    >>> certificate.verdict.name
+    'PROVED'
+    >>> certificate.measured <= certificate.certified <= model.claim.error
+    True
+    """
+    certificate = checker.certify(
+        _given_model(construction, "certify(model)"),
+        tolerance=tolerance,
+        budget=budget,
+        executor=executor,
+        progress=progress,
     )
-    return replace(found, version=__version__)
+    return replace(certificate, version=__version__)
 
 
 @_shallow
-def save(
-    construction: Construction, path: str | Path, certificate: Certificate | None = None
-) -> None:
+def save(construction: Construction, path: File, certificate: Certificate | None = None) -> None:
     """Write one safetensors file that holds weights, structure, target, claim and witness.
 
     A certificate goes into the same file, with what it is about; one about anything else than
     this construction is refused.
+
+    >>> import hardmax as hm, tempfile
+    >>> model = hm.compile("x + y", on="[0,1]^2")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     hm.save(model, f"{folder}/sum.safetensors", hm.certify(model))
+    ...     hm.load(f"{folder}/sum.safetensors").claim.error == model.claim.error
+    True
     """
+    construction = _given_model(construction, "save(model, path)")
+    _check_path(path, "save(model, path)")
     if certificate is None:
         return write_safetensors(construction, path)
+    if not isinstance(certificate, Certificate):
+        raise RequestError(
+            f"What goes beside a model is its certificate, hm.certify(model), not a "
+            f"{type(certificate).__name__}."
+        )
     other = certificate.altered(construction)
     if other:
         raise RequestError(
@@ -272,28 +386,72 @@ def save(
 
 
 @_shallow
-def load(path: str | Path) -> Construction:
-    """Read back what `save` wrote; a truncated, foreign or altered file is refused."""
-    return _joined(path, read_safetensors(path))
+def load(path: File) -> Construction:
+    """Read back what `save` wrote; a truncated, foreign or altered file is refused.
+
+    >>> import hardmax as hm, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     hm.save(hm.compile("x + y", on="[0,1]^2"), f"{folder}/sum.safetensors")
+    ...     print(hm.load(f"{folder}/sum.safetensors").claim.target)
+    x, y -> x + y
+    """
+    _check_path(path, "load(path)")
+    return _with_target(path, read_safetensors(path))
 
 
 @_shallow
-def load_certificate(path: str | Path) -> Certificate | None:
+def load_certificate(path: File) -> Certificate | None:
     """The certificate stored with a model, or None: what was once established, not confirmed.
 
     `certificate.altered(load(path))` names what it is not about, if anything was changed since.
+
+    >>> import hardmax as hm, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     hm.save(hm.compile("x + y", on="[0,1]^2"), f"{folder}/sum.safetensors")
+    ...     print(hm.load_certificate(f"{folder}/sum.safetensors"))
+    None
     """
+    _check_path(path, "load_certificate(path)")
     return _certificate(path, read_safetensors(path))
 
 
 @_shallow
-def load_certified(path: str | Path) -> tuple[Construction, Certificate | None]:
-    """The model and its stored certificate from one reading of the file."""
+def load_certified(path: File) -> tuple[Construction, Certificate | None]:
+    """The model and its stored certificate from one reading of the file.
+
+    >>> import hardmax as hm, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model = hm.compile("x + y", on="[0,1]^2")
+    ...     hm.save(model, f"{folder}/sum.safetensors", hm.certify(model))
+    ...     model, certificate = hm.load_certified(f"{folder}/sum.safetensors")
+    >>> certificate.altered(model)
+    ()
+    """
+    _check_path(path, "load_certified(path)")
     stored = read_safetensors(path)
-    return _joined(path, stored), _certificate(path, stored)
+    return _with_target(path, stored), _certificate(path, stored)
 
 
-def _joined(path: str | Path, stored: StoredConstruction) -> Construction:
+def _given_model(given: object, call: str) -> Construction:
+    """A model as it is; anything else that a first guess may hold is told what to do instead."""
+    if isinstance(given, Construction):
+        return given
+    if isinstance(given, str | os.PathLike):
+        advice = f"the text {str(given)[:60]!r} came first; hm.compile(text, on=...) makes a model"
+        advice += " of a function, and hm.load(path) reads one from a file"
+    else:
+        advice = f"a {type(given).__name__} came first; hm.compile(source, on=...) makes a model"
+    raise RequestError(f"Write hm.{call} with a model: {advice}.")
+
+
+def _check_path(path: object, call: str) -> None:
+    if not isinstance(path, str | os.PathLike):
+        raise RequestError(
+            f"Write hm.{call}: the path of a file was needed, but a {type(path).__name__} came."
+        )
+
+
+def _with_target(path: File, stored: StoredConstruction) -> Construction:
     if stored.encoded_target is None:
         raise FileError(
             f"{path} has an opaque target: a Python function, which no file can hold, so the claim "
@@ -302,7 +460,7 @@ def _joined(path: str | Path, stored: StoredConstruction) -> Construction:
     return stored.join(decode_target(stored.encoded_target))
 
 
-def _certificate(path: str | Path, stored: StoredConstruction) -> Certificate | None:
+def _certificate(path: File, stored: StoredConstruction) -> Certificate | None:
     if stored.certificate is None:
         return None
     try:

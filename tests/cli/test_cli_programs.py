@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import hardmax as hm
-from hardmax.cli import _words, main
+from hardmax.cli import _answers, main
 from hardmax.cli._programs import read_alphabet, read_program, read_word
 from hardmax.interop import read_safetensors
 from hardmax.languages.programs import ProgramTarget
@@ -248,8 +248,8 @@ def test_a_model_that_knows_its_program(stored: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_broken_claim_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = _words.evaluate
-    monkeypatch.setattr(_words, "evaluate", lambda t, x: [one + 1 for one in real(t, x)])
+    real = _answers.evaluate
+    monkeypatch.setattr(_answers, "evaluate", lambda t, x: [one + 1 for one in real(t, x)])
     result = run("run", *REVERSE, "abc")
     assert result.exit_code == 1
     assert "A difference breaks the claim" in result.stderr

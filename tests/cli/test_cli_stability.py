@@ -51,7 +51,9 @@ def test_points(folder: Path) -> None:
     record = answer(folder / "max.safetensors", folder / "points.npz", "--tolerance", "0.05")
     model = hm.load(folder / "max.safetensors")
     points = arrays_in(folder / "points.npz")["points"]
-    assert record["heads"] == stability(model.transformer, points, None, 0.05).as_dict()["heads"]
+    assert (
+        record["heads"] == stability(model.transformer, points, tolerance=0.05).as_dict()["heads"]
+    )
     assert (record["tolerance"], record["error"], record["plot"]) == (0.05, None, None)
 
 

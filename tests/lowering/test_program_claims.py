@@ -10,7 +10,7 @@ import pytest
 import hardmax as hm
 from hardmax import programs as p
 from hardmax.core import Box, Claim, Construction, Words, evaluate
-from hardmax.languages.programs import Code
+from hardmax.languages.programs import Aggregated, Code, Joined
 from hardmax.lowering.programs import _compile
 from hardmax.lowering.programs._lookup import points_of, polygon
 from hardmax.lowering.sketch import (
@@ -347,7 +347,7 @@ def test_random_programs_reach_every_construct():
         "Scanned",
         "Memorised",
     }
-    made = [value for value in values if isinstance(value, p.Aggregated)]
+    made = [value for value in values if isinstance(value, Aggregated)]
     assert {value.kind for value in made} == {"only", "mean", "sum", "count", "min", "max"}
     hows = {how for value in made for how in joined(value.selection)}
     assert hows == {"and", "or", "not", "related"}
@@ -357,7 +357,7 @@ def test_random_programs_reach_every_construct():
 
 
 def joined(selection):
-    if isinstance(selection, p.Joined):
+    if isinstance(selection, Joined):
         return {selection.how, *(how for part in selection.parts for how in joined(part))}
     return {"related"}
 

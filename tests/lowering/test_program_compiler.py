@@ -19,6 +19,7 @@ from hardmax.core import (
     Words,
     evaluate,
 )
+from hardmax.languages.programs import ProgramTarget
 from hardmax.lowering.programs import _compile
 
 S = p.Sequence()
@@ -387,7 +388,7 @@ def test_a_program_in_a_damaged_file_is_refused():
     encoded = hm.compile(p.reverse, alphabet="ab", length=3).claim.target.encode()
     for text in ("{}", "[]", encoded.text.replace("aggregated", "unknown"), encoded.text[:-5]):
         with pytest.raises(hm.FileError):
-            p.ProgramTarget.decode_text(text)
+            ProgramTarget.decode_text(text)
 
 
 # ---- bad input ---------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
 
 import click
 import numpy as np
@@ -111,8 +110,8 @@ def _report(heads: list[PowerDiagram], output: str | None, as_json: bool) -> Non
         click.echo(f"drawn {output}")
 
 
-def _record(head: PowerDiagram) -> dict[str, Any]:
-    found: dict[str, Any] = {
+def _record(head: PowerDiagram) -> dict[str, object]:
+    found: dict[str, object] = {
         "keys": len(head.sites),
         "dimension": head.dimension,
         "is_fan": head.is_fan,

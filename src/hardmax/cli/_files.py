@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from hardmax import (
     Certificate,
@@ -132,7 +131,7 @@ def _is_bare(path: str) -> bool:
     return metadata is not None and "hardmax" not in metadata
 
 
-def _metadata(path: str) -> Mapping[str, Any] | None:
+def _metadata(path: str) -> Mapping[str, object] | None:
     """What a safetensors file says of itself; None if it is not one, or damaged."""
     try:
         return read_metadata(path)

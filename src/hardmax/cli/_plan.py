@@ -120,14 +120,14 @@ def _show_plan(target: Target, box: Box, error: float, prefer: str | None, as_js
     with progress("planning", None, not as_json and sys.stderr.isatty()):
         found = plan(target, on=box, error=error, prefer=prefer)
         picked = _picked(found, prefer)
-        record = found.as_dict()  # counted here, while the bar is shown
+        record = found.as_dict()  # counted and kept here, while the bar is shown
     if as_json:
         named = {"target": target_text(target), "prefer": prefer, "picked": picked}
         print_json(named | record)
         return
     from hardmax.cli._plan_tables import print_plan
 
-    print_plan(target, record, prefer, picked)
+    print_plan(target, found, prefer, picked)
 
 
 def _picked(found: Plan, prefer: str | None) -> str | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 from rich.console import Console
 
-from hardmax import Function
+from hardmax import Function, Offer, Plan
 from hardmax.cli._records import equation
 from hardmax.cli._tables import plain_console, plain_table, print_table
 from hardmax.core import Target
@@ -27,20 +27,18 @@ _PICKED = {
 }
 
 
-def print_plan(
-    target: Target, record: dict[str, Any], prefer: str | None, picked: str | None
-) -> None:
+def print_plan(target: Target, found: Plan, prefer: str | None, picked: str | None) -> None:
     """One row a route, the Pareto-best with a star; reasons of refusals below."""
     console = plain_console()
     if prefer is None and not isinstance(target, Function):
         prefer = "default"
-    heading = f"{equation(target)} on {record['domain']}, error {record['error']:g}"
+    heading = f"{equation(target)} on {found.domain}, error {found.error:g}"
     console.print(heading, soft_wrap=True)
     titles = ("layers", "heads", "width", "parameters", "largest\nlogit", "largest\nweight")
     table = plain_table("route", *titles, "float\nformat", "claimed", gap=_gap(console))
-    for row in record["routes"]:
-        name = f"{row['route']} *" if row["best"] else row["route"]
-        table.add_row(name, *(["refused"] if "refusal" in row else _cells(row)))
+    for offer in found.offers:
+        name = f"{offer.route} *" if offer.route in found.best else offer.route
+        table.add_row(name, *(["refused"] if offer.refusal is not None else _cells(offer)))
     print_table(console, table)
     console.print(
         "\n* no other route takes less of one thing and no more of the rest", soft_wrap=True
@@ -50,7 +48,7 @@ def print_plan(
     else:
         said = f"picked {picked}: {_PICKED[prefer]} of the routes with attention"
     console.print(said, soft_wrap=True)
-    refusals = [(row["route"], row["refusal"]) for row in record["routes"] if "refusal" in row]
+    refusals = [(o.route, o.refusal) for o in found.offers if o.refusal is not None]
     for line in _reasons(refusals):
         console.print(line, soft_wrap=True)
 
@@ -89,13 +87,14 @@ def _gap(console: Console) -> int:
     return 2 if console.width >= _ROOMY else 1
 
 
-def _cells(row: dict[str, Any]) -> list[str]:
+def _cells(offer: Offer) -> list[str]:
+    row = offer.resources
     counts = [f"{row[name]:,}" for name in ("layers", "heads", "width", "parameters")]
     sizes = [f"{row[name]:.3g}" for name in ("largest_logit", "largest_weight")]
-    return [*counts, *sizes, row["float_format"] or "none", f"{row['claimed']:.4g}"]
+    return [*counts, *sizes, offer.float_format or "none", f"{offer.error:.4g}"]
 
 
-def _amounts(row: dict[str, Any]) -> list[str]:
+def _amounts(row: Mapping[str, float]) -> list[str]:
     counts = [f"{row[name]:,}" for name in ("layers", "heads", "parameters")]
     return [*counts, *(f"{row[n]:.3g}" for n in ("largest_logit", "largest_weight", "claimed"))]
 

@@ -5,25 +5,24 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable
-from typing import Any
 
 from hardmax import (
     Construction,
     HardmaxError,
     Program,
+    ProgramPlan,
     RequestError,
     compile,
-    plan_program,
+    plan,
     programs,
 )
 from hardmax.cli._files import names_text, read_text
 from hardmax.core import Word
-from hardmax.lowering import ProgramPlan
 
 _MANY = (str, list, tuple)
 _SYMBOL = (str, int)
 # the makers of programs, with what their arguments must be; a name is always a text
-_MAKERS: dict[str, dict[str, Any]] = {
+_MAKERS: dict[str, dict[str, type | tuple[type, ...]]] = {
     "shift": {"by": int},
     "sort_by": {"key": dict},
     "count_of": {"symbol": _SYMBOL},
@@ -52,7 +51,7 @@ def compile_program(
 def plan_of(text: str, alphabet: str | None, length: int | None, positions: str) -> ProgramPlan:
     """Every route of a program."""
     program, symbols, longest = _request(text, alphabet, length)
-    return plan_program(program, alphabet=symbols, length=longest, positions=positions)
+    return plan(program, alphabet=symbols, length=longest, positions=positions)
 
 
 def _request(text: str, alphabet: str | None, length: int | None) -> tuple[Program, Word, int]:
@@ -123,7 +122,7 @@ def _expression(text: str) -> ast.expr | None:
         return None
 
 
-def _literal(name: str, node: ast.expr) -> Any:
+def _literal(name: str, node: ast.expr) -> object:
     try:
         return ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
@@ -140,7 +139,7 @@ def _shown(node: ast.expr) -> str:
         return "nested too deeply"
 
 
-def _made(name: str, given: list[Any], named: dict[str, Any], alphabet: Word) -> Program:
+def _made(name: str, given: list[object], named: dict[str, object], alphabet: Word) -> Program:
     maker: Callable[..., Program] = getattr(programs, name)
     signature = inspect.signature(maker)
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
 
 import click
 
@@ -14,12 +13,12 @@ from hardmax.languages.programs import ProgramTarget
 from hardmax.lowering import routes_for
 
 
-def print_json(record: dict[str, Any]) -> None:
+def print_json(record: dict[str, object]) -> None:
     """One JSON object on stdout, and nothing else; infinities, which JSON lacks, as texts."""
     click.echo(json.dumps(_finite(record), indent=2, allow_nan=False))
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> object:
     match value:
         case float() if not math.isfinite(value):
             return "nan" if math.isnan(value) else "infinity" if value > 0 else "-infinity"
@@ -30,7 +29,7 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def model_record(construction: Construction) -> dict[str, Any]:
+def model_record(construction: Construction) -> dict[str, object]:
     """Bill, claim and identity of a compiled model."""
     claim = construction.claim
     return {
@@ -50,18 +49,18 @@ def model_record(construction: Construction) -> dict[str, Any]:
     }
 
 
-def measurement_record(measurement: Measurement, seed: int) -> dict[str, Any]:
+def measurement_record(measurement: Measurement, seed: int) -> dict[str, object]:
     return {"points": measurement.points, "seed": seed, "at": list(measurement.at)}
 
 
-def certificate_record(certificate: Certificate | None) -> dict[str, Any] | None:
+def certificate_record(certificate: Certificate | None) -> dict[str, object] | None:
     """Every field, and the float formats in which the claim holds."""
     if certificate is None:
         return None
     return certificate.as_dict() | {"holds_in": list(certificate.holds_in)}
 
 
-def witness_record(witness: Witness | None) -> list[dict[str, Any]] | None:
+def witness_record(witness: Witness | None) -> list[dict[str, object]] | None:
     """One entry per holding: which value lives where, and how closely."""
     if witness is None:
         return None
@@ -77,7 +76,7 @@ def witness_record(witness: Witness | None) -> list[dict[str, Any]] | None:
     ]
 
 
-def network_record(network: Target) -> dict[str, Any]:
+def network_record(network: Target) -> dict[str, object]:
     """Kind, layer sizes and routes of a network."""
     encoded = network.encode()
     return {
@@ -86,9 +85,14 @@ def network_record(network: Target) -> dict[str, Any]:
         "inputs": network.inputs,
         "outputs": network.outputs,
         "parameters": network.parameters,
-        "tensors": {k: list(v.shape) for k, v in encoded.tensors.items()} if encoded else {},
+        "tensors": tensor_shapes(network),
         "routes": list(routes_for(network)),
     }
+
+
+def tensor_shapes(network: Target) -> dict[str, list[int]]:
+    encoded = network.encode()
+    return {k: list(v.shape) for k, v in encoded.tensors.items()} if encoded else {}
 
 
 def semantics(construction: Construction) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,6 +16,7 @@ from hardmax import (
     RequestError,
     Segment,
     Slice,
+    Transformer,
     regions,
     skeleton,
 )
@@ -24,6 +26,7 @@ from hardmax.cli._files import check_different, check_picture_place, check_writa
 from hardmax.cli._points import points_from
 from hardmax.cli._records import print_json
 from hardmax.cli._workers import hide_warnings
+from hardmax.core import Target
 from hardmax.geometry import input_width
 
 COLOURS = ("map", "depth", "winner")
@@ -91,11 +94,13 @@ def show_regions(
     if checkpoint is not None:
         check_writable(checkpoint, source=file, called="the network")
     content, _ = open_either(file)
-    source: Any = content
+    source: Target | Transformer
     if isinstance(content, Construction):
         source = skeleton(content) if hard else content.transformer
     elif hard:
         raise RequestError(f"--skeleton is about compiled models, but {file} holds a network.")
+    else:
+        source = content
     if inputs is not None:
         if domain or start or end or origin or plot or checkpoint:
             raise RequestError(
@@ -120,7 +125,7 @@ def show_regions(
             limit=limit,
             progress=progress,
         )
-        record = _record(found, only_cells, str(where))
+        record = found.as_dict(regions=not only_cells) | {"on": str(where)}
         if plot is not None:
             from hardmax.plots import regions_picture
 
@@ -146,7 +151,7 @@ def _where(
     end: str | None,
     origin: str | None,
     directions: tuple[str, ...],
-) -> Any:
+) -> Segment | Slice | str | None:
     if start is not None or end is not None:
         if start is None or end is None or domain or origin or directions:
             raise RequestError("A segment is given by --from and --to, and by nothing else.")
@@ -157,10 +162,6 @@ def _where(
         ways = [_point(one, "--direction") for one in directions]
         return Slice(_point(origin, "--origin"), ways, domain)
     return domain
-
-
-def _record(found: Any, only_cells: bool, where: str) -> dict[str, Any]:
-    return found.as_dict(regions=not only_cells) | {"on": where}
 
 
 def _print(record: dict[str, Any]) -> None:
@@ -186,7 +187,7 @@ def _print(record: dict[str, Any]) -> None:
         click.echo(f"drawn {record['picture']}")
 
 
-def _show_visits(source: Any, inputs: str, as_json: bool) -> None:
+def _show_visits(source: Target | Transformer, inputs: str, as_json: bool) -> None:
     found = regions(source, inputs=points_from(inputs, input_width(source)))
     if as_json:
         print_json(found.as_dict())
@@ -213,7 +214,7 @@ def _counting(visible: bool) -> Iterator[Callable[[int], None] | None]:
 
 
 @contextmanager
-def _pool(jobs: int, dask: str | None) -> Iterator[Any]:
+def _pool(jobs: int, dask: str | None) -> Iterator[Executor | Callable[[], Executor] | None]:
     """Nothing, a way to make a pool of processes, or a cluster's executor."""
     if dask is not None:
         try:

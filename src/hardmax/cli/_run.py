@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import click
 import numpy as np
 
-from hardmax import Claim, Construction, RequestError
+from hardmax import Construction, RequestError
 from hardmax.cli import _options
+from hardmax.cli._answers import Evaluation, WordModel
 from hardmax.cli._errors import BROKEN_CLAIM, guarded
 from hardmax.cli._files import check_picture_place, open_model
 from hardmax.cli._points import example, points_from, typed_point
 from hardmax.cli._programs import compile_program
 from hardmax.cli._records import print_json
-from hardmax.cli._words import WordModel, run_words, typed_words
+from hardmax.cli._words import run_words, typed_words
 from hardmax.core import SequenceInput
 
 
@@ -95,47 +93,6 @@ def _run_points(
 
         print_evaluation(evaluation)
     _warn(evaluation)
-
-
-@dataclass(frozen=True, eq=False)
-class Evaluation:
-    """A model at some points, beside its target."""
-
-    claim: Claim
-    points: np.ndarray
-    outputs: np.ndarray
-    targets: np.ndarray
-    inside: np.ndarray  # whether the claim covers the point
-
-    @classmethod
-    def of(cls, construction: Construction, points: np.ndarray) -> Evaluation:
-        claim = construction.claim
-        inside = claim.domain.contains(points)
-        outputs = construction(points)
-        return cls(claim, points, outputs, claim.target(points), inside)
-
-    @property
-    def differences(self) -> np.ndarray:
-        """The largest difference over the outputs, for every point."""
-        return np.abs(self.outputs - self.targets).max(axis=1)
-
-    def record(self) -> dict[str, Any]:
-        rows = zip(
-            self.points, self.outputs, self.targets, self.differences, self.inside, strict=True
-        )
-        return {
-            "claim": {"error": self.claim.error, "domain": str(self.claim.domain)},
-            "points": [
-                {
-                    "input": point.tolist(),
-                    "output": output.tolist(),
-                    "target": target.tolist(),
-                    "difference": float(difference),
-                    "inside": bool(inside),
-                }
-                for point, output, target, difference, inside in rows
-            ],
-        }
 
 
 def _given_model(model: str | None, alphabet: str | None, length: int | None) -> str:

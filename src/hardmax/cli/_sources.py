@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 from hardmax import Box, DomainError, Function, RequestError
 from hardmax.cli._files import names_text, open_network, read_text
@@ -46,7 +45,7 @@ def number(text: str) -> float:
         ) from None
 
 
-def _only(on: tuple[str, ...], network: Target) -> Any:
+def _only(on: tuple[str, ...], network: Target) -> str:
     example = f'--on "[-1,1]^{network.inputs}"'
     if not on:
         raise DomainError(

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
 
 import click
+import numpy as np
 
 from hardmax import RequestError
 from hardmax.cli import _options
+from hardmax.cli._answers import WordModel
 from hardmax.cli._arrays import read_archive
 from hardmax.cli._errors import guarded, note_written
 from hardmax.cli._files import check_picture_place, open_model
 from hardmax.cli._points import points_from
 from hardmax.cli._records import print_json
-from hardmax.cli._words import WordModel, typed_words
+from hardmax.cli._words import typed_words
 from hardmax.core import SequenceInput, VectorInput
 from hardmax.geometry.temperature import StabilityReport, stability, stability_of
 
@@ -99,7 +100,7 @@ def _of_model(
 ) -> StabilityReport:
     opened = open_model(place)
     source = opened.transformer.input
-    given: Any
+    given: list[list[str | int]] | np.ndarray
     if isinstance(source, SequenceInput):
         given = [list(one) for one in typed_words(word, inputs, WordModel.of(opened).alphabet)]
     else:
@@ -112,7 +113,7 @@ def _of_model(
                 f"numbers."
             )
         given = points_from(inputs, source.inputs)
-    return stability(opened.transformer, given, temperature, limit)
+    return stability(opened.transformer, given, temperature=temperature, tolerance=limit)
 
 
 def _of_arrays(
@@ -123,7 +124,7 @@ def _of_arrays(
         raise RequestError(f"{place} holds a mask of its own: leave --causal out.")
     mask = "causal" if causal else arrays.get("mask")
     q, k, v = (arrays[name] for name in _ARRAYS)
-    found = stability_of(q, k, v, mask, scale, temperature, bias=arrays.get("bias"))
+    found = stability_of(q, k, v, mask, scale, temperature=temperature, bias=arrays.get("bias"))
     return found.report(limit)
 
 
@@ -148,7 +149,7 @@ def _refuse_array_options(scale: str | None, causal: bool) -> None:
         raise RequestError(f"{option} belongs to arrays q, k, v; a model knows its own.")
 
 
-def _critical_record(error: float | None, coldness: float | None) -> dict[str, Any]:
+def _critical_record(error: float | None, coldness: float | None) -> dict[str, object]:
     finite = coldness is not None and math.isfinite(coldness)
     return {"error": error, "critical_coldness": coldness if finite else None}
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from hardmax import Bill, Certificate, Claim, Construction, Measurement, Verdict
-from hardmax.cli._records import equation, network_record, semantics, witness_record
+from hardmax.cli._answers import Evaluation
+from hardmax.cli._records import equation, semantics, target_text, tensor_shapes
 from hardmax.core import Target, Words, fingerprint
-
-if TYPE_CHECKING:
-    from hardmax.cli._run import Evaluation
+from hardmax.lowering import routes_for
 
 _MOST_ROWS = 40
 _UNITS = {"attention_memory": "attention memory (bytes)"}
@@ -86,13 +85,13 @@ def print_model(construction: Construction, certificate: Certificate | None, fil
 
 def print_network(network: Target) -> None:
     """The layers of a network, and where it can go from here."""
-    console, record = plain_console(), network_record(network)
-    console.print(f"{record['text']}, {record['parameters']:,} parameters", soft_wrap=True)
+    console = plain_console()
+    console.print(f"{target_text(network)}, {network.parameters:,} parameters", soft_wrap=True)
     table = plain_table("tensor", "shape")
-    for name, shape in record["tensors"].items():
+    for name, shape in tensor_shapes(network).items():
         table.add_row(name, " x ".join(map(str, shape)))
     print_table(console, table)
-    console.print(f"\nroutes: {', '.join(record['routes'])}", soft_wrap=True)
+    console.print(f"\nroutes: {', '.join(routes_for(network))}", soft_wrap=True)
 
 
 def print_evaluation(evaluation: Evaluation) -> None:
@@ -202,16 +201,15 @@ def _effort(certificate: Certificate) -> str:
 
 
 def _print_witness(console: Console, construction: Construction) -> None:
-    holdings = witness_record(construction.witness)
+    holdings = () if construction.witness is None else construction.witness.holdings
     if not holdings:
         console.print("\nno witness")
         return
     table = plain_table("witness: after", "holds", "token", "within")
     for holding in holdings[:_MOST_ROWS]:
-        number = holding["after_sublayer"]
-        after = "embedding" if number < 0 else f"sublayer {number}"
-        held = f"value {holding['value']} in {holding['coordinates']} coordinates"
-        table.add_row(after, held, str(holding["token"]), f"{holding['largest_error']:.3g}")
+        after = "embedding" if holding.sublayer < 0 else f"sublayer {holding.sublayer}"
+        held = f"value {holding.value} in {len(holding.coordinates)} coordinates"
+        table.add_row(after, held, str(holding.token), f"{holding.errors.max(initial=0.0):.3g}")
     print_table(console, table)
     if len(holdings) > _MOST_ROWS:
         console.print(f"and {len(holdings) - _MOST_ROWS} more holdings; --json prints all")
@@ -221,6 +219,6 @@ def _number(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
 
 
-def _point(point: list[Any]) -> str:
+def _point(point: Sequence[object]) -> str:
     words = [f"{v:g}" if isinstance(v, float | int) else str(v) for v in point[:4]]
     return "(" + ", ".join(words) + (", ...)" if len(point) > 4 else ")")

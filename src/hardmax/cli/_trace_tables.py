@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from hardmax.cli._answers import Answer, WordModel, shown_items
 from hardmax.cli._tables import plain_console, plain_table, print_table
-from hardmax.cli._words import shown_items
 from hardmax.core import SequenceTrace
-
-if TYPE_CHECKING:
-    from hardmax.cli._words import Answer, WordModel
 
 _LONGEST_LABEL = 48
 _NOTHING = "·"

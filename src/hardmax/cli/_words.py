@@ -2,85 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any
-
 import click
-import numpy as np
 
-from hardmax import Construction, FileError, RequestError
+from hardmax import FileError, RequestError
 from hardmax._reading import naming, read_file, told
+from hardmax.cli._answers import Answer, WordModel, shown_items
 from hardmax.cli._errors import BROKEN_CLAIM, note_written
 from hardmax.cli._points import standard_input
 from hardmax.cli._programs import read_word
 from hardmax.cli._records import print_json
-from hardmax.core import (
-    Claim,
-    Legend,
-    SequenceInput,
-    SequenceTrace,
-    Transformer,
-    Word,
-    evaluate,
-    trace_sequence,
-)
-from hardmax.interop import StoredConstruction
-
-
-@dataclass(frozen=True, eq=False)
-class WordModel:
-    """A model of words; without a claim where its file does not hold what it computes."""
-
-    transformer: Transformer
-    legend: Legend | None
-    claim: Claim | None
-
-    @classmethod
-    def of(cls, model: Construction | StoredConstruction) -> WordModel:
-        claim = model.claim if isinstance(model, Construction) else None
-        return cls(model.transformer, model.legend, claim)
-
-    @property
-    def alphabet(self) -> Word:
-        source = self.transformer.input
-        assert isinstance(source, SequenceInput)
-        return source.alphabet  # type: ignore[return-value]  # symbols are texts or whole numbers
-
-    def answer(self, word: Word) -> Answer:
-        """What the model says, and what its target says where the claim covers the word."""
-        outputs = np.atleast_2d(evaluate(self.transformer, [word])[0])
-        if self.claim is None:
-            return Answer(word, outputs, outputs.tolist())
-        target = self.claim.target
-        decode = getattr(target, "decode", _numbers)
-        if not self.claim.domain.contains(word):
-            return Answer(word, outputs, decode(outputs))
-        rows = target(word)
-        true = np.array(rows, dtype=np.float64).reshape(outputs.shape)
-        away = float(np.abs(outputs - true).max(initial=0.0))
-        return Answer(word, outputs, decode(outputs), decode(rows), away)
-
-
-@dataclass(frozen=True, eq=False)
-class Answer:
-    """The answer to a word beside the target's own; the last two are None without a promise."""
-
-    word: Word
-    outputs: np.ndarray
-    found: Any
-    wanted: Any = None
-    difference: float | None = None
-
-    def record(self) -> dict[str, Any]:
-        return {
-            "word": list(self.word),
-            "answer": _plain(self.found),
-            "outputs": self.outputs.tolist(),
-            "target": _plain(self.wanted),
-            "difference": self.difference,
-            "inside": self.difference is not None,
-        }
+from hardmax.core import SequenceTrace, Word, trace_sequence
 
 
 def typed_words(values: tuple[str, ...], place: str | None, alphabet: Word) -> list[Word]:
@@ -116,37 +47,6 @@ def run_words(
     _warn(model, answers)
 
 
-def shown_items(items: Any) -> str:
-    """An answer as a word would be typed: cab, or 1,2,1 where not all are single characters."""
-    if not isinstance(items, list | tuple):
-        return _shown(items)
-    if not len(items):
-        return "(empty)"
-    texts = [_shown(item) for item in items]
-    single = all(isinstance(item, str) and len(item) == 1 for item in items)
-    return ("" if single else ",").join(texts)
-
-
-def _shown(item: Any) -> str:
-    if isinstance(item, list | tuple):
-        parts = [_shown(part) for part in item]
-        return parts[0] if len(parts) == 1 else f"({', '.join(parts)})"
-    if isinstance(item, float):
-        return f"{item:.6g}"
-    return "nothing" if item is None else str(item)
-
-
-def _numbers(rows: Any) -> list[list[float]]:
-    return [[float(number) for number in row] for row in rows]
-
-
-def _plain(item: Any) -> Any:
-    """For JSON, which has no fractions: 1/2 is a text."""
-    if isinstance(item, list | tuple):
-        return [_plain(part) for part in item]
-    return str(item) if isinstance(item, Fraction) else item
-
-
 def _lines(place: str) -> list[str]:
     try:
         if place == "-":
@@ -180,7 +80,7 @@ def _print_record(
     )
 
 
-def trace_record(trace: SequenceTrace) -> dict[str, Any]:
+def trace_record(trace: SequenceTrace) -> dict[str, object]:
     """Everything that was seen on the way of one word."""
     return {
         "tokens": list(trace.tokens),

@@ -63,7 +63,7 @@ class Construction:
         domain = self.claim.domain if isinstance(self.claim.domain, Box) else None
         return count_bill(self.transformer, domain, source_parameters=self.claim.target.parameters)
 
-    def __call__(self, x: Any = None, /, **variables: Any) -> Any:
+    def __call__(self, x: Any = None, /, *more: object, **variables: Any) -> Any:
         """The outputs at x: one vector, or a batch with one row per input.
 
         Inputs can also be named, x=0.3, y=0.5 (x0, x1, ... for a network). Floats go through the
@@ -72,11 +72,16 @@ class Construction:
         decode numbers, it answers with items.
         """
         if isinstance(self.transformer.input, SequenceInput):
-            if x is None or variables:
+            if x is None or more or variables:
                 raise ShapeError("Give a sequence of symbols, or a list of sequences.")
             answer = evaluate(self.transformer, x)
             decode = getattr(self.claim.target, "decode", None)
             return answer if decode is None else self._decoded(answer, decode)
+        if more:
+            raise ShapeError(
+                f"Give the inputs as one list, model([{', '.join(self.names[:8])}]), or by their "
+                f"names, but {1 + len(more)} arguments came one by one."
+            )
         if x is None or variables:
             x = self._named(x, variables)
         array = np.asarray(x)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,11 +57,13 @@ class SequenceTrace:
         return tuple(named[i] if i < len(named) else f"coordinate {i}" for i in range(width))
 
     @property
-    def heads(self) -> Iterator[HeadTrace]:
+    def heads(self) -> tuple[HeadTrace, ...]:
         """Every head with the step that it does, in the order in which they work."""
-        for sublayer, weights in enumerate(self.attention):
-            for head, by in enumerate(weights):
-                yield HeadTrace(sublayer, head, self._step(sublayer, head), by)
+        return tuple(
+            HeadTrace(sublayer, head, self._step(sublayer, head), by)
+            for sublayer, weights in enumerate(self.attention)
+            for head, by in enumerate(weights)
+        )
 
     def steps(self, sublayer: int) -> tuple[str, ...]:
         """The different steps of a sublayer; none without a legend."""

@@ -32,6 +32,8 @@ class Words:
     shortest: int = 1
 
     def __init__(self, alphabet: Iterable[Symbol], longest: int, shortest: int = 1) -> None:
+        if not isinstance(alphabet, Iterable):
+            raise DomainError(f"An alphabet is a text or a list of symbols, not {alphabet!r}.")
         object.__setattr__(self, "alphabet", tuple(alphabet))
         object.__setattr__(self, "longest", _whole(longest))
         object.__setattr__(self, "shortest", _whole(shortest))

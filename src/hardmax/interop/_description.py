@@ -8,10 +8,8 @@ nothing is rounded on the way.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import index
-from typing import Any
 
 import numpy as np
 
@@ -30,6 +28,7 @@ from hardmax.core import (
     Legend,
     ReadOut,
     SequenceInput,
+    SequenceTarget,
     Share,
     Softmax,
     Target,
@@ -37,6 +36,18 @@ from hardmax.core import (
     VectorInput,
     Witness,
     Words,
+)
+from hardmax.interop._parts import (
+    BoxPart,
+    Description,
+    GroupPart,
+    HoldingPart,
+    InputPart,
+    LegendPart,
+    ReadOutPart,
+    SublayerPart,
+    TargetPart,
+    WordsPart,
 )
 
 OPAQUE = "opaque"
@@ -65,20 +76,20 @@ class StoredConstruction:
     ledger: tuple[Share, ...]
     witness: Witness | None
     route: str
-    certificate: dict[str, Any] | None = None
+    certificate: dict[str, object] | None = None
     legend: Legend | None = None
 
-    def join(self, target: Any) -> Construction:
+    def join(self, target: Target | SequenceTarget) -> Construction:
         """The construction again, now that its target is known."""
         claim = Claim(target, self.domain, self.ledger)
         return Construction(self.transformer, claim, self.witness, self.route, self.legend)
 
 
-def describe(construction: Construction) -> tuple[dict[str, Any], Tensors]:
+def describe(construction: Construction) -> tuple[Description, Tensors]:
     """The JSON object and the tensors that say everything about a construction."""
     tensors = Tensors()
     transformer, claim = construction.transformer, construction.claim
-    description: dict[str, Any] = {
+    description: Description = {
         "transformer": {
             "input": _describe_input(transformer.input, tensors),
             "sublayers": [
@@ -89,7 +100,7 @@ def describe(construction: Construction) -> tuple[dict[str, Any], Tensors]:
         },
         "claim": {
             "domain": _describe_domain(claim.domain),
-            "ledger": [[s.cause, s.where, float(s.amount)] for s in claim.ledger],
+            "ledger": [(s.cause, s.where, float(s.amount)) for s in claim.ledger],
         },
         "target": _describe_target(claim.target, tensors),
         "witness": _describe_witness(construction.witness, tensors),
@@ -100,7 +111,7 @@ def describe(construction: Construction) -> tuple[dict[str, Any], Tensors]:
     return description, tensors
 
 
-def rebuild(description: Mapping[str, Any], tensors: Tensors) -> StoredConstruction:
+def rebuild(description: Description, tensors: Tensors) -> StoredConstruction:
     """The inverse of `describe`; whatever does not fit together is refused by the values."""
     parts, claim = description["transformer"], description.get("claim")
     if claim is None:
@@ -126,7 +137,7 @@ def rebuild(description: Mapping[str, Any], tensors: Tensors) -> StoredConstruct
     )
 
 
-def _describe_domain(domain: Box | Words) -> dict[str, Any]:
+def _describe_domain(domain: Box | Words) -> BoxPart | WordsPart:
     match domain:
         case Box():
             return {"low": domain.low.tolist(), "high": domain.high.tolist()}
@@ -135,14 +146,14 @@ def _describe_domain(domain: Box | Words) -> dict[str, Any]:
             return {"alphabet": list(domain.alphabet), "lengths": lengths}
 
 
-def _rebuild_domain(part: Mapping[str, Any]) -> Box | Words:
+def _rebuild_domain(part: BoxPart | WordsPart) -> Box | Words:
     if "alphabet" in part:
         shortest, longest = part["lengths"]
         return Words(part["alphabet"], longest, shortest)
-    return Box(part["low"], part["high"])
+    return Box(part["low"], part["high"])  # type: ignore[arg-type]  # lists: it makes arrays
 
 
-def _describe_input(source: VectorInput | SequenceInput, tensors: Tensors) -> dict[str, Any]:
+def _describe_input(source: VectorInput | SequenceInput, tensors: Tensors) -> InputPart:
     match source:
         case VectorInput():
             tensors["input.maps"] = source.maps
@@ -157,7 +168,7 @@ def _describe_input(source: VectorInput | SequenceInput, tensors: Tensors) -> di
             return {"kind": "sequence", "alphabet": list(source.alphabet), "start": has_start}
 
 
-def _rebuild_input(part: Mapping[str, Any], tensors: Tensors) -> VectorInput | SequenceInput:
+def _rebuild_input(part: InputPart, tensors: Tensors) -> VectorInput | SequenceInput:
     match part["kind"]:
         case "vector":
             return VectorInput(tensors["input.maps"], tensors["input.offsets"])
@@ -170,7 +181,7 @@ def _rebuild_input(part: Mapping[str, Any], tensors: Tensors) -> VectorInput | S
 
 def _describe_sublayer(
     sublayer: Attention | FeedForward, name: str, tensors: Tensors
-) -> dict[str, Any]:
+) -> SublayerPart:
     match sublayer:
         case FeedForward():
             for part in ("inner", "inner_bias", "outer", "outer_bias"):
@@ -184,9 +195,7 @@ def _describe_sublayer(
             return {"kind": "attention", "groups": groups}
 
 
-def _rebuild_sublayer(
-    part: Mapping[str, Any], name: str, tensors: Tensors
-) -> Attention | FeedForward:
+def _rebuild_sublayer(part: SublayerPart, name: str, tensors: Tensors) -> Attention | FeedForward:
     match part["kind"]:
         case "feed-forward":
             inner, inner_bias = tensors[f"{name}.inner"], tensors[f"{name}.inner_bias"]
@@ -201,7 +210,7 @@ def _rebuild_sublayer(
     raise FileError(f"has a sublayer of the unknown kind {part['kind']!r}.")
 
 
-def _describe_group(group: HeadGroup, name: str, tensors: Tensors) -> dict[str, Any]:
+def _describe_group(group: HeadGroup, name: str, tensors: Tensors) -> GroupPart:
     """Heads of one shape: four stacked tensors, and a fifth if they have position biases.
 
     A hardmax has no coldness, and is written as null: JSON has no infinity.
@@ -217,12 +226,11 @@ def _describe_group(group: HeadGroup, name: str, tensors: Tensors) -> dict[str, 
     }
 
 
-def _rebuild_group(part: Mapping[str, Any], name: str, tensors: Tensors) -> dict[int, Head]:
+def _rebuild_group(part: GroupPart, name: str, tensors: Tensors) -> dict[int, Head]:
     """The heads of a group by their places in the layer."""
     stacked = [tensors[f"{name}.{field}"] for field in ("query", "key", "value", "output")]
-    biases: Any = [None] * len(part["members"])
-    if part["position_bias"]:
-        biases = tensors[f"{name}.position_bias"]
+    shared = [None] * len(part["members"])
+    biases = tensors[f"{name}.position_bias"] if part["position_bias"] else shared
     return {
         index(place): Head(
             *(query, key, value, output),
@@ -236,18 +244,18 @@ def _rebuild_group(part: Mapping[str, Any], name: str, tensors: Tensors) -> dict
     }
 
 
-def _describe_readout(readout: ReadOut, tensors: Tensors) -> dict[str, Any]:
+def _describe_readout(readout: ReadOut, tensors: Tensors) -> ReadOutPart:
     tensors["readout.weights"] = readout.weights
     tensors["readout.bias"] = readout.bias
     return {"token": None if readout.token is None else int(readout.token)}
 
 
-def _rebuild_readout(part: Mapping[str, Any], tensors: Tensors) -> ReadOut:
+def _rebuild_readout(part: ReadOutPart, tensors: Tensors) -> ReadOut:
     token = None if part["token"] is None else index(part["token"])
     return ReadOut(tensors["readout.weights"], tensors["readout.bias"], token)
 
 
-def _describe_target(target: Target, tensors: Tensors) -> dict[str, Any]:
+def _describe_target(target: Target | SequenceTarget, tensors: Tensors) -> TargetPart:
     encoded = target.encode()
     if encoded is None:
         return {"kind": OPAQUE}
@@ -256,14 +264,14 @@ def _describe_target(target: Target, tensors: Tensors) -> dict[str, Any]:
     return {"kind": encoded.kind, "text": encoded.text, "tensors": sorted(encoded.tensors)}
 
 
-def _rebuild_target(part: Mapping[str, Any], tensors: Tensors) -> EncodedTarget | None:
+def _rebuild_target(part: TargetPart, tensors: Tensors) -> EncodedTarget | None:
     if part["kind"] == OPAQUE:
         return None
     own = {name: tensors[_TARGET + name] for name in part["tensors"]}
     return EncodedTarget(str(part["kind"]), str(part["text"]), own)
 
 
-def _describe_legend(legend: Legend) -> dict[str, Any]:
+def _describe_legend(legend: Legend) -> LegendPart:
     """Every text once, and its number wherever it stands: thousands of units do one step."""
     texts = dict.fromkeys([*legend.coordinates, *(s for steps in legend.sublayers for s in steps)])
     number = {text: i for i, text in enumerate(texts)}
@@ -274,7 +282,7 @@ def _describe_legend(legend: Legend) -> dict[str, Any]:
     }
 
 
-def _rebuild_legend(part: Mapping[str, Any] | None) -> Legend | None:
+def _rebuild_legend(part: LegendPart | None) -> Legend | None:
     """None for a model without one, as those of older files are."""
     if part is None:
         return None
@@ -283,7 +291,7 @@ def _rebuild_legend(part: Mapping[str, Any] | None) -> Legend | None:
     return Legend([texts[i] for i in part["coordinates"]], sublayers)
 
 
-def _describe_witness(witness: Witness | None, tensors: Tensors) -> list[Any] | None:
+def _describe_witness(witness: Witness | None, tensors: Tensors) -> list[HoldingPart] | None:
     """A few tensors for all holdings together, and their shapes to take them apart again."""
     if witness is None:
         return None
@@ -300,8 +308,8 @@ def _describe_witness(witness: Witness | None, tensors: Tensors) -> list[Any] | 
     return [_describe_holding(h) for h in held]
 
 
-def _describe_holding(holding: Holding) -> dict[str, Any]:
-    described = {
+def _describe_holding(holding: Holding) -> HoldingPart:
+    described: HoldingPart = {
         "sublayer": int(holding.sublayer),
         "token": int(holding.token),
         "value": int(holding.value),
@@ -316,7 +324,7 @@ def _joined(arrays: list[np.ndarray], dtype: type) -> np.ndarray:
     return np.concatenate([np.empty(0, dtype), *arrays])
 
 
-def _rebuild_witness(parts: list[Any] | None, tensors: Tensors) -> Witness | None:
+def _rebuild_witness(parts: list[HoldingPart] | None, tensors: Tensors) -> Witness | None:
     if parts is None:
         return None
     shapes = [(index(rows), index(columns)) for rows, columns in (p["components"] for p in parts)]

@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import cast
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from hardmax._errors import FileError, HardmaxError
 from hardmax._reading import naming, read_file
 from hardmax.core import Construction
 from hardmax.interop._description import StoredConstruction, Tensors, describe, rebuild
+from hardmax.interop._parts import Description
 
 KEY = "hardmax"
 VERSION = 1
@@ -32,7 +33,7 @@ def write_safetensors(
     construction: Construction,
     path: str | os.PathLike[str],
     *,
-    certificate: Mapping[str, Any] | None = None,
+    certificate: Mapping[str, object] | None = None,
 ) -> None:
     """Save a construction so that nothing else is needed to load and verify it.
 
@@ -56,17 +57,17 @@ def read_safetensors(path: str | os.PathLike[str]) -> StoredConstruction:
         return _from_bytes(read_file(path))
 
 
-def read_metadata(path: str | os.PathLike[str]) -> Mapping[str, Any]:
+def read_metadata(path: str | os.PathLike[str]) -> Mapping[str, object]:
     """What any safetensors file, ours or not, says of itself; empty if it says nothing."""
     with naming(path):
         return _metadata(read_file(path))
 
 
-def _to_bytes(construction: Construction, certificate: Mapping[str, Any] | None) -> bytes:
+def _to_bytes(construction: Construction, certificate: Mapping[str, object] | None) -> bytes:
     from safetensors.numpy import save
 
     described, arrays = describe(construction)
-    description = {"format": KEY, "version": VERSION, **described}
+    description: dict[str, object] = {"format": KEY, "version": VERSION, **described}
     tensors = {name: _storable(name, array) for name, array in arrays.items()}
     try:
         if certificate is not None:
@@ -97,7 +98,7 @@ def _from_bytes(data: bytes) -> StoredConstruction:
     if digest != _digest(description, tensors):
         raise FileError("was altered after it was written: its digest does not match.")
     try:
-        return rebuild(description, tensors)
+        return rebuild(cast(Description, description), tensors)
     except FileError:
         raise
     except HardmaxError as reason:
@@ -106,7 +107,7 @@ def _from_bytes(data: bytes) -> StoredConstruction:
         raise FileError("has a malformed description of its model.") from reason
 
 
-def _metadata(data: bytes) -> Mapping[str, Any]:
+def _metadata(data: bytes) -> Mapping[str, object]:
     """The header's own entry; says precisely what is wrong with a file that has no header.
 
     A safetensors file is the length of its header in eight bytes, the header as JSON, and the
@@ -132,7 +133,7 @@ def _metadata(data: bytes) -> Mapping[str, Any]:
     return own if isinstance(own, dict) else {}
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def _parsed(text: str) -> dict[str, object]:
     """The description, if it is the very text that this version of the format would write."""
     try:
         description = json.loads(text)
@@ -161,12 +162,12 @@ def _tensors(data: bytes) -> Tensors:
         raise FileError(f"is damaged: its tensors cannot be read ({reason}).") from reason
 
 
-def _canonical(value: Any) -> str:
+def _canonical(value: object) -> str:
     """One text per JSON value: sorted keys, no spaces, plain ASCII, no infinities."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def _digest(description: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> str:
+def _digest(description: Mapping[str, object], tensors: Mapping[str, np.ndarray]) -> str:
     """SHA-256 of the description and of every tensor's name, type, shape and bytes.
 
     JSON holds no raw line break, and type and shape tell how many bytes follow, so no two

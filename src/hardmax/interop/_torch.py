@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hardmax._errors import MissingExtra, RequestError, SemanticsError
 from hardmax.core import Attention, Construction, Hardmax, Transformer
 from hardmax.numerics import FORMATS
 
 if TYPE_CHECKING:
+    import torch
+
     from hardmax.interop._torch_modules import TransformerModule
 
 
-def write_torch(model: Construction | Transformer, dtype: Any = None) -> TransformerModule:
+def write_torch(
+    model: Construction | Transformer, dtype: str | torch.dtype | None = None
+) -> TransformerModule:
     """An ordinary `torch.nn.Module` that computes what the Transformer means, up to rounding.
 
     A stack of `scaled_dot_product_attention` and linear layers, ready to run, to fine-tune and

@@ -7,8 +7,7 @@ are parameters, masks are buffers, and forward is what a textbook would write.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Hashable, Iterable
 
 import numpy as np
 import torch
@@ -55,7 +54,7 @@ class TransformerModule(nn.Module):
             return self.readout(stream[:, stream.shape[1] - x.shape[1] :])
         return self.readout(stream[:, self.token])
 
-    def ids(self, sequence: Iterable[Any]) -> Tensor:
+    def ids(self, sequence: Iterable[Hashable]) -> Tensor:
         """The symbols of one sequence as the numbers that `forward` takes."""
         if not isinstance(self.embedding, SequenceEmbedding):
             raise RequestError("This model reads a vector of numbers, not a sequence of symbols.")

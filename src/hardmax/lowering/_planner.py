@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 from hardmax._errors import HardmaxError, PrecisionError, RequestError
 from hardmax.core import Box, Construction, Target
@@ -22,6 +23,63 @@ _COMPARED = (
     "largest_logit",
     "largest_weight",
 )
+
+
+class Priced(Protocol):
+    """What an offer says, whatever its source: its price and its promise, or why there is none."""
+
+    @property
+    def route(self) -> str: ...
+
+    @property
+    def refusal(self) -> str | None:
+        """Why the route cannot be taken; None if it can."""
+
+    @property
+    def resources(self) -> Mapping[str, Any]:
+        """The bill, as far as it can be compared."""
+
+    @property
+    def error(self) -> float:
+        """The error that would be claimed."""
+
+    def build(self) -> Construction: ...
+
+    def as_dict(self) -> dict[str, Any]: ...
+
+
+_Offered = TypeVar("_Offered", bound=Priced)
+
+
+class RoutePlan(ABC, Generic[_Offered]):
+    """All offers for one request: what plans of functions, networks and programs have in common."""
+
+    offers: tuple[_Offered, ...]
+
+    @property
+    def open(self) -> tuple[_Offered, ...]:
+        """The offers that stand."""
+        return tuple(offer for offer in self.offers if offer.refusal is None)
+
+    def offer(self, route: str) -> _Offered:
+        """The offer of a route by its name."""
+        for offer in self.offers:
+            if offer.route == route:
+                return offer
+        names = ", ".join(offer.route for offer in self.offers)
+        raise RequestError(f"There is no route {route!r} here; choose one of {names}.")
+
+    @abstractmethod
+    def choose(self, prefer: str | None = None) -> _Offered:
+        """The offer that `compile` would take."""
+
+    def build(self, prefer: str | None = None) -> Construction:
+        """What the chosen route builds."""
+        return self.choose(prefer).build()
+
+    @abstractmethod
+    def as_dict(self) -> dict[str, Any]:
+        """For scripts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,18 +127,19 @@ class Offer:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
-    """All offers for one request."""
+class Plan(RoutePlan[Offer]):
+    """All offers for a function or a network.
+
+    >>> import hardmax as hm
+    >>> plan = hm.plan("x*y", on={"x": (-1, 1), "y": (-1, 1)}, error=1e-2)
+    >>> plan.choose("layers").resources["layers"]
+    1
+    """
 
     target: Target
     domain: Box
     error: float
     offers: tuple[Offer, ...]
-
-    @property
-    def open(self) -> tuple[Offer, ...]:
-        """The offers that stand."""
-        return tuple(offer for offer in self.offers if offer.proposal is not None)
 
     @cached_property
     def best(self) -> tuple[str, ...]:
@@ -101,21 +160,13 @@ class Plan:
 
         Feed-forward routes are the baseline: they are taken only by name.
         """
-        rank = _ranking(prefer)
+        rank = ranking(prefer)
         candidates = [offer for offer in self.open if offer.route not in BASELINES]
         if prefer == "float32":
             candidates = [o for o in candidates if o.float_format not in (None, "float64")]
         if not candidates:
             raise PrecisionError(self._refusal(prefer))
         return min(candidates, key=rank)
-
-    def offer(self, route: str) -> Offer:
-        """The offer of a route by its name."""
-        for offer in self.offers:
-            if offer.route == route:
-                return offer
-        names = ", ".join(offer.route for offer in self.offers)
-        raise RequestError(f"There is no route {route!r} here; choose one of {names}.")
 
     def _refusal(self, prefer: str | None) -> str:
         if prefer == "float32" and self.open:
@@ -167,7 +218,8 @@ def make_offers(
     return tuple(offers)
 
 
-def _ranking(prefer: str | None) -> Callable[[Offer], tuple]:
+def ranking(prefer: str | None) -> Callable[[Priced], tuple[float, ...]]:
+    """How offers are compared: by what is preferred, then by what else they cost."""
     if prefer is not None and prefer not in PREFERENCES:
         raise RequestError(
             f"There is no preference {prefer!r}; choose one of {', '.join(PREFERENCES)}."
@@ -175,7 +227,7 @@ def _ranking(prefer: str | None) -> Callable[[Offer], tuple]:
     wanted = prefer or "parameters"
     first = {"logit": "largest_logit", "float32": "parameters"}.get(wanted, wanted)
 
-    def rank(offer: Offer) -> tuple:
+    def rank(offer: Priced) -> tuple[float, ...]:
         r = offer.resources
         return (r[first], r["layers"], r["heads"], r["parameters"], r["largest_logit"])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeGuard
 
 from hardmax._errors import RequestError
-from hardmax.core import Box, Target
+from hardmax.core import Box, Construction, Target
 from hardmax.languages import CallableFunction, Expression, Function
 
 
@@ -19,14 +19,21 @@ def as_target(source: Any) -> Target:
         return Function(source)
     if isinstance(source, Target):
         return source
+    if isinstance(source, Construction):
+        raise RequestError("This is compiled already: evaluate it, measure it or certify it.")
+    if any(kind.__module__.startswith("torch.nn") for kind in type(source).__mro__):
+        raise RequestError(
+            "A module of PyTorch is read first: hm.compile(hm.ReluNetwork.from_torch(module), "
+            "on=...)."
+        )
     if callable(source):
         raise RequestError(
             "A plain callable needs a bound to be compiled: wrap it as "
             "hm.CallableFunction(f, inputs, lipschitz=...)."
         )
     raise RequestError(
-        f"A {type(source).__name__} cannot be compiled; give a function as text, a ReluNetwork, "
-        f"MaxoutNetwork, PiecewiseLinear or MaxAffine."
+        f"A value of type {type(source).__name__} cannot be compiled; give a function as text, "
+        f"a ReluNetwork, MaxoutNetwork, PiecewiseLinear or MaxAffine, or a program."
     )
 
 

@@ -61,6 +61,11 @@ def soften(construction: Construction, *, error: float | None) -> Construction:
     `error=None` the heads stay hard, and only rounding enters the ledger.
     """
     error = None if error is None else _checked(error)
+    if not isinstance(construction, Construction):
+        raise RequestError(
+            f"A hard model is softened, as hm.compile(network, on=..., error=None) makes it, not "
+            f"a {type(construction).__name__}."
+        )
     if not construction.transformer.is_hard:
         raise SemanticsError("This construction is soft already; soften its hard skeleton instead.")
     if error is None:

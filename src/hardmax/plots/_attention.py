@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 import textwrap
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hardmax._errors import RequestError
 from hardmax.core import HeadTrace, SequenceTrace
-from hardmax.plots._picture import check_picture, new_figure, write_figure
+from hardmax.plots._picture import check_picture, check_subject, new_figure, write_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.image import AxesImage
 
 _MOST_HEADS = 24
 _COLUMNS = 3
@@ -25,7 +29,8 @@ def attention_picture(trace: SequenceTrace, *, path: str | Path, title: str = ""
     attention_picture(hm.trace(model, "abca"), path="attention.svg")
     """
     check_picture(path)
-    heads = list(trace.heads)
+    check_subject(trace, SequenceTrace, 'hm.trace(model, "abc")')
+    heads = trace.heads
     if not 1 <= len(heads) <= _MOST_HEADS:
         raise RequestError(
             f"The attention of 1 to {_MOST_HEADS} heads can be drawn, but this model has "
@@ -53,7 +58,7 @@ def _word(trace: SequenceTrace) -> str:
     return ("" if all(len(symbol) == 1 for symbol in symbols) else ",").join(symbols)
 
 
-def _draw_head(axes: Any, trace: SequenceTrace, head: HeadTrace) -> Any:
+def _draw_head(axes: Axes, trace: SequenceTrace, head: HeadTrace) -> AxesImage:
     image = axes.imshow(head.weights, cmap=_MAP, vmin=0.0, vmax=1.0, interpolation="nearest")
     places = range(len(trace.tokens))
     axes.set_xticks(places, trace.tokens, fontsize=8, parse_math=False)
@@ -69,7 +74,7 @@ def _draw_head(axes: Any, trace: SequenceTrace, head: HeadTrace) -> Any:
     return image
 
 
-def _write_weights(axes: Any, head: HeadTrace) -> None:
+def _write_weights(axes: Axes, head: HeadTrace) -> None:
     """Two digits in every cell that has some."""
     for asking, row in enumerate(head.weights):
         for asked, weight in enumerate(row):

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hardmax._errors import RequestError, ShapeError
 from hardmax.core import Box
-from hardmax.geometry import PowerDiagram
-from hardmax.plots._picture import COLOURS, GREY, check_picture, new_figure, write_figure
+from hardmax.geometry import PowerDiagram, TopKDiagram
+from hardmax.plots._picture import (
+    COLOURS,
+    GREY,
+    check_picture,
+    check_subject,
+    new_figure,
+    write_figure,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _FINE = 320  # pixels a side of what is shaded
 _TINT = 0.45  # how much colour a cell has; the rest is white
@@ -28,7 +38,7 @@ def diagram_picture(
     diagrams: PowerDiagram | Sequence[PowerDiagram],
     *,
     path: str | Path,
-    on: Any = None,
+    on: Box | str | Sequence[object] | None = None,
     temperatures: Sequence[float] = (),
     adjacency: bool = False,
     names: Sequence[str] = (),
@@ -44,7 +54,10 @@ def diagram_picture(
         diagram_picture(hm.power_diagram(keys), on=(-4, 4), path="diagram.svg")
     """
     check_picture(path)
-    heads = [diagrams] if isinstance(diagrams, PowerDiagram) else list(diagrams)
+    heads = list(diagrams) if isinstance(diagrams, Iterable) else [diagrams]
+    for head in heads:
+        hint = "its .diagram is one" if isinstance(head, TopKDiagram) else ""
+        check_subject(head, PowerDiagram, "hm.power_diagram(keys)", hint)
     box = _common_box(heads, on)
     for one in temperatures:
         if not (math.isfinite(one) and one > 0.0):
@@ -66,11 +79,11 @@ def diagram_picture(
     if temperatures:
         note = f"dashed: the winner has {_SURE:g} of the weight"
         figure.supxlabel(note + "; dots: cells, joined across walls" * adjacency, fontsize=8)
-    figure.get_layout_engine().set(h_pad=0.08, w_pad=0.08)
+    figure.set_layout_engine("constrained", h_pad=0.08, w_pad=0.08)
     write_figure(figure, path)
 
 
-def _common_box(heads: list[PowerDiagram], on: Any) -> Box:
+def _common_box(heads: list[PowerDiagram], on: Box | str | Sequence[object] | None) -> Box:
     if not heads:
         raise ShapeError("There is no diagram to draw; give at least one.")
     if any(head.dimension != 2 for head in heads):
@@ -94,7 +107,7 @@ def _natural_box(heads: list[PowerDiagram]) -> Box:
 
 
 def _draw_panel(
-    axes: Any,
+    axes: Axes,
     heads: list[PowerDiagram],
     box: Box,
     temperature: float | None,
@@ -158,7 +171,7 @@ def _tinted(colour: str) -> np.ndarray:
     return 1.0 - _TINT * (1.0 - strong)
 
 
-def _draw_cells(axes: Any, head: PowerDiagram, box: Box, colours: dict[int, np.ndarray]) -> None:
+def _draw_cells(axes: Axes, head: PowerDiagram, box: Box, colours: dict[int, np.ndarray]) -> None:
     from matplotlib.collections import PolyCollection
 
     cells = _within(head, box)
@@ -174,7 +187,7 @@ def _draw_cells(axes: Any, head: PowerDiagram, box: Box, colours: dict[int, np.n
 
 
 def _draw_shading(
-    axes: Any, head: PowerDiagram, box: Box, colours: dict[int, np.ndarray], temperature: float
+    axes: Axes, head: PowerDiagram, box: Box, colours: dict[int, np.ndarray], temperature: float
 ) -> None:
     x = np.linspace(box.low[0], box.high[0], _FINE)
     y = np.linspace(box.low[1], box.high[1], _FINE)
@@ -197,7 +210,7 @@ def _draw_shading(
 
 
 def _draw_walls(
-    axes: Any, head: PowerDiagram, box: Box, colour: str, style: str, label: str = ""
+    axes: Axes, head: PowerDiagram, box: Box, colour: str, style: str, label: str = ""
 ) -> None:
     from matplotlib.collections import LineCollection
 
@@ -211,7 +224,7 @@ def _draw_walls(
     )
 
 
-def _draw_adjacency(axes: Any, head: PowerDiagram, box: Box) -> None:
+def _draw_adjacency(axes: Axes, head: PowerDiagram, box: Box) -> None:
     from matplotlib.collections import LineCollection
 
     middle = {key: corners.mean(axis=0) for key, corners in _within(head, box).items()}
@@ -226,7 +239,7 @@ def _draw_adjacency(axes: Any, head: PowerDiagram, box: Box) -> None:
     axes.plot(places[:, 0], places[:, 1], "o", color="black", markersize=4)
 
 
-def _write_names(axes: Any, head: PowerDiagram, box: Box, names: Sequence[str]) -> None:
+def _write_names(axes: Axes, head: PowerDiagram, box: Box, names: Sequence[str]) -> None:
     for key, corners in _within(head, box).items():
         x, y = corners.mean(axis=0)
         text = names[key] if names else str(key)

@@ -6,7 +6,7 @@ import math
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,7 +14,20 @@ from hardmax._errors import RequestError
 from hardmax.checker import Certificate
 from hardmax.core import Construction, VectorInput
 from hardmax.plots._error_samples import Difference, curve, difference, heat
-from hardmax.plots._picture import COLOURS, GREY, check_picture, new_figure, write_figure
+from hardmax.plots._picture import (
+    COLOURS,
+    GREY,
+    check_picture,
+    check_subject,
+    new_figure,
+    write_figure,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.colorbar import Colorbar
+    from matplotlib.figure import Figure
 
 _MOST_SLICES = 9
 _COLUMNS = 3
@@ -53,6 +66,7 @@ def error_picture(
 def check_error_picture(construction: Construction, path: str | Path) -> None:
     """Refuse, before any long work, what `error_picture` could not draw."""
     check_picture(path)
+    check_subject(construction, Construction, "hm.compile(source, on=...)")
     if not isinstance(construction.transformer.input, VectorInput):
         raise RequestError("Only a model that reads numbers has an error to draw.")
     count = len(_free(construction))
@@ -125,7 +139,7 @@ def _worst(
     return sample[np.abs(off(sample)).max(axis=1).argmax()]
 
 
-def _draw_curves(view: _View) -> Any:
+def _draw_curves(view: _View) -> Figure:
     """One panel for each variable, all to one scale."""
     count = len(view.free)
     columns = min(count, _COLUMNS)
@@ -148,7 +162,7 @@ def _draw_curves(view: _View) -> Any:
     return figure
 
 
-def _draw_curve(axes: Any, view: _View, x: np.ndarray, y: np.ndarray, number: int) -> None:
+def _draw_curve(axes: Axes, view: _View, x: np.ndarray, y: np.ndarray, number: int) -> None:
     if view.certified is not None:
         _band(axes, view.certified)
     for sign in (1, -1):
@@ -183,7 +197,7 @@ _MARK: dict[str, Any] = {
 }
 
 
-def _band(axes: Any, certified: float) -> None:
+def _band(axes: Axes, certified: float) -> None:
     axes.axhspan(
         -certified,
         certified,
@@ -194,7 +208,7 @@ def _band(axes: Any, certified: float) -> None:
     )
 
 
-def _draw_map(view: _View) -> Any:
+def _draw_map(view: _View) -> Figure:
     """The plane in colour; both bounds are lines on the colour bar, drawn to its scale."""
     first, second = view.free
     bill, domain = view.construction.bill, view.construction.claim.domain
@@ -226,7 +240,7 @@ def _draw_map(view: _View) -> Any:
     return figure
 
 
-def _draw_bar(figure: Any, bar: Any, view: _View) -> None:
+def _draw_bar(figure: Figure, bar: Colorbar, view: _View) -> None:
     """The colour bar with its bounds, and one legend for bar and map."""
     from matplotlib.patheffects import withStroke
 
@@ -239,7 +253,8 @@ def _draw_bar(figure: Any, bar: Any, view: _View) -> None:
             label = f"{name} ±{bound:.4g}" if sign == 1 else None
             line = bar.ax.axhline(sign * bound, color="black", linestyle=style, label=label)
             line.set(linewidth=1.2, path_effects=edge)
-    handles, labels = [], []
+    handles: list[Artist] = []
+    labels: list[str] = []
     for axes in (bar.ax, figure.axes[0]):
         more = axes.get_legend_handles_labels()
         handles += more[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hardmax._errors import ShapeError
 from hardmax.plots._picture import (
@@ -15,6 +15,9 @@ from hardmax.plots._picture import (
     new_figure,
     write_figure,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Line = tuple[Sequence[float], Sequence[float]]
 
@@ -58,7 +61,7 @@ def growth_picture(
     write_figure(figure, path)
 
 
-def _plain_ticks(axes: Any, counted: Mapping[str, Line]) -> None:
+def _plain_ticks(axes: Axes, counted: Mapping[str, Line]) -> None:
     """The amounts that were counted, written as they are; powers of ten or two for the counts."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hardmax._atomic import write_atomically
 from hardmax._errors import MissingExtra, RequestError
 from hardmax._reading import naming
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # Okabe and Ito's colours, told apart by colour-blind readers; markers differ too.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -24,7 +27,17 @@ def check_picture(path: str | Path) -> None:
     new_figure((1.0, 1.0))
 
 
-def new_figure(inches: tuple[float, float]) -> Any:
+def check_subject(given: object, kind: type, maker: str, hint: str = "") -> None:
+    """Refuse what is not the thing to be drawn, and say what makes one."""
+    if not isinstance(given, kind):
+        told = f"; {hint}" if hint else ""
+        raise RequestError(
+            f"A {kind.__name__} is drawn here, as {maker} makes it, but a {type(given).__name__} "
+            f"came{told}."
+        )
+
+
+def new_figure(inches: tuple[float, float]) -> Figure:
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
@@ -32,7 +45,7 @@ def new_figure(inches: tuple[float, float]) -> Any:
     return Figure(figsize=inches, layout="constrained")
 
 
-def write_figure(figure: Any, path: str | Path) -> None:
+def write_figure(figure: Figure, path: str | Path) -> None:
     """Equal pictures are equal bytes: no date, and fixed names inside an SVG."""
     import matplotlib as mpl
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hardmax._errors import RequestError, ShapeError
 from hardmax.geometry import Polytope
-from hardmax.plots._picture import COLOURS, check_picture, new_figure, write_figure
+from hardmax.plots._picture import COLOURS, check_picture, check_subject, new_figure, write_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from mpl_toolkits.mplot3d import Axes3D
 
 _MOST_FACETS = 5_000
 _MOST_DOTTED = 400  # vertices that are marked one by one
@@ -28,13 +32,13 @@ def polytope_picture(
     polytope_picture([P, Q, hm.minkowski_sum([P, Q]).polytope()], path="sum.svg")
     """
     check_picture(path)
-    given = [polytopes] if isinstance(polytopes, Polytope) else list(polytopes)
+    given = list(polytopes) if isinstance(polytopes, Iterable) else [polytopes]
     _check(given)
     space = given[0].points.dimension
     figure = new_figure((4.2 * len(given), 4.2))
-    kind: dict[str, Any] = {"projection": "3d"} if space == 3 else {}
+    kind = "3d" if space == 3 else None
     for number, polytope in enumerate(given):
-        axes = figure.add_subplot(1, len(given), number + 1, **kind)
+        axes = figure.add_subplot(1, len(given), number + 1, projection=kind)
         draw = _draw_solid if space == 3 else _draw_flat
         draw(axes, polytope, COLOURS[number % len(COLOURS)])
         name = names[number] + ": " if number < len(names) else ""
@@ -48,6 +52,8 @@ def polytope_picture(
 def _check(polytopes: list[Polytope]) -> None:
     if not polytopes:
         raise ShapeError("There is no polytope to draw; give at least one.")
+    for one in polytopes:
+        check_subject(one, Polytope, "hm.Polytope.of(points)")
     spaces = {one.points.dimension for one in polytopes}
     if len(spaces) > 1 or not spaces <= {2, 3}:
         raise RequestError(
@@ -58,7 +64,7 @@ def _check(polytopes: list[Polytope]) -> None:
         raise RequestError(f"At most {_MOST_FACETS:,} facets are drawn; give fewer points.")
 
 
-def _draw_flat(axes: Any, polytope: Polytope, colour: str) -> None:
+def _draw_flat(axes: Axes, polytope: Polytope, colour: str) -> None:
     corners = polytope.points.floats[polytope.vertices]
     around = corners[_in_order(corners)]
     axes.fill(around[:, 0], around[:, 1], facecolor=colour, edgecolor="black", alpha=0.35)
@@ -66,7 +72,7 @@ def _draw_flat(axes: Any, polytope: Polytope, colour: str) -> None:
     axes.set_aspect("equal")
 
 
-def _draw_solid(axes: Any, polytope: Polytope, colour: str) -> None:
+def _draw_solid(axes: Axes3D, polytope: Polytope, colour: str) -> None:
     from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
     floats = polytope.points.floats

@@ -5,15 +5,19 @@ from __future__ import annotations
 import colorsys
 import hashlib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hardmax._errors import RequestError
 from hardmax.geometry import LinearCell, Regions
-from hardmax.plots._picture import COLOURS, check_picture, new_figure, write_figure
+from hardmax.plots._picture import COLOURS, check_picture, check_subject, new_figure, write_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _MOST_CELLS = 100_000
+Colour = str | tuple[float, float, float]
 _GREY = "#dddddd"
 
 
@@ -27,7 +31,8 @@ def regions_picture(
     have the colour of who wins in the first layer.
     """
     check_picture(path)
-    if not isinstance(regions, Regions) or colour not in ("map", "depth", "winner"):
+    check_subject(regions, Regions, "hm.regions(source, on=...) of a plane")
+    if colour not in ("map", "depth", "winner"):
         raise RequestError("Cells of a plane are drawn, coloured by map, depth or winner.")
     if regions.cells > _MOST_CELLS:
         raise RequestError(
@@ -58,7 +63,7 @@ def regions_picture(
     write_figure(figure, path)
 
 
-def _draw_cells(axes: Any, cells: list[LinearCell], fills: list[Any], width: float) -> None:
+def _draw_cells(axes: Axes, cells: list[LinearCell], fills: list[Colour], width: float) -> None:
     from matplotlib.collections import PolyCollection
 
     polygons = [cell.vertices for cell in cells]
@@ -67,7 +72,7 @@ def _draw_cells(axes: Any, cells: list[LinearCell], fills: list[Any], width: flo
     )
 
 
-def _draw_walls(axes: Any, cells: list[LinearCell], width: float) -> None:
+def _draw_walls(axes: Axes, cells: list[LinearCell], width: float) -> None:
     """Each wall in the colour of its layer; deeper ones below, so that the first are whole."""
     from matplotlib.collections import LineCollection
 
@@ -97,10 +102,10 @@ def _layers(cell: LinearCell) -> list[int]:
     return [cell.walls[n][0] for n in nearest]
 
 
-def _fills(cells: list[LinearCell], colour: str) -> list[Any]:
+def _fills(cells: list[LinearCell], colour: str) -> list[Colour]:
     if colour == "map":
         return [_hashed(np.round(np.hstack([*map(np.ravel, cell.map)]), 9)) for cell in cells]
-    fills: list[Any] = []
+    fills: list[Colour] = []
     for cell in cells:
         first = cell.pattern[0]
         if cell.stack is not None:
@@ -116,5 +121,6 @@ def _hashed(numbers: np.ndarray) -> tuple[float, float, float]:
     return colorsys.hls_to_rgb(digest[0] / 255, 0.62 + 0.25 * digest[1] / 255, 0.55)
 
 
-def _tinted(colour: str) -> tuple[float, ...]:
-    return tuple(1.0 - 0.55 * (1.0 - int(colour[i : i + 2], 16) / 255.0) for i in (1, 3, 5))
+def _tinted(colour: str) -> tuple[float, float, float]:
+    red, green, blue = (1.0 - 0.55 * (1.0 - int(colour[i : i + 2], 16) / 255.0) for i in (1, 3, 5))
+    return red, green, blue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hardmax.lowering import RouteCurve, SizingCurve
 from hardmax.plots._picture import (
@@ -15,6 +15,9 @@ from hardmax.plots._picture import (
     new_figure,
     write_figure,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _PANELS = ("heads", "parameters", "largest_logit", "largest_weight")
 _APART = 0.075  # of a panel's height: the least distance of two labels
@@ -37,7 +40,7 @@ def draw_sizing(curve: SizingCurve, path: str | Path, *, title: str = "") -> Non
     write_figure(figure, path)
 
 
-def _draw_panel(axes: Any, curve: SizingCurve, resource: str) -> None:
+def _draw_panel(axes: Axes, curve: SizingCurve, resource: str) -> None:
     colours = {route.route: i for i, route in enumerate(curve.routes)}
     lines, nothing = _lines(curve, resource)
     ends = []
@@ -86,7 +89,7 @@ def _exponents(route: RouteCurve, resource: str) -> str:
     return f"({known})" if fitted is None else f"{fitted:.2f} ({known})"
 
 
-def _label(axes: Any, ends: list[tuple[float, str, str]]) -> None:
+def _label(axes: Axes, ends: list[tuple[float, str, str]]) -> None:
     """Names to the right of the panel, at the height where their line ends, moved apart."""
     low, high = (math.log(y) for y in axes.get_ylim())
     placed = sorted((max(math.log(y) - low, 0.0) / (high - low), text, c) for y, text, c in ends)

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hardmax._errors import RequestError
 from hardmax.geometry.temperature import Kind, StabilityReport
-from hardmax.plots._picture import COLOURS, GREY, MARKERS, check_picture, new_figure, write_figure
+from hardmax.plots._picture import (
+    COLOURS,
+    GREY,
+    MARKERS,
+    check_picture,
+    check_subject,
+    new_figure,
+    write_figure,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _MOST_HEADS = 48
 _ACTUAL = "actual, at the head's own temperature"
@@ -30,6 +42,7 @@ def stability_picture(report: StabilityReport, *, path: str | Path, title: str =
     colour and marker.
     """
     check_picture(path)
+    check_subject(report, StabilityReport, "hm.stability(model, inputs)")
     if len(report.heads) > _MOST_HEADS:
         raise RequestError(
             f"The stability of up to {_MOST_HEADS} heads can be drawn, but there are "
@@ -45,7 +58,7 @@ def stability_picture(report: StabilityReport, *, path: str | Path, title: str =
     write_figure(figure, path)
 
 
-def _draw_curves(axes: Any, report: StabilityReport) -> None:
+def _draw_curves(axes: Axes, report: StabilityReport) -> None:
     temperatures = _temperatures(report)
     for head in report.heads:
         colour, marker = _STYLES[head.kind(report.tolerance)]
@@ -79,7 +92,7 @@ def _temperatures(report: StabilityReport) -> np.ndarray:
     return np.logspace(min(low, high - _DECADES), high, _STEPS)
 
 
-def _draw_gaps(axes: Any, report: StabilityReport) -> None:
+def _draw_gaps(axes: Axes, report: StabilityReport) -> None:
     """On a logarithmic axis; a tie, which it does not show, is drawn at its left end."""
     finite = [head.table.gap[np.isfinite(head.table.gap)] for head in report.heads]
     ranges = [np.quantile(gaps, _QUANTILES) if gaps.size else None for gaps in finite]
@@ -100,7 +113,7 @@ def _draw_gaps(axes: Any, report: StabilityReport) -> None:
     _tidy(axes)
 
 
-def _draw_legend(figure: Any, report: StabilityReport) -> None:
+def _draw_legend(figure: Figure, report: StabilityReport) -> None:
     from matplotlib.lines import Line2D
 
     handles = [
@@ -113,7 +126,7 @@ def _draw_legend(figure: Any, report: StabilityReport) -> None:
     figure.legend(handles=handles, loc="outside lower center", ncols=5, fontsize=9, frameon=False)
 
 
-def _tidy(axes: Any) -> None:
+def _tidy(axes: Axes) -> None:
     axes.minorticks_off()
     axes.grid(color="#dddddd", linewidth=0.6)
     axes.set_axisbelow(True)

@@ -70,6 +70,10 @@ def regions(
 def skeleton(model: Transformer | Construction) -> Transformer:
     """The same Transformer with hard heads: what softmax tends to as it gets colder."""
     transformer = model.transformer if isinstance(model, Construction) else model
+    if not isinstance(transformer, Transformer):
+        raise RequestError(
+            f"A skeleton is that of a model or a Transformer, not of a {type(model).__name__}."
+        )
     return transformer.with_weightings(Hardmax() for _ in transformer.heads)
 
 

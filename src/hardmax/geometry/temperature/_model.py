@@ -25,6 +25,7 @@ _Part = tuple[np.ndarray, Stability]  # which inputs, and inputs x tokens of one
 def stability(
     model: Construction | Transformer,
     inputs: Any,
+    *,
     temperature: float | None = None,
     tolerance: float = TOLERANCE,
 ) -> StabilityReport:

@@ -43,6 +43,8 @@ class Function:
     variables: tuple[str, ...]
 
     def __init__(self, outputs: Any, variables: Iterable[str] | str | None = None) -> None:
+        if isinstance(outputs, str):
+            raise RequestError(f"A function as text is read by hm.Function.parse({outputs!r}).")
         given = outputs if isinstance(outputs, tuple | list) else (outputs,)
         expressions = tuple(as_expression(output) for output in given)
         if not expressions:

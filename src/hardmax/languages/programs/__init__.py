@@ -1,10 +1,7 @@
-"""Sequence programs: what every position of a word holds, step by step, and their library.
+"""The room of sequence programs: its nodes, its interpreter, and the words of `hardmax.programs`.
 
-from hardmax import programs as p
-
-reverse = p.program(lambda s: s.tokens.at(s.length - 1 - s.index))
-histogram = p.program(lambda s: (p.there(s.tokens) == s.tokens).count())
-p.sort("hello")
+Other rooms come in here, and find the internals that they lower, print or store. Users have
+`hm.programs`, which shows the words alone.
 """
 
 from hardmax.languages.programs._items import Item as Item

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from hardmax._errors import RequestError
 from hardmax.core import Construction, Words, padded_parameters
 from hardmax.languages.programs import Program, Scanned
+from hardmax.lowering._planner import RoutePlan, ranking
 from hardmax.lowering.programs._compile import ROUTES, lower_program
 
 
@@ -19,6 +21,23 @@ class ProgramOffer:
     why: str
     construction: Construction | None
 
+    @property
+    def refusal(self) -> str | None:
+        return self.why if self.construction is None else None
+
+    @property
+    def resources(self) -> Mapping[str, float]:
+        return self.build().bill.as_dict()
+
+    @property
+    def error(self) -> float:
+        return self.build().claim.error
+
+    def build(self) -> Construction:
+        if self.construction is None:
+            raise RequestError(self.why)
+        return self.construction
+
     def as_dict(self) -> dict[str, Any]:
         if self.construction is None:
             return {"route": self.route, "refusal": self.why}
@@ -26,18 +45,30 @@ class ProgramOffer:
 
 
 @dataclass(frozen=True, eq=False)
-class ProgramPlan:
-    """All offers for one program on some words; the first that stands is taken."""
+class ProgramPlan(RoutePlan[ProgramOffer]):
+    """All offers for one program on some words.
+
+    >>> import hardmax as hm
+    >>> plan = hm.plan(hm.programs.fsm("(ab)*", alphabet="ab"), alphabet="ab", length=4)
+    >>> [offer.route for offer in plan.open]
+    ['shallow', 'parallel']
+    """
 
     program: Program
     words: Words
     offers: tuple[ProgramOffer, ...]
 
-    def build(self) -> Construction:
-        for offer in self.offers:
-            if offer.construction is not None:
-                return offer.construction
-        raise RequestError(self.offers[0].why)
+    def choose(self, prefer: str | None = None) -> ProgramOffer:
+        """The first that stands, which is the shallow one; or the least of what is preferred."""
+        if prefer == "float32":
+            raise RequestError(
+                "Routes of a program are not compared by float format; prefer parameters, layers, "
+                "heads or logit."
+            )
+        rank = ranking(prefer)
+        if not self.open:
+            raise RequestError(self.offers[0].why)
+        return self.open[0] if prefer is None else min(self.open, key=rank)
 
     def as_dict(self) -> dict[str, Any]:
         offers = [offer.as_dict() for offer in self.offers]
