@@ -34,8 +34,8 @@ from hardmax.geometry.counting.space import _vertex_kernels as _space_vertices
 from hardmax.geometry.counting.space._arrays import new_store
 from hardmax.geometry.counting.space._exact import box_solid
 from hardmax.geometry.counting.space._piece import simplified
-from hardmax.geometry.counting.switch import _piece as _switch_piece
 from hardmax.geometry.counting.switch import _kernels as _switch_kernels
+from hardmax.geometry.counting.switch import _piece as _switch_piece
 from hardmax.geometry.counting.switch import _program as _switch
 from hardmax.geometry.counting.switch import _regions as _switch_regions
 from hardmax.geometry.counting.switch import _search as _switch_run
