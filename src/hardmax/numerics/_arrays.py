@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -10,7 +11,9 @@ from numpy.typing import ArrayLike
 from hardmax._errors import ShapeError
 
 
-def finite_array(values: ArrayLike, name: str, *, ndim: int | None = None) -> np.ndarray:
+def finite_array(
+    values: ArrayLike | Sequence[Fraction], name: str, *, ndim: int | None = None
+) -> np.ndarray:
     """A read-only float64 copy of `values`, refused if it holds anything but finite numbers."""
     try:
         given = np.asarray(values)
