@@ -69,7 +69,7 @@ class ClaimCase:
 
     family: str
     transformer: Transformer
-    target: Any
+    target: Any  # as in a Claim: a Target on a Box, a SequenceTarget on Words
     domain: Any
     low: Fraction
     high: Fraction

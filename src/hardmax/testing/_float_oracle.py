@@ -10,11 +10,11 @@ assumption that certificates name; below its edge they vanish, or are cut off th
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hardmax.checker.rounding import float_bounds
 from hardmax.core import (
@@ -47,7 +47,7 @@ class Adversary:
         narrow = format.digits < FLOAT32.digits
         self.sums = FLOAT32 if narrow and rng.random() < 0.3 else format
 
-    def rounded(self, values: Any, format: Format | None = None) -> np.ndarray:
+    def rounded(self, values: ArrayLike, format: Format | None = None) -> np.ndarray:
         """To nearest; wider numbers than float64 are rounded to it first, which moves no tie."""
         return (format or self.format).stored(np.asarray(values, dtype=np.float64))
 
@@ -68,7 +68,9 @@ class Adversary:
             terms.append(self.rounded(a + b, self.sums))
         return self.rounded(terms[0])
 
-    def dot(self, weights: Sequence[Any], x: Column, others: Sequence[Any] = ()) -> np.ndarray:
+    def dot(
+        self, weights: np.ndarray | Column, x: Column, others: Column | tuple[()] = ()
+    ) -> np.ndarray:
         """The sum of products of what is not 0, and of others: each product rounded or fused."""
         pairs = [(w, v) for w, v in zip(weights, x, strict=True) if np.any(w) and np.any(v)]
         if not pairs:
@@ -82,7 +84,11 @@ class Adversary:
         return self.rounded(held)
 
     def map(
-        self, matrix: np.ndarray, x: Column, bias: np.ndarray | None = None, carried: Any = None
+        self,
+        matrix: np.ndarray,
+        x: Column,
+        bias: np.ndarray | None = None,
+        carried: Column | None = None,
     ) -> Column:
         rows = []
         for r, row in enumerate(matrix):
@@ -289,14 +295,14 @@ class RoundingCase:
         return max((_share(*one) for one in errors), default=0.0)
 
 
-def _share(found: float, real: Any, bound: float) -> float:
+def _share(found: float, real: Fraction, bound: float) -> float:
     error = abs(Fraction(float(found)) - Fraction(real))
     if not error:
         return 0.0
     return above_float(error / Fraction(bound)) if bound else math.inf
 
 
-def rounding_part(start: int, count: int, seed: int, name: str) -> dict[str, Any]:
+def rounding_part(start: int, count: int, seed: int, name: str) -> dict[str, object]:
     """Cases number `start` and after in one format: how many bounds were false, if any.
 
     A case is one evaluation; every Transformer is evaluated four times. Of `unbounded` cases

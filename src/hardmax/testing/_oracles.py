@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hardmax.core import Affine, Maximum, Steps, Univariate
 from hardmax.languages import MaxAffine, MaxoutNetwork, PiecewiseLinear, ReluNetwork
@@ -44,7 +44,7 @@ def _affine(W: np.ndarray, b: np.ndarray, x: Sequence[Fraction]) -> list[Fractio
     ]
 
 
-def rounding_bound(steps: Steps, x: Any) -> np.ndarray:
+def rounding_bound(steps: Steps, x: ArrayLike) -> np.ndarray:
     """How far a float64 run of the steps may stray at the floats x, in any order of summation.
 
     An affine step of n columns turns an error e into |W| e + gamma_{n+1} (|W| (|v| + e) + |b|),

@@ -18,6 +18,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hardmax.numerics import FLOAT64, Format, _outward, exact, softmax_gap
 
@@ -33,7 +34,7 @@ def exactly(argument: Any) -> Any:
     return argument
 
 
-def falls_below(function: Callable[..., Any], arguments: Iterable[Any]) -> int:
+def falls_below(function: Callable[..., Any], arguments: Iterable[object]) -> int:
     """How many results in floats lie below the same formula over the rationals: 0, if outward."""
     arguments = list(arguments)
     floats = np.asarray(function(*arguments), dtype=object).ravel()
@@ -74,7 +75,7 @@ def sizes_looked_at() -> Iterator[list[tuple[str, float]]]:
     seen: list[tuple[str, float]] = []
     fits = Format.fits
 
-    def noted(self: Format, size: Any) -> bool:
+    def noted(self: Format, size: ArrayLike) -> bool:
         seen.append((self.name, float(np.sum(size))))
         return fits(self, size)
 

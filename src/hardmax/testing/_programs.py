@@ -82,7 +82,7 @@ class _Draw:
         size = rng.choice([1, 2, 2, 3, 3, 4]) if length <= 6 else rng.choice([2, 2, 3])
         self.is_letters = rng.random() < 0.5
         self._use("letters" if self.is_letters else "numbers")
-        symbols: Any = "abcd"[:size] if self.is_letters else range(size)
+        symbols: str | range = "abcd"[:size] if self.is_letters else range(size)
         shortest = rng.choice([0, 0, 1, length])
         self.words = Words(symbols, length, min(shortest, length))
 
@@ -260,7 +260,7 @@ class _Draw:
     def _scanned(self, kind: str) -> Whole:
         """A machine with three states that reads the tokens."""
         rng, states = self.rng, range(3)
-        moves: dict[tuple[Hashable, Any], Hashable] = {}
+        moves: dict[tuple[Hashable, Hashable], Hashable] = {}
         for symbol in self.words.alphabet:
             turn, goal = rng.randrange(3), rng.choice([None, 0, 1, 2])
             for state in states:
@@ -272,7 +272,7 @@ class _Draw:
                 moves[state, symbol] = to
         return Whole(p.Scanned(_S.tokens, p.Machine.of(moves, 0, (), self.words.alphabet)), 0, 2)
 
-    def _memorised(self, answers: list[Any], low: int, high: int) -> Whole:
+    def _memorised(self, answers: list[Hashable], low: int, high: int) -> Whole:
         rows = {}
         for _ in range(self.rng.randint(1, 3)):
             length = self.rng.randint(1, min(self.words.longest, 4))
@@ -367,7 +367,7 @@ class _Draw:
         return p.select(key.value.shifted(1), query.value, _close_or_none, nothing=True)
 
 
-def _seen_or(default: int) -> Callable[[Any], Any]:
+def _seen_or(default: int) -> Callable[[object], object]:
     return lambda held: default if held is None else held
 
 
@@ -375,5 +375,5 @@ def _close(key: int, query: int) -> bool:
     return abs(key - query) <= 1
 
 
-def _close_or_none(key: Any, query: int) -> bool:
+def _close_or_none(key: int | None, query: int) -> bool:
     return key is None or abs(key - query) <= 1

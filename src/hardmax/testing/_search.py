@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hardmax.core import (
     Attention,
@@ -21,6 +22,8 @@ from hardmax.core import (
     Holding,
     Maximum,
     Softmax,
+    Steps,
+    Target,
     Transformer,
     Univariate,
     VectorInput,
@@ -96,7 +99,7 @@ def has_a_hole(construction: Construction, *, points: int = 2_000, seed: int = 0
         return bool(np.isnan(claim.target(sample)).any())
 
 
-def surely_broken(construction: Construction, point: Any, *, by: float = CLEARLY) -> bool:
+def surely_broken(construction: Construction, point: ArrayLike, *, by: float = CLEARLY) -> bool:
     """Whether the claim fails there over the reals: outputs in balls, the target enclosed.
 
     `by` is how far beyond the claimed error it has to be, relative to it.
@@ -132,7 +135,7 @@ def belied(construction: Construction, *, points: int = 12, seed: int = 0) -> st
     return None
 
 
-def _holds(held: Holding, streams: list[Any], values: list[Any]) -> bool:
+def _holds(held: Holding, streams: list[list[list[Any]]], values: list[Any]) -> bool:
     if not (-1 <= held.sublayer < len(streams) - 1 and 0 <= held.value < len(values)):
         return False
     value = values[held.value]
@@ -187,7 +190,7 @@ def _cost(transformer: Transformer) -> float:
 # ---- where errors hide -------------------------------------------------------------------------
 
 
-def hard_points(target: Any, box: Box, count: int, rng: np.random.Generator) -> np.ndarray:
+def hard_points(target: Target, box: Box, count: int, rng: np.random.Generator) -> np.ndarray:
     """`count` points of the box: half of them spread evenly, the rest where errors hide."""
     few = max(count // 8, 1)
     parts = [
@@ -234,7 +237,7 @@ def _near_ties(box: Box, count: int, rng: np.random.Generator) -> np.ndarray:
     return np.choose(rng.integers(3, size=points.shape), [points, tied, beside])
 
 
-def _beside_kinks(target: Any, box: Box, count: int, rng: np.random.Generator) -> np.ndarray:
+def _beside_kinks(target: Target, box: Box, count: int, rng: np.random.Generator) -> np.ndarray:
     """Points of random segments at which two pieces of a kink differ by a chosen small amount."""
     a, b = rng.uniform(box.low, box.high, size=(2, count, box.dimension))
     gaps = _gaps(target, a)
@@ -252,7 +255,7 @@ def _beside_kinks(target: Any, box: Box, count: int, rng: np.random.Generator) -
     return np.asarray((a + low[:, None] * (b - a))[crossing])
 
 
-def _gaps(target: Any, points: np.ndarray, most: int = 200) -> np.ndarray:
+def _gaps(target: Target, points: np.ndarray, most: int = 200) -> np.ndarray:
     """Differences of the pieces of maxima, abs and relu, kinks x points; of many kinks, some."""
     program = target.steps()
     if program is None:
@@ -262,7 +265,7 @@ def _gaps(target: Any, points: np.ndarray, most: int = 200) -> np.ndarray:
     return gaps[:: max(1, len(gaps) // most)]
 
 
-def _kinks(program: Any, values: list[Any]) -> Iterator[np.ndarray]:
+def _kinks(program: Steps, values: list[np.ndarray]) -> Iterator[np.ndarray]:
     for step in program.steps:
         read = np.concatenate([values[source] for source in step.sources])
         match step:

@@ -66,7 +66,7 @@ class WordTable:
     """Rows of rational numbers for every word of a domain, one row per symbol or one per word."""
 
     rows: Mapping[tuple[Any, ...], tuple[tuple[Fraction, ...], ...]]
-    alphabet: tuple[Any, ...]
+    alphabet: tuple[object, ...]
     outputs: int
     each_symbol: bool
 
@@ -74,7 +74,7 @@ class WordTable:
     def parameters(self) -> int | None:
         return None
 
-    def __call__(self, word: Sequence[Any], /) -> tuple[tuple[Fraction, ...], ...]:
+    def __call__(self, word: Sequence[object], /) -> tuple[tuple[Fraction, ...], ...]:
         return self.rows[tuple(word)]
 
     def steps(self) -> SequenceSteps:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from hardmax.checker import Certificate, Verdict
 from hardmax.core import Construction
@@ -38,7 +37,7 @@ class Trial:
     seconds: float
     fault: str | None
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         return asdict(self)
 
 

@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
-from hardmax._workbench import compile
+from hardmax._workbench import Source, compile
 from hardmax.core import Box, Construction
 from hardmax.languages import Function, MaxAffine, MaxoutNetwork, PiecewiseLinear, ReluNetwork
 
@@ -29,8 +28,8 @@ class Specimen:
 
     name: str
     kind: str  # primitive | composite | relu | maxout | piecewise linear
-    source: Callable[[], Any]
-    domain: Any
+    source: Callable[[], Source]
+    domain: Box | str
     error: float | None
     route: str
     large: bool = False  # minutes for thousands of mutants: left to long runs
@@ -151,7 +150,7 @@ def _convex() -> MaxAffine:
 
 _THREE = "attention attention-only feedforward"
 _TWO = "attention attention-only"
-_NETWORKS: dict[str, tuple[str, Callable[[], Any], int, str, bool]] = {
+_NETWORKS: dict[str, tuple[str, Callable[[], Source], int, str, bool]] = {
     "ReLU 1-6-1": ("relu", lambda: random_relu(1, 1, 6, 1), 1, _THREE, False),
     "ReLU 2-8-1": ("relu", lambda: random_relu(2, 2, 8, 1), 2, _THREE, False),
     "ReLU 3-6-6-2": ("relu", lambda: random_relu(3, 3, 6, 6, 2), 3, _THREE, False),
