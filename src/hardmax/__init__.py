@@ -86,24 +86,12 @@ from hardmax.languages import MaxAffine as MaxAffine
 from hardmax.languages import MaxoutNetwork as MaxoutNetwork
 from hardmax.languages import PiecewiseLinear as PiecewiseLinear
 from hardmax.languages import ReluNetwork as ReluNetwork
-from hardmax.languages import clip as clip
-from hardmax.languages import cos as cos
-from hardmax.languages import exp as exp
 from hardmax.languages import from_torch as from_torch
 from hardmax.languages import load_network as load_network
-from hardmax.languages import log as log
-from hardmax.languages import maximum as maximum
-from hardmax.languages import minimum as minimum
-from hardmax.languages import relu as relu
 from hardmax.languages import save_network as save_network
-from hardmax.languages import sigmoid as sigmoid
-from hardmax.languages import sin as sin
 from hardmax.languages import sorting_network as sorting_network
-from hardmax.languages import sqrt as sqrt
-from hardmax.languages import tan as tan
-from hardmax.languages import tanh as tanh
-from hardmax.languages import variable as variable
-from hardmax.languages import variables as variables
+from hardmax.languages.expressions import words as _words
+from hardmax.languages.expressions.words import *  # noqa: F403 - exp, gelu, ...: see its list
 from hardmax.languages.programs import Program as Program
 from hardmax.languages.programs import program as program
 from hardmax.lowering import Offer as Offer
@@ -117,7 +105,7 @@ if TYPE_CHECKING:  # these open when they are first asked for: see `__getattr__`
     from hardmax import testing as testing
 
 # The surface: what the README and the guide speak of, and what a script may rely on.
-__all__ = [  # noqa: RUF022  # in groups, as one would look for them
+__all__ = [  # in groups, as one would look for them
     # verbs: from a source to a model, its proof and its file
     "compile",
     "plan",
@@ -135,26 +123,15 @@ __all__ = [  # noqa: RUF022  # in groups, as one would look for them
     "Function",
     "CallableFunction",
     "Expression",
-    "variable",
-    "variables",
-    "clip",
-    "cos",
-    "exp",
-    "log",
-    "maximum",
-    "minimum",
-    "relu",
-    "sigmoid",
-    "sin",
-    "sqrt",
-    "tan",
-    "tanh",
+    *_words.__all__,  # variables, exp, gelu, maximum, softmax, ...
     "sorting_network",
     # sources: networks
     "ReluNetwork",
     "MaxoutNetwork",
     "MaxAffine",
     "PiecewiseLinear",
+    "LayeredNetwork",
+    "from_torch",
     "load_network",
     "save_network",
     # sources: programs

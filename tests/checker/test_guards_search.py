@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -406,12 +407,12 @@ def test_functions_are_as_steep_as_where_tidying_may_take_them(monkeypatch):
     rng = RNG(11)
     seen = []
 
-    def curve(name, exponent, low, high):
+    def curve(low, high):
         slope = sizes(rng, 2)
         seen.append((low, high, slope))
         return None, (np.array(-slope[0]), np.array(slope[1])), None
 
-    monkeypatch.setattr(_tidy, "named_curve", curve)
+    monkeypatch.setattr(_tidy, "record_of", lambda name, exponent: SimpleNamespace(curve=curve))
     for _ in range(60):
         graph = begun(rng)
         form, _ = dusty(rng, graph, DUST)

@@ -15,6 +15,7 @@ from hardmax.core import FeedForward, ReadOut, Share, Transformer
 from hardmax.languages import CallableFunction, parse
 from hardmax.languages.expressions._domain import Requirement, _refuted, _sampled
 from hardmax.lowering import lower
+from hardmax.numerics import record_of
 from hardmax.testing import errors_at
 
 INF, NAN = math.inf, math.nan
@@ -170,7 +171,7 @@ def test_a_zero_is_shown_as_zero():
 def test_the_range_that_is_shown_is_that_of_finite_values():
     """1/x is positive nowhere below 0, and at 0 it has no value at all."""
     (node,) = parse("log(1/x)")
-    needed = Requirement(node, node.arguments[0], "positive")
+    needed = Requirement(node, node.arguments[0], record_of("log").condition)
     domain: dict[str, Any] = {"x": (-1.0, 1.0)}
     found = _refuted(needed, domain, _sampled(domain))
     assert found is not None

@@ -32,7 +32,7 @@ from hardmax.core import (
     VectorInput,
     weight_arrays,
 )
-from hardmax.numerics import ball_size_down, ball_size_up, precision
+from hardmax.numerics import ball_size_down, ball_size_up, precision, record_of
 
 Number = fmpq | arb
 _PRECISION = 160
@@ -277,21 +277,12 @@ def steps_at(steps: Steps, x: Sequence[Number]) -> list[Number]:
 
 
 def _univariate(step: Univariate, x: Number) -> Number:
-    if step.name == "relu":
-        return _largest([x, fmpq(0)])
-    if step.name == "abs":
-        return abs(x)  # type: ignore[return-value]  # flint's stubs know no better
-    if isinstance(x, fmpq) and step.name in ("reciprocal", "power"):
-        exponent = Fraction(-1) if step.name == "reciprocal" else Fraction(step.exponent)
-        if exponent.denominator == 1 and abs(exponent) <= 64 and x != 0:
-            return x ** int(exponent)
-    ball = arb(x)
-    match step.name:
-        case "reciprocal":
-            return 1 / ball
-        case "sigmoid":
-            return 1 / (1 + (-ball).exp())
-        case "power":
-            exact = Fraction(step.exponent)
-            return ball ** arb(fmpq(exact.numerator, exact.denominator))
-    return getattr(ball, step.name)()
+    """Exact where a rational stays one (a high power of it would be too long), or else a ball."""
+    function = record_of(step.name, step.exponent)
+    if isinstance(x, fmpq) and function.pieces:
+        return _largest([piece.slope * x + piece.offset for piece in function.pieces])
+    if isinstance(x, fmpq) and function.fractions and x != 0 and abs(Fraction(step.exponent)) <= 64:
+        value = function.fractions(Fraction(int(x.p), int(x.q)))
+        assert isinstance(value, Fraction)
+        return fmpq(value.numerator, value.denominator)
+    return function.balls(arb(x))

@@ -54,7 +54,6 @@ from hardmax.core._trace import HeadTrace as HeadTrace
 from hardmax.core._trace import SequenceTrace as SequenceTrace
 from hardmax.core._trace import trace_sequence as trace_sequence
 from hardmax.core._transformer import Transformer as Transformer
-from hardmax.core._univariate import UNIVARIATE as UNIVARIATE
 from hardmax.core._weighting import Hardmax as Hardmax
 from hardmax.core._weighting import Softmax as Softmax
 from hardmax.core._weighting import Weighting as Weighting

@@ -14,8 +14,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from hardmax._errors import ShapeError
-from hardmax.core._univariate import UNIVARIATE, apply_univariate
-from hardmax.numerics import Interval, exact, finite_array, frozen_array
+from hardmax.core._univariate import apply_univariate
+from hardmax.numerics import FUNCTION_NAMES, Interval, exact, finite_array, frozen_array
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,8 +68,10 @@ class Univariate:
     exponent: float | Fraction = 1.0
 
     def __post_init__(self) -> None:
-        if self.name not in UNIVARIATE:
-            raise ShapeError(f"There is no function {self.name!r}; there are {list(UNIVARIATE)}.")
+        if self.name not in FUNCTION_NAMES:
+            raise ShapeError(
+                f"There is no function {self.name!r}; there are {', '.join(FUNCTION_NAMES)}."
+            )
         if not np.isfinite(float(self.exponent)):
             raise ShapeError(f"The exponent of a power must be finite, not {self.exponent}.")
 

@@ -72,3 +72,16 @@ from hardmax.numerics._precision import precision as precision
 from hardmax.numerics._projection import Projection as Projection
 from hardmax.numerics._softmax import softmax_ends as softmax_ends
 from hardmax.numerics._softmax import softmax_ranges as softmax_ranges
+from hardmax.numerics.functions import FUNCTION_NAMES as FUNCTION_NAMES
+from hardmax.numerics.functions import FUNCTION_WORDS as FUNCTION_WORDS
+from hardmax.numerics.functions import FUNCTIONS as FUNCTIONS
+from hardmax.numerics.functions import NONZERO as NONZERO
+from hardmax.numerics.functions import Calculus as Calculus
+from hardmax.numerics.functions import Condition as Condition
+from hardmax.numerics.functions import Derivatives as Derivatives
+from hardmax.numerics.functions import Exact as Exact
+from hardmax.numerics.functions import FunctionRecord as FunctionRecord
+from hardmax.numerics.functions import larger_series as larger_series
+from hardmax.numerics.functions import record_of as record_of
+from hardmax.numerics.functions import rectifier_curve as rectifier_curve
+from hardmax.numerics.functions import sigmoid_curve as sigmoid_curve

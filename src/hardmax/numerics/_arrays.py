@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from hardmax._errors import ShapeError
 
 
-def finite_array(
-    values: ArrayLike | Sequence[Fraction], name: str, *, ndim: int | None = None
-) -> np.ndarray:
+def finite_array(values: object, name: str, *, ndim: int | None = None) -> np.ndarray:
     """A read-only float64 copy of `values`, refused if it holds anything but finite numbers."""
     try:
         given = np.asarray(values)
@@ -46,6 +42,6 @@ def frozen_array(array: np.ndarray) -> np.ndarray:
 _to_fraction = np.frompyfunc(Fraction, 1, 1)
 
 
-def exact(array: ArrayLike) -> np.ndarray:
+def exact(array: object) -> np.ndarray:
     """The same numbers as an object array of `Fraction`: a float64 is a dyadic rational."""
     return np.asarray(_to_fraction(np.asarray(array)), dtype=object)

@@ -28,24 +28,24 @@ _FAR = 2.0**40  # beyond, a period is a coarse multiple of an ulp: no attempt is
 
 def exp(x: Interval) -> Interval:
     """Monotone; at 0 exactly 1."""
-    y = _monotone(x, np.exp, exact_at=0.0)
+    y = monotone(x, np.exp, exact_at=0.0)
     return Interval(np.maximum(y.lo, 0.0), y.hi)
 
 
 def log(x: Interval) -> Interval:
     """Monotone on x > 0; the lower end is -inf where x reaches 0."""
-    return _inside((x.lo >= 0.0) & (x.hi > 0.0), _monotone(x, np.log, exact_at=1.0))
+    return _inside((x.lo >= 0.0) & (x.hi > 0.0), monotone(x, np.log, exact_at=1.0))
 
 
 def sqrt(x: Interval) -> Interval:
     """Monotone on x >= 0, exact at 0 and 1; everything where all of x is negative."""
     y = _nonnegative(x)
-    return _inside(x.hi >= 0.0, _keep_units(y, _monotone(y, np.sqrt, exact_at=0.0)))
+    return _inside(x.hi >= 0.0, _keep_units(y, monotone(y, np.sqrt, exact_at=0.0)))
 
 
 def tanh(x: Interval) -> Interval:
     """Monotone, between -1 and 1."""
-    return _clipped(_monotone(x, np.tanh, exact_at=0.0), -1.0, 1.0)
+    return _clipped(monotone(x, np.tanh, exact_at=0.0), -1.0, 1.0)
 
 
 def sigmoid(x: Interval) -> Interval:
@@ -54,7 +54,7 @@ def sigmoid(x: Interval) -> Interval:
     Written with e = exp(-|x|) <= 1 as 1/(1 + e) or e/(1 + e). A relative error of e passes on
     with factor at most 1, and two more roundings are one ulp more.
     """
-    return _clipped(_monotone(x, sigmoid_of_floats, exact_at=0.0, ulps=_ULPS + 1.0), 0.0, 1.0)
+    return _clipped(monotone(x, sigmoid_of_floats, exact_at=0.0, ulps=_ULPS + 1.0), 0.0, 1.0)
 
 
 def sigmoid_of_floats(x: np.ndarray) -> np.ndarray:
@@ -87,7 +87,7 @@ def tan(x: Interval) -> Interval:
     """Monotone between poles; everything where a pole may lie inside."""
     safe = ~_meets(x, period=np.pi, phase=0.5)
     ends = Interval(np.where(safe, x.lo, 0.0), np.where(safe, x.hi, 0.0))
-    return _inside(safe, _monotone(ends, np.tan, exact_at=0.0))
+    return _inside(safe, monotone(ends, np.tan, exact_at=0.0))
 
 
 def power(x: Interval, exponent: Fraction | float) -> Interval:
@@ -110,10 +110,10 @@ def power(x: Interval, exponent: Fraction | float) -> Interval:
     else:
         inside, base = x.hi >= 0.0, _nonnegative(x)
     bounds = Interval.point(exponent)
-    low = _monotone(base, lambda t: _signed_power(t, bounds.lo), exact_at=0.0)
+    low = monotone(base, lambda t: _signed_power(t, bounds.lo), exact_at=0.0)
     if bounds.lo == bounds.hi:
         return _inside(inside, _keep_units(base, low))
-    high = _monotone(base, lambda t: _signed_power(t, bounds.hi), exact_at=0.0)
+    high = monotone(base, lambda t: _signed_power(t, bounds.hi), exact_at=0.0)
     hull = Interval(np.minimum(low.lo, high.lo), np.maximum(low.hi, high.hi))
     return _inside(inside, _keep_units(base, hull))
 
@@ -133,22 +133,26 @@ def _keep_units(x: Interval, raised: Interval) -> Interval:
     )
 
 
-def _monotone(
+def monotone(
     x: Interval,
     function: Callable[[np.ndarray], np.ndarray],
     *,
     exact_at: float,
-    ulps: float = _ULPS,
+    ulps: float | Callable[[np.ndarray], np.ndarray] = _ULPS,
 ) -> Interval:
-    """The values at both ends, moved outward except where the argument is `exact_at`."""
+    """The values at both ends, moved outward except where the argument is `exact_at`.
+
+    How many ulp a value may be off is a number, or a function of the argument.
+    """
     with np.errstate(all="ignore"):
         lo, hi = np.asarray(function(x.lo)), np.asarray(function(x.hi))
-        lo = np.where(x.lo == exact_at, lo, _down(lo, ulps))
-        hi = np.where(x.hi == exact_at, hi, -_down(-hi, ulps))
+        below, above = (ulps(x.lo), ulps(x.hi)) if callable(ulps) else (ulps, ulps)
+        lo = np.where(x.lo == exact_at, lo, down_by_ulps(lo, below))
+        hi = np.where(x.hi == exact_at, hi, -down_by_ulps(-hi, above))
     return Interval(lo, hi)
 
 
-def _down(r: np.ndarray, ulps: float = _ULPS) -> np.ndarray:
+def down_by_ulps(r: np.ndarray, ulps: float | np.ndarray = _ULPS) -> np.ndarray:
     """So many ulp below; an overflow to +inf means only that it was huge, nan means nothing."""
     r = np.where(np.isnan(r), -np.inf, np.minimum(r, FLOAT64.largest))
     return np.asarray(r - (np.abs(r) * (ulps * STEP) + ulps * TINY))
@@ -171,8 +175,8 @@ def _wave(x: Interval, function: Callable[[np.ndarray], np.ndarray], *, crest: f
     with np.errstate(all="ignore"):
         values = np.stack([function(x.lo), function(x.hi)])
     exact = np.stack([x.lo, x.hi]) == 0.0  # sin 0 = 0 and cos 0 = 1
-    lo = np.where(exact, values, _down(values)).min(axis=0)
-    hi = np.where(exact, values, -_down(-values)).max(axis=0)
+    lo = np.where(exact, values, down_by_ulps(values)).min(axis=0)
+    hi = np.where(exact, values, -down_by_ulps(-values)).max(axis=0)
     hi = np.where(_meets(x, period=_TURN, phase=crest), 1.0, hi)
     lo = np.where(_meets(x, period=_TURN, phase=crest + 0.5), -1.0, lo)
     return _clipped(Interval(lo, hi), -1.0, 1.0)

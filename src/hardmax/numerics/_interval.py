@@ -18,7 +18,6 @@ from numpy.typing import ArrayLike
 from hardmax._errors import ShapeError
 from hardmax.numerics._outward import TINY, down, gamma, is_power_of_two, stray, up
 
-Numbers = ArrayLike | Fraction  # arrays of Fractions are arrays of objects
 Index = SupportsIndex | slice | EllipsisType | np.ndarray | list[int] | None
 
 
@@ -32,7 +31,7 @@ def _float_of(number: float | Fraction) -> float:
 _floats_of = np.frompyfunc(_float_of, 1, 1)
 
 
-def _floats(values: Numbers, toward: float) -> np.ndarray:
+def _floats(values: object, toward: float) -> np.ndarray:
     """The floats nearest to the numbers on the side of `toward`; a float64 stays itself.
 
     The nearest float may lie on either side; where it lies on the wrong one its neighbour is
@@ -75,7 +74,7 @@ class Interval:
         object.__setattr__(self, "hi", hi)
 
     @classmethod
-    def point(cls, values: Numbers) -> Interval:
+    def point(cls, values: object) -> Interval:
         """The degenerate intervals [v, v]; a number that float64 does not hold gets neighbours."""
         given = np.asarray(values)
         return cls(given, given)
@@ -109,7 +108,7 @@ class Interval:
     def __getitem__(self, key: Index | tuple[Index, ...]) -> Interval:
         return Interval(self.lo[key], self.hi[key])
 
-    def contains(self, values: Numbers) -> np.ndarray:
+    def contains(self, values: object) -> np.ndarray:
         """Where `values` (floats, integers or Fractions, compared exactly) lie inside."""
         array = np.asarray(values)
         if array.dtype.kind in "iu":
@@ -122,7 +121,7 @@ class Interval:
     def __neg__(self) -> Interval:
         return Interval(-self.hi, -self.lo)
 
-    def __add__(self, other: Interval | Numbers) -> Interval:
+    def __add__(self, other: object) -> Interval:
         other = _as_interval(other)
         with np.errstate(over="ignore", invalid="ignore"):
             lo, hi = self.lo + other.lo, self.hi + other.hi
@@ -132,13 +131,13 @@ class Interval:
 
     __radd__ = __add__
 
-    def __sub__(self, other: Interval | Numbers) -> Interval:
+    def __sub__(self, other: object) -> Interval:
         return self + (-_as_interval(other))
 
-    def __rsub__(self, other: Interval | Numbers) -> Interval:
+    def __rsub__(self, other: object) -> Interval:
         return (-self) + other
 
-    def __mul__(self, other: Interval | Numbers) -> Interval:
+    def __mul__(self, other: object) -> Interval:
         other = _as_interval(other)
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             products = np.stack(
@@ -163,10 +162,10 @@ class Interval:
         both = (self.lo >= 0.0) & (other.lo >= 0.0)
         return np.asarray(both | ((self.hi <= 0.0) & (other.hi <= 0.0)))
 
-    def __truediv__(self, other: Interval | Numbers) -> Interval:
+    def __truediv__(self, other: object) -> Interval:
         return self * _as_interval(other).reciprocal()
 
-    def __rtruediv__(self, other: Interval | Numbers) -> Interval:
+    def __rtruediv__(self, other: object) -> Interval:
         return self.reciprocal() * other
 
     def reciprocal(self) -> Interval:
@@ -217,11 +216,11 @@ class Interval:
         widen = size * gamma(terms) + terms * TINY
         return np.asarray(np.where(some > 0.0, widen, 0.0))
 
-    def maximum(self, other: Interval | Numbers) -> Interval:
+    def maximum(self, other: object) -> Interval:
         other = _as_interval(other)
         return Interval(np.maximum(self.lo, other.lo), np.maximum(self.hi, other.hi))
 
-    def minimum(self, other: Interval | Numbers) -> Interval:
+    def minimum(self, other: object) -> Interval:
         other = _as_interval(other)
         return Interval(np.minimum(self.lo, other.lo), np.minimum(self.hi, other.hi))
 
@@ -255,5 +254,5 @@ class Interval:
         return Interval(self.lo.min(axis=axis), self.hi.min(axis=axis))
 
 
-def _as_interval(value: Interval | Numbers) -> Interval:
+def _as_interval(value: object) -> Interval:
     return value if isinstance(value, Interval) else Interval.point(value)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hardmax.checker.boxes._curves import rectifier_curve, sigmoid_curve
 from hardmax.checker.boxes._jets import Jet, Shape, compose, product
 from hardmax.numerics import (
     FEW,
@@ -18,6 +17,8 @@ from hardmax.numerics import (
     pair_between,
     pair_ends,
     pair_radius,
+    rectifier_curve,
+    sigmoid_curve,
 )
 
 FAR = 80.0  # a gate whose logit stays so far from 0 in a box is open or shut up to e^-80

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any
 
 import numpy as np
-from flint import arb, arb_series, ctx, fmpq
+from flint import arb, arb_series, ctx
 
 from hardmax.checker._budget import BALL, charge
 from hardmax.checker.forms import (
@@ -29,10 +27,10 @@ from hardmax.checker.forms import (
     Variable,
     rational,
 )
-from hardmax.numerics import precision
+from hardmax.numerics import FunctionRecord, precision, record_of
 
 BITS = 192
-Series = Any
+Series = arb_series
 
 
 class Bends(Exception):
@@ -101,7 +99,7 @@ class Following:
             case Times(first=first, second=second):
                 return self.form(first) * self.form(second)
             case Apply(name=name, exponent=exponent, argument=argument):
-                return _applied(name, exponent, self.form(argument))
+                return _applied(record_of(name, exponent), self.form(argument))
             case Variable():
                 raise AssertionError("variables go through the functionals")
 
@@ -143,20 +141,7 @@ def _leader(series: list[Series]) -> int:
     raise Bends
 
 
-def _applied(name: str, exponent: float | Fraction, x: Series) -> Series:
-    match name:
-        case "reciprocal":
-            if not (bool(x[0] > 0) or bool(x[0] < 0)):
-                raise Bends
-            return 1 / x
-        case "power":
-            exact = Fraction(exponent)
-            if exact.denominator == 1 and exact >= 0:
-                return x ** int(exact)
-            if not bool(x[0] > 0):
-                raise Bends
-            return x ** arb(fmpq(exact.numerator, exact.denominator))
-        case "log" | "sqrt":
-            if not bool(x[0] > 0):
-                raise Bends
-    return getattr(x, name)()
+def _applied(function: FunctionRecord, x: Series) -> Series:
+    if function.condition is not None and not function.condition.of_ball(x[0]):
+        raise Bends
+    return function.series(x)

@@ -14,11 +14,18 @@ import numpy as np
 
 from hardmax.checker._budget import FAR, JET, JETS, NEAR, WIDE
 from hardmax.checker.boxes._bank import Bank
-from hardmax.checker.boxes._curves import named_curve, rectifier_curve, sigmoid_curve
 from hardmax.checker.boxes._jets import Jet, Shape, compose, product
 from hardmax.checker.boxes._large_mean import LargeMean
 from hardmax.checker.boxes._softmean import hard_mean, maximum, soft_mean
-from hardmax.numerics import FEW, grown, pair_ends, pair_radius
+from hardmax.numerics import (
+    FEW,
+    grown,
+    pair_ends,
+    pair_radius,
+    record_of,
+    rectifier_curve,
+    sigmoid_curve,
+)
 
 CHUNK = 2048  # boxes at a time: the arrays stay in the cache
 NEIGHBOURS = 256  # and so many where tokens are picked by the place of the boxes
@@ -192,7 +199,8 @@ def _atom(step: Step, jets: list[Jet]) -> Jet:
             return join(jets[:half], jets[half:])
         case "maximum":
             return maximum(jets)
-    return compose(named_curve(step.kind, step.exponent, *pair_ends(jets[0].value)), jets[0])
+    curve = record_of(step.kind, step.exponent).curve
+    return compose(curve(*pair_ends(jets[0].value)), jets[0])
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,6 @@ from collections.abc import Sequence
 import numpy as np
 from flint import fmpq
 
-from hardmax.checker.boxes._curves import named_curve
 from hardmax.checker.forms import (
     ONE,
     ZERO,
@@ -39,7 +38,7 @@ from hardmax.checker.forms import (
     rational,
     total,
 )
-from hardmax.numerics import down, inflate, up
+from hardmax.numerics import down, inflate, record_of, up
 
 _DUST = 2.0**-34  # of a form's own range
 
@@ -144,7 +143,7 @@ class Tidier:
             return Form({number: ONE}), 0.0
         low, high = self.graph.range(atom.argument)
         ends = np.array(down(low - moved)), np.array(up(high + moved))
-        slope = named_curve(atom.name, atom.exponent, *ends)[1]
+        slope = record_of(atom.name, atom.exponent).curve(*ends)[1]
         steep = float(np.abs(slope[0]) + slope[1])
         if not math.isfinite(steep):
             return Form({number: ONE}), 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 from flint import fmpq
@@ -9,6 +10,7 @@ from flint import fmpq
 from hardmax.checker.forms._atoms import Apply, Gate, Times, Variable
 from hardmax.checker.forms._forms import NOTHING, ONE, Form, constant, total
 from hardmax.checker.forms._graph import Graph
+from hardmax.numerics import record_of
 
 
 class NoGradient(Exception):
@@ -51,25 +53,39 @@ class Gradient:
         raise NoGradient
 
     def _slope(self, own: Form, name: str, exponent: float | Fraction, argument: Form) -> Form:
-        graph = self.graph
-        match name:
-            case "exp":
-                return own
-            case "log":
-                return graph.apply("reciprocal", argument)
-            case "reciprocal":
-                return -graph.times(own, own)
-            case "sqrt":
-                return graph.apply("reciprocal", own).scaled(fmpq(1, 2))
-            case "sin":
-                return graph.apply("cos", argument)
-            case "cos":
-                return -graph.apply("sin", argument)
-            case "tan":
-                return graph.times(own, own) + constant(ONE)
-            case "power":
-                p = Fraction(exponent)
-                if p.denominator == 1 and p > 0:
-                    lower = graph.apply("power", argument, p - 1)
-                    return lower.scaled(fmpq(p.numerator, p.denominator))
-        raise NoGradient
+        rule = record_of(name, exponent).slope
+        if rule is None:
+            raise NoGradient
+        return rule(FormCalculus(self.graph), argument, own)
+
+
+@dataclass(frozen=True)
+class FormCalculus:
+    """Derivatives written as forms over the atoms of a graph."""
+
+    graph: Graph
+
+    def number(self, value: int | Fraction) -> Form:
+        return constant(_rational(value))
+
+    def plus(self, first: Form, second: Form) -> Form:
+        return first + second
+
+    def times(self, first: Form, second: Form) -> Form:
+        return self.graph.times(first, second)
+
+    def reciprocal(self, below: Form, by: int | Fraction = 1) -> Form:
+        return self.graph.apply("reciprocal", below).scaled(1 / _rational(by))
+
+    def power(self, base: Form, exponent: Fraction) -> Form:
+        """Natural powers only: the others have poles or ends that nobody looks for here."""
+        if exponent.denominator != 1 or exponent < 0:
+            raise NoGradient
+        return self.graph.apply("power", base, exponent)
+
+    def apply(self, name: str, argument: Form) -> Form:
+        return self.graph.apply(name, argument)
+
+
+def _rational(value: int | Fraction) -> fmpq:
+    return fmpq(value.numerator, value.denominator)

@@ -46,7 +46,7 @@ from hardmax.checker.forms._ranges import (
     univariate_range,
 )
 from hardmax.core import Box
-from hardmax.numerics import Interval
+from hardmax.numerics import Interval, record_of
 
 _TINY = 1e-100  # numbers below are left to the variables' ranges
 _MOST_TERMS = 16  # forms with more are not written out a second time
@@ -66,6 +66,7 @@ class Graph:
         self.shared = Shared()
         self._known: dict[Hashable, int] = {}
         self._facing: dict[Hashable, bool] = {}  # which of u and -u is rectified
+        self._denominators: dict[Form, Form] = {}
         self._variables = 0
 
     def variable(self, low: float, high: float) -> Form:
@@ -205,16 +206,18 @@ class Graph:
     def apply(self, name: str, form: Form, exponent: float | Fraction = 1.0) -> Form:
         """A named function; rational ones of constants are computed.
 
-        abs and relu become rectifiers, sigmoid and tanh gates, so that they meet their likes.
+        Functions with a kink become rectifiers, those of one sigmoid gates, so that they meet their
+        likes: abs(x) = relu(2 x) - x, tanh(x) = 2 sigmoid(2 x) - 1.
         """
-        if name == "relu":
-            return self.relu(form)
-        if name == "abs":
-            return self.relu(form).scaled(fmpq(2)) - form
-        if name == "sigmoid":
-            return self.gate(form, constant(ONE))
-        if name == "tanh":  # 2 sigmoid(2 x) - 1
-            return self.gate(form.scaled(fmpq(2)), constant(fmpq(2))) - constant(ONE)
+        function = record_of(name, exponent)
+        if function.pieces:
+            first, second = (_line(form, piece.slope, piece.offset) for piece in function.pieces)
+            return second + self.relu(first - second)
+        if function.gated is not None:
+            gated = function.gated
+            logit = form.scaled(fmpq(gated.steepness))
+            gate = self.gate(logit, _line(form, gated.slope, gated.constant))
+            return gate + constant(fmpq(gated.offset))
         if name == "power" and exponent == 1:
             return form
         if name == "power" and exponent == 2:
@@ -222,6 +225,7 @@ class Graph:
         if name == "reciprocal" and form.constant != ZERO:
             mean = self._softmax(constant(ONE), form)
             if mean is not None:
+                self._denominators[mean] = form
                 return mean
         if form.is_constant and form.constant != ZERO:
             if name == "reciprocal":
@@ -235,6 +239,9 @@ class Graph:
 
     def _over(self, numerator: Form, inverse: Form) -> Form | None:
         """numerator * inverse as a softmax mean, the latter being 1/sum of exponentials."""
+        denominator = self._denominators.get(inverse)  # 1/(1 + e^x + ...) is a mean already
+        if denominator is not None:
+            return self._softmax(numerator, denominator)
         atom = self.atoms[inverse.body.atom] if inverse.body.atom >= 0 else None
         if inverse.constant != ZERO or not isinstance(atom, Apply) or atom.name != "reciprocal":
             return None
@@ -327,6 +334,10 @@ class Graph:
             self.atoms.append(atom)
             self.bounds.append(*known)
         return Form({number: ONE})
+
+
+def _line(form: Form, slope: int, offset: int) -> Form:
+    return form.scaled(fmpq(slope)) + constant(fmpq(offset))
 
 
 def _sorted(

@@ -9,8 +9,7 @@ import numpy as np
 
 from hardmax.checker._budget import ENTRY, RANGE, charge
 from hardmax.checker.forms._forms import Form, nearest
-from hardmax.core import UNIVARIATE
-from hardmax.numerics import TINY, Interval, pair_radius, sigmoid, sum_up
+from hardmax.numerics import TINY, Interval, pair_radius, record_of, sigmoid, sum_up
 
 Ends = tuple[float, float]
 
@@ -95,7 +94,7 @@ def mean_range(logits: Sequence[Ends], values: Sequence[Ends]) -> Ends:
 
 
 def univariate_range(name: str, argument: Ends, exponent: float | Fraction) -> Ends:
-    result = UNIVARIATE[name].intervals(_interval(argument), exponent)
+    result = record_of(name, exponent).intervals(_interval(argument))
     return float(result.lo), float(result.hi)
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 
 from hardmax.checker._budget import CALL, ENTRY, Clock, charge
 from hardmax.core import Box, Steps, Univariate
-from hardmax.numerics import STEP, Interval
+from hardmax.numerics import STEP, Interval, record_of
 
 _MOST_BOXES = 1 << 15
 _NARROW = 4096.0 * STEP  # of the domain's width: boxes are not halved further
@@ -49,15 +47,15 @@ def _are_finite(steps: Steps, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         known = np.isfinite(value.lo) & np.isfinite(value.hi)
         finite &= known.reshape(-1, low.shape[1]).all(axis=0)
     for step in steps.steps:
-        if isinstance(step, Univariate) and _needs_a_sign(step):  # enclosures ignore what is below
+        least = _least_argument(step) if isinstance(step, Univariate) else None
+        if least is not None:  # enclosures ignore what is below
             for source in step.sources:
                 argument = values[source].lo.reshape(-1, low.shape[1])
-                finite &= (argument >= 0.0).all(axis=0)
+                finite &= (argument >= least).all(axis=0)
     return finite
 
 
-def _needs_a_sign(step: Univariate) -> bool:
-    """Whether a function is defined for arguments from 0 on only."""
-    if step.name == "power":
-        return Fraction(step.exponent).denominator != 1
-    return step.name in ("sqrt", "log")
+def _least_argument(step: Univariate) -> float | None:
+    """From where on a function is defined; None if that is no question of size."""
+    condition = record_of(step.name, step.exponent).condition
+    return None if condition is None else condition.floor

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from fractions import Fraction
 
 from hardmax._errors import SemanticsError
-from hardmax.languages.expressions import _functions as words
 from hardmax.languages.expressions._expression import (
+    OF_SEVERAL,
     ONE,
     Apply,
     Expression,
@@ -15,23 +15,39 @@ from hardmax.languages.expressions._expression import (
     add,
     as_expression,
     divide,
+    function,
     multiply,
     postorder,
     power,
 )
+from hardmax.numerics import record_of
 
 ZERO = Number(0)
 
-_OUTER: dict[str, Callable[[Expression], Expression]] = {
-    "exp": words.exp,
-    "log": lambda u: divide(ONE, u),
-    "sqrt": lambda u: divide(ONE, multiply(2, words.sqrt(u))),
-    "sin": words.cos,
-    "cos": lambda u: -words.sin(u),
-    "tan": lambda u: add(ONE, power(words.tan(u), 2)),
-    "tanh": lambda u: add(ONE, -power(words.tanh(u), 2)),
-    "sigmoid": lambda u: multiply(words.sigmoid(u), words.sigmoid(-u)),
-}
+
+class ExpressionCalculus:
+    """The rules that the records state, written as expressions."""
+
+    def number(self, value: int | Fraction) -> Expression:
+        return Number(value)
+
+    def plus(self, first: Expression, second: Expression) -> Expression:
+        return add(first, second)
+
+    def times(self, first: Expression, second: Expression) -> Expression:
+        return multiply(first, second)
+
+    def reciprocal(self, below: Expression, by: int | Fraction = 1) -> Expression:
+        return divide(ONE, multiply(by, below))
+
+    def power(self, base: Expression, exponent: Fraction) -> Expression:
+        return power(base, Number(exponent))
+
+    def apply(self, name: str, argument: Expression) -> Expression:
+        return function(name, argument)
+
+
+_CALCULUS = ExpressionCalculus()
 
 
 def derivative(expression: Expression, name: str) -> Expression:
@@ -61,14 +77,12 @@ def _rule(node: Expression, known: dict[Expression, Expression], name: str) -> E
             return _of_product(node.arguments, inner)
         case "divide":
             return _of_quotient(*node.arguments, *inner)
-        case "power":
-            outer = multiply(Number(node.exponent), power(u, Number(node.exponent - 1)))
-            return multiply(outer, inner[0])
-        case "minimum" | "maximum" | "abs" | "relu":
-            raise SemanticsError(
-                f"{node} has a kink, so it has no derivative by {name}; bound its slope instead."
-            )
-    return multiply(_OUTER[node.operation](u), inner[0])
+    rule = None if node.operation in OF_SEVERAL else record_of(node.operation, node.exponent).slope
+    if rule is None:
+        raise SemanticsError(
+            f"{node} has a kink, so it has no derivative by {name}; bound its slope instead."
+        )
+    return multiply(rule(_CALCULUS, u, node), inner[0])
 
 
 def _of_product(factors: tuple[Expression, ...], inner: list[Expression]) -> Expression:

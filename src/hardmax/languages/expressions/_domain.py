@@ -2,43 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import Any
 
 import numpy as np
 
-from hardmax import numerics
 from hardmax._errors import SemanticsError
 from hardmax.languages.expressions._derivative import derivative
 from hardmax.languages.expressions._domain_refusals import Finding, refuse
-from hardmax.languages.expressions._expression import Apply, Expression, postorder
+from hardmax.languages.expressions._expression import OF_SEVERAL, Apply, Expression, postorder
 from hardmax.languages.expressions._values import evaluate, evaluate_all
-from hardmax.numerics import FAINT, Interval
+from hardmax.numerics import FAINT, NONZERO, Condition, Interval, record_of
 
 LARGEST_VALUE = 1e300
 _BUDGET = 20_000  # boxes per requirement
 _FEW = 64  # undecided boxes that are worth a look at their corners
 _SAMPLES = 2000
 
-Mask = Callable[[Interval], np.ndarray]
-
-UNPROVED: dict[str, Mask] = {  # where an enclosure of the argument leaves a requirement open
-    "nonzero": lambda v: (v.lo <= 0.0) & (v.hi >= 0.0),
-    "positive": lambda v: v.lo <= 0.0,
-    "nonnegative": lambda v: v.lo < 0.0,
-    "away from poles": lambda v: ~np.isfinite(numerics.tan(v).magnitude),
-    "finite": lambda v: ~(v.magnitude < LARGEST_VALUE),
-}
-VIOLATED: dict[str, Mask] = {  # where an enclosure of one value refutes it
-    "nonzero": lambda v: (v.lo == 0.0) & (v.hi == 0.0),
-    "positive": lambda v: v.hi <= 0.0,
-    "nonnegative": lambda v: v.hi < 0.0,
-    "away from poles": lambda v: np.zeros(v.shape, dtype=bool),
-    "finite": lambda v: (v.lo >= LARGEST_VALUE) | (v.hi <= -LARGEST_VALUE),
-}
+FINITE = Condition(
+    "finite",
+    unproved=lambda v: ~(v.magnitude < LARGEST_VALUE),
+    violated=lambda v: (v.lo >= LARGEST_VALUE) | (v.hi <= -LARGEST_VALUE),
+    of_ball=lambda x: bool(abs(x) < LARGEST_VALUE),
+)
 
 
 @dataclass(frozen=True)
@@ -47,7 +35,7 @@ class Requirement:
 
     node: Expression
     subject: Expression
-    kind: str
+    condition: Condition
 
     @cached_property
     def slopes(self) -> dict[str, Expression] | None:
@@ -72,7 +60,7 @@ def check_domain(
     values = evaluate_all(expressions, whole, "interval")
     for node in postorder(*expressions):
         for requirement in _requirements(node):
-            if UNPROVED[requirement.kind](values[requirement.subject]).any():
+            if requirement.condition.unproved(values[requirement.subject]).any():
                 finding = _search(requirement, domain)
                 if finding is not None:
                     refuse(finding, is_safe=partial(_holds, requirement))
@@ -80,25 +68,15 @@ def check_domain(
 
 def _requirements(node: Expression) -> list[Requirement]:
     """What a node needs of its argument, and then of itself."""
-    finite = Requirement(node, node, "finite")
     if not isinstance(node, Apply):
         return []
-    last = node.arguments[-1]
-    whole = node.exponent.denominator == 1
-    match node.operation:
-        case "divide":
-            return [Requirement(node, last, "nonzero"), finite]
-        case "log":
-            return [Requirement(node, last, "positive"), finite]
-        case "sqrt":
-            return [Requirement(node, last, "nonnegative"), finite]
-        case "tan":
-            return [Requirement(node, last, "away from poles"), finite]
-        case "power" if node.exponent < 0:
-            return [Requirement(node, last, "nonzero" if whole else "positive"), finite]
-        case "power" if not whole:
-            return [Requirement(node, last, "nonnegative"), finite]
-    return [finite]
+    condition = NONZERO if node.operation == "divide" else None
+    if node.operation not in OF_SEVERAL:
+        condition = record_of(node.operation, node.exponent).condition
+    finite = Requirement(node, node, FINITE)
+    if condition is None:
+        return [finite]
+    return [Requirement(node, node.arguments[-1], condition), finite]
 
 
 def _search(requirement: Requirement, domain: Mapping[str, tuple[float, float]]) -> Finding | None:
@@ -131,14 +109,14 @@ def _holds(requirement: Requirement, domain: Mapping[str, tuple[float, float]]) 
     return _search(requirement, domain) is None
 
 
-def _named(requirement: Requirement, rows: Any) -> dict[str, Any]:
+def _named(requirement: Requirement, rows: Interval) -> dict[str, Interval]:
     return {name: rows[i] for i, name in enumerate(requirement.subject.variables())}
 
 
 def _open(requirement: Requirement, boxes: Interval) -> np.ndarray:
     """Which boxes remain undecided."""
     values = evaluate(requirement.subject, _named(requirement, boxes), "interval")
-    unproved = UNPROVED[requirement.kind]
+    unproved = requirement.condition.unproved
     still = np.array(np.broadcast_to(unproved(values), boxes.shape[1:]))
     if 0 < still.sum() <= _FEW and requirement.slopes is not None:
         for i in np.flatnonzero(still):
@@ -162,7 +140,7 @@ def _range_by_corners(requirement: Requirement, box: Interval) -> Interval | Non
     return Interval(np.minimum(bottom.lo, top.hi), np.maximum(top.hi, bottom.lo))
 
 
-def _at(subject: Expression, point: Mapping[str, Any]) -> Interval:
+def _at(subject: Expression, point: Mapping[str, np.ndarray]) -> Interval:
     """An enclosure of one value: of the exact one where all operations are rational."""
     try:
         exactly = {name: Fraction(float(value)) for name, value in point.items()}
@@ -210,30 +188,19 @@ def _refuted(
     enclosures = Interval(
         np.broadcast_to(enclosures.lo, shape), np.broadcast_to(enclosures.hi, shape)
     )
-    wrong = VIOLATED[requirement.kind](enclosures)
+    wrong = requirement.condition.violated(enclosures)
     finite = np.isfinite(enclosures.magnitude)
-    found = Finding(requirement.node, requirement.subject, requirement.kind, dict(domain))
+    found = Finding(requirement.node, requirement.subject, requirement.condition, dict(domain))
     found = found.with_range(enclosures[finite].middle)
     if wrong.any():
         return found.at(points[:, int(np.argmax(wrong))])
-    sides = _sides(requirement.kind, enclosures)
+    side = requirement.condition.side
+    sides = None if side is None else side(enclosures)
     if sides is None or not (sides == 1).any() or not (sides == -1).any():
         return None
     crossing = _crossing(requirement, points[:, sides == -1][:, 0], points[:, sides == 1][:, 0])
     width = np.array([high - low for low, high in domain.values()])
     return found.at(np.where(np.abs(crossing) < 1e-12 * width, 0.0, crossing))
-
-
-def _sides(kind: str, values: Interval) -> np.ndarray | None:
-    """-1 and 1 on the two sides of a forbidden value, surely; None where none is forbidden."""
-    if kind == "nonzero":
-        return np.where(values.lo > 0.0, 1, np.where(values.hi < 0.0, -1, 0))
-    if kind != "away from poles":
-        return None
-    sure = np.isfinite(numerics.tan(values).magnitude)
-    turns = np.round(np.where(sure, values.lo, 0.0) / np.pi)
-    first = turns[sure].min(initial=np.inf)
-    return np.where(sure, np.where(turns == first, -1, 1), 0)
 
 
 def _crossing(requirement: Requirement, start: np.ndarray, end: np.ndarray) -> np.ndarray:
@@ -244,13 +211,7 @@ def _crossing(requirement: Requirement, start: np.ndarray, end: np.ndarray) -> n
         values = evaluate(
             requirement.subject, _named(requirement, Interval(pair, pair)), "interval"
         )
-        sides = _sides(requirement.kind, values)
-        assert sides is not None
-        if requirement.kind == "nonzero":
-            crossed = sides[1] != sides[0]
-        else:
-            crossed = bool(np.diff(np.round(values.middle / np.pi))[0] != 0)
-        start, end = (start, middle) if crossed else (middle, end)
+        start, end = (start, middle) if requirement.condition.crosses(values) else (middle, end)
     return end
 
 
@@ -259,6 +220,6 @@ def _undecided(
 ) -> Finding:
     box = boxes[:, 0] if boxes.shape[0] else boxes
     value = evaluate(requirement.subject, _named(requirement, box), "interval")
-    found = Finding(requirement.node, requirement.subject, requirement.kind, dict(domain))
+    found = Finding(requirement.node, requirement.subject, requirement.condition, dict(domain))
     found = found.with_range(np.array([float(value.lo.min()), float(value.hi.max())]))
     return found.near(box.middle.reshape(-1)[: boxes.shape[0]])

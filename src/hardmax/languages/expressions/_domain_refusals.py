@@ -10,7 +10,8 @@ import numpy as np
 
 from hardmax._errors import DomainError, HardmaxError
 from hardmax.languages.expressions._expression import Expression, Number
-from hardmax.languages.expressions._values import evaluate
+from hardmax.languages.expressions._values import ball_value, evaluate
+from hardmax.numerics import Condition
 
 _LONGEST = 60
 Domain = Mapping[str, tuple[float, float]]
@@ -22,7 +23,7 @@ class Finding:
 
     node: Expression
     subject: Expression
-    kind: str
+    condition: Condition
     domain: dict[str, tuple[float, float]]
     low: float = np.nan
     high: float = np.nan
@@ -58,7 +59,7 @@ def refuse(finding: Finding, *, is_safe: Callable[[Domain], bool]) -> NoReturn:
     """Raise the refusal; `is_safe` tells whether an example of a better domain really is one."""
     if not finding.certain:
         raise DomainError(_undecided(finding))
-    match finding.kind:
+    match finding.condition.kind:
         case "finite":
             raise DomainError(_overflow(finding))
         case "nonzero":
@@ -73,13 +74,13 @@ def refuse(finding: Finding, *, is_safe: Callable[[Domain], bool]) -> NoReturn:
 
 
 def _sign(finding: Finding) -> str:
-    needed = f"{_text(finding.node)} needs a {finding.kind} argument"
+    needed = f"{_text(finding.node)} needs {finding.condition.argument}"
     if not finding.domain:
         value = "" if isinstance(finding.subject, Number) else f", but it is {finding.low:.6g}"
         return f"{needed}{value}; change it."
     return (
         f"{needed}, but {_text(finding.subject)} ranges over {finding.range} on {finding.on}. "
-        f"Give a domain on which it is {finding.kind}."
+        f"Give a domain on which it is {finding.condition.kind}."
     )
 
 
@@ -123,7 +124,7 @@ def _overflow(finding: Finding) -> str:
 def _undecided(finding: Finding) -> str:
     near = f" near {finding.where}" if finding.point else ""
     on = f" on {finding.on}" if finding.domain else ""
-    if finding.kind == "finite":
+    if finding.condition.kind == "finite":
         return (
             f"It could not be proved that {_text(finding.node)} stays below 1e300{on}; the "
             f"enclosure{near} is {finding.range}. Give a smaller domain."
@@ -131,15 +132,15 @@ def _undecided(finding: Finding) -> str:
     kept = "" if finding.subject is finding.node else f" of {_text(finding.subject)}"
     return (
         f"It could not be proved that {_text(finding.node)} is defined everywhere{on}: its "
-        f"argument must be {finding.kind}, but the enclosure{kept}{near} is {finding.range}. "
-        f"Give a smaller domain."
+        f"argument must be {finding.condition.kind}, but the enclosure{kept}{near} is "
+        f"{finding.range}. Give a smaller domain."
     )
 
 
 def _huge(node: Expression, point: Mapping[str, float]) -> str:
     """The value in scientific notation, however large."""
     try:
-        return str(evaluate(node, point, "ball").mid().str(4, radius=False))
+        return str(ball_value(node, point).mid().str(4, radius=False))
     except (HardmaxError, ArithmeticError, ValueError):
         return f"{float(evaluate(node, point)):.4g}"
 

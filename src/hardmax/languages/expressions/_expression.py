@@ -11,24 +11,25 @@ import math
 import numbers
 import threading
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from fractions import Fraction
-from typing import Any
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from hardmax._errors import RequestError, SemanticsError
 from hardmax.languages.expressions._print import to_text
+from hardmax.numerics import FUNCTION_WORDS, record_of
 
-FUNCTIONS = ("abs", "relu", "exp", "log", "sqrt", "sin", "cos", "tan", "tanh", "sigmoid")
-ARITY = {"add": None, "multiply": None, "divide": 2, "power": 1, "minimum": None, "maximum": None}
-ARITY |= dict.fromkeys(FUNCTIONS, 1)  # None: two or more
+OF_SEVERAL = ("add", "multiply", "divide", "minimum", "maximum")
+ARITY: dict[str, int | None] = dict.fromkeys(OF_SEVERAL)  # None: two or more
+ARITY |= {"divide": 2, "power": 1} | dict.fromkeys(FUNCTION_WORDS, 1)
 CONSTANTS = {"pi": Fraction(math.pi), "e": Fraction(math.e)}
-RESERVED = {*FUNCTIONS, *CONSTANTS, "min", "max", "minimum", "maximum", "clip"}
+COMPOSED = ("min", "max", "clip", "sign", "norm", "softmax")  # words of their own
+RESERVED = {*FUNCTION_WORDS, *CONSTANTS, *COMPOSED, "minimum", "maximum"}
 
-_PARTIAL = ("divide", "log", "sqrt", "tan")  # not defined everywhere
 _LARGEST_EXPONENT = 10**6
 _SMALL_DENOMINATOR = 1000
-_KNOWN: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
+_KNOWN: WeakValueDictionary[tuple[object, ...], Expression] = WeakValueDictionary()
 _LOCK = threading.RLock()
 
 
@@ -55,7 +56,7 @@ class Expression:
         """The names of the free variables, in the order of their first appearance."""
         return self._variables
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("Expressions never change; build a new one.")
 
     def __str__(self) -> str:
@@ -64,34 +65,34 @@ class Expression:
     def __repr__(self) -> str:
         return f"<{self}>"
 
-    def __add__(self, other: Any) -> Expression:
+    def __add__(self, other: Operand) -> Expression:
         return _operate(add, self, other)
 
-    def __radd__(self, other: Any) -> Expression:
+    def __radd__(self, other: Operand) -> Expression:
         return _operate(add, other, self)
 
-    def __sub__(self, other: Any) -> Expression:
+    def __sub__(self, other: Operand) -> Expression:
         return _operate(subtract, self, other)
 
-    def __rsub__(self, other: Any) -> Expression:
+    def __rsub__(self, other: Operand) -> Expression:
         return _operate(subtract, other, self)
 
-    def __mul__(self, other: Any) -> Expression:
+    def __mul__(self, other: Operand) -> Expression:
         return _operate(multiply, self, other)
 
-    def __rmul__(self, other: Any) -> Expression:
+    def __rmul__(self, other: Operand) -> Expression:
         return _operate(multiply, other, self)
 
-    def __truediv__(self, other: Any) -> Expression:
+    def __truediv__(self, other: Operand) -> Expression:
         return _operate(divide, self, other)
 
-    def __rtruediv__(self, other: Any) -> Expression:
+    def __rtruediv__(self, other: Operand) -> Expression:
         return _operate(divide, other, self)
 
-    def __pow__(self, other: Any) -> Expression:
+    def __pow__(self, other: Operand) -> Expression:
         return _operate(power, self, other)
 
-    def __rpow__(self, other: Any) -> Expression:
+    def __rpow__(self, other: Operand) -> Expression:
         return _operate(power, other, self)
 
     def __neg__(self) -> Expression:
@@ -103,7 +104,7 @@ class Expression:
     def __abs__(self) -> Expression:
         return function("abs", self)
 
-    def __lt__(self, other: Any) -> bool:
+    def __lt__(self, other: Operand) -> bool:
         raise SemanticsError("Expressions have no order; use minimum(x, y) and maximum(x, y).")
 
     __gt__ = __le__ = __ge__ = __lt__
@@ -112,7 +113,11 @@ class Expression:
         raise SemanticsError("An expression is neither true nor false; use minimum or maximum.")
 
 
-def _living(cls: type, *key: Any, **slots: Any) -> Any:
+Operand = Expression | numbers.Real | float
+_Node = TypeVar("_Node", bound=Expression)
+
+
+def _living(cls: type[_Node], *key: Hashable, **slots: object) -> _Node:
     """The one node of this class and key, made if there is none."""
     with _LOCK:
         node = _KNOWN.get((cls, *key))
@@ -121,7 +126,12 @@ def _living(cls: type, *key: Any, **slots: Any) -> Any:
             for name, value in slots.items():
                 object.__setattr__(node, name, value)
             _KNOWN[(cls, *key)] = node
+        assert isinstance(node, cls)
         return node
+
+
+def _leaf(operation: str) -> dict[str, object]:
+    return {"operation": operation, "arguments": (), "depth": 0, "is_total": True}
 
 
 class Variable(Expression):
@@ -133,10 +143,9 @@ class Variable(Expression):
 
     def __new__(cls, name: str) -> Variable:
         check_name(name)
-        slots = {"operation": "variable", "arguments": (), "depth": 0, "is_total": True}
-        return _living(cls, name, name=name, _variables=(name,), **slots)
+        return _living(cls, name, name=name, _variables=(name,), **_leaf("variable"))
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[type[Variable], tuple[str]]:
         return Variable, (self.name,)
 
 
@@ -152,17 +161,16 @@ class Number(Expression):
     __match_args__ = ("value",)
     value: Fraction
 
-    def __new__(cls, value: Any) -> Number:
+    def __new__(cls, value: numbers.Real | float) -> Number:
         exactly = exact_number(value)
         if not is_admissible(exactly):
             raise RequestError(
                 "A number of the expression is beyond 1e307, or its exact value has more than a "
                 "thousand bits; scale it or round it."
             )
-        slots = {"operation": "number", "arguments": (), "depth": 0, "is_total": True}
-        return _living(cls, exactly, value=exactly, _variables=(), **slots)
+        return _living(cls, exactly, value=exactly, _variables=(), **_leaf("number"))
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[type[Number], tuple[Fraction]]:
         return Number, (self.value,)
 
 
@@ -170,7 +178,7 @@ class Apply(Expression):
     """An operation on expressions, taken as it is; `build` simplifies.
 
     Operations: add, multiply, minimum, maximum (of two or more), divide, power (with an exact
-    `exponent`, otherwise 1), abs, relu, exp, log, sqrt, sin, cos, tan, tanh, sigmoid.
+    `exponent`, otherwise 1), and every function of one variable that has a record.
     """
 
     __slots__ = ("exponent",)
@@ -182,7 +190,7 @@ class Apply(Expression):
     ) -> Apply:
         arguments = tuple(arguments)
         _check_application(operation, arguments, exponent)
-        total = operation not in _PARTIAL and exponent >= 0 and exponent.denominator == 1
+        total = _is_total(operation, exponent)
         names = dict.fromkeys(name for a in arguments for name in a.variables())
         return _living(
             *(cls, operation, arguments, exponent),
@@ -194,11 +202,18 @@ class Apply(Expression):
             _variables=tuple(names),
         )
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[type[Apply], tuple[str, tuple[Expression, ...], Fraction]]:
         return Apply, (self.operation, self.arguments, self.exponent)
 
 
-def _check_application(operation: str, arguments: tuple[Any, ...], exponent: Any) -> None:
+def _is_total(operation: str, exponent: Fraction) -> bool:
+    """Whether an operation is defined for all arguments."""
+    if operation in OF_SEVERAL:
+        return operation != "divide"
+    return record_of(operation, exponent).condition is None
+
+
+def _check_application(operation: str, arguments: tuple[object, ...], exponent: object) -> None:
     if operation not in ARITY:
         raise RequestError(f"There is no operation {operation!r}; there are {list(ARITY)}.")
     wanted = ARITY[operation]
@@ -214,7 +229,7 @@ def _check_application(operation: str, arguments: tuple[Any, ...], exponent: Any
         raise RequestError(f"The exponent {exponent} is too large; stay below 1,000,000.")
 
 
-def check_name(name: Any) -> None:
+def check_name(name: object) -> None:
     """Refuse what cannot name a variable."""
     if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
         raise RequestError(f"{name!r} cannot name a variable; use letters, digits and _, as in x1.")
@@ -233,7 +248,7 @@ def is_admissible(value: Fraction) -> bool:
     return max(abs(value.numerator), value.denominator) < 2**1000
 
 
-def exact_number(value: Any) -> Fraction:
+def exact_number(value: object) -> Fraction:
     """What a Python or NumPy number means; anything but a finite real is refused."""
     if isinstance(value, numbers.Rational):  # int, bool, Fraction and NumPy's integers
         return Fraction(int(value.numerator), int(value.denominator))
@@ -242,12 +257,12 @@ def exact_number(value: Any) -> Fraction:
     raise RequestError(f"{value!r} is not a finite real number; give one, or an expression.")
 
 
-def as_expression(value: Any) -> Expression:
+def as_expression(value: object) -> Expression:
     """An expression itself, or the number that a Python or NumPy number means."""
-    return value if isinstance(value, Expression) else Number(value)
+    return value if isinstance(value, Expression) else Number(exact_number(value))
 
 
-def _operate(maker: Any, *operands: Any) -> Any:
+def _operate(maker: Callable[..., Expression], *operands: object) -> Expression:
     if not all(isinstance(operand, Expression | numbers.Real) for operand in operands):
         return NotImplemented
     return maker(*operands)
@@ -277,12 +292,12 @@ def split_coefficient(expression: Expression) -> tuple[Fraction, Expression]:
     return Fraction(1), expression
 
 
-def _flat(operation: str, operands: Iterable[Any]) -> Iterator[Expression]:
+def _flat(operation: str, operands: Iterable[object]) -> Iterator[Expression]:
     for operand in map(as_expression, operands):
         yield from operand.arguments if operand.operation == operation else (operand,)
 
 
-def add(*terms: Any) -> Expression:
+def add(*terms: Operand) -> Expression:
     """The sum, flat, with equal terms collected and one number, at the end, if it is not 0.
 
     A term that cancels is kept as 0*f unless f is defined everywhere: log(x) - log(x) still
@@ -301,12 +316,12 @@ def add(*terms: Any) -> Expression:
     return parts[0] if len(parts) == 1 else Apply("add", parts)
 
 
-def subtract(a: Any, b: Any) -> Expression:
+def subtract(a: Operand, b: Operand) -> Expression:
     """a - b as a sum."""
     return add(a, multiply(MINUS_ONE, b))
 
 
-def multiply(*factors: Any) -> Expression:
+def multiply(*factors: Operand) -> Expression:
     """The product, flat, with equal factors collected and one number, in front, if it is not 1.
 
     Only natural powers are collected: x * x**-1 is not defined at 0, and 1 is.
@@ -336,7 +351,7 @@ def _is_natural(n: Fraction) -> bool:
     return n > 0 and n.denominator == 1
 
 
-def divide(a: Any, b: Any) -> Expression:
+def divide(a: Operand, b: Operand) -> Expression:
     """a/b; the number in front of a moves in front, as does the sign of b.
 
     Division by a whole number, or a quotient of small ones, multiplies by its exact reciprocal.
@@ -354,7 +369,7 @@ def divide(a: Any, b: Any) -> Expression:
     return multiply(Number(over), Apply("divide", (a, b)))
 
 
-def power(base: Any, exponent: Any) -> Expression:
+def power(base: Operand, exponent: Operand) -> Expression:
     """base**exponent for a constant rational exponent.
 
     x**-1 is 1/x and x**(1/2) is sqrt(x); natural powers of integer powers are one power.
@@ -399,33 +414,11 @@ def _power_of_number(base: Number, n: Fraction) -> Expression:
     return Number(value ** int(n))
 
 
-_FOLDED: dict[tuple[str, Fraction | int], Fraction] = {
-    ("exp", 0): Fraction(1),
-    ("log", 1): Fraction(0),
-    ("sin", 0): Fraction(0),
-    ("cos", 0): Fraction(1),
-    ("tan", 0): Fraction(0),
-    ("tanh", 0): Fraction(0),
-    ("sigmoid", 0): Fraction(1, 2),
-}
-
-
-def function(name: str, argument: Any) -> Expression:
-    """One of `FUNCTIONS` of an argument; rational values at numbers are folded."""
-    argument = as_expression(argument)
-    if not isinstance(argument, Number):
-        return Apply(name, (argument,))
-    value = argument.value
-    match name:
-        case "abs":
-            return Number(abs(value))
-        case "relu":
-            return Number(max(value, Fraction(0)))
-        case "sqrt" if value >= 0:
-            root = Fraction(math.isqrt(value.numerator), math.isqrt(value.denominator))
-            return Number(root) if root**2 == value else Apply(name, (argument,))
-    folded = _FOLDED.get((name, value))
-    return Apply(name, (argument,)) if folded is None else Number(folded)
+def function(name: str, argument: Operand) -> Expression:
+    """A function of one variable of an argument; rational values at numbers are folded."""
+    inner = as_expression(argument)
+    value = record_of(name).folds(inner.value) if isinstance(inner, Number) else None
+    return Apply(name, (inner,)) if value is None else Number(value)
 
 
 ONE = Number(1)

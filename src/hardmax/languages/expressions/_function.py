@@ -102,9 +102,11 @@ class Function:
         return Interval(np.stack(lows), np.stack(highs))
 
     def _rows(self, x: np.ndarray) -> np.ndarray:
-        arithmetic = "fraction" if x.dtype == object else "float"
-        values = evaluate_all(self.expressions, self._by_name(x.T), arithmetic)
-        columns = [np.broadcast_to(values[e], x.shape[:1]) for e in self.expressions]
+        exactly = x.dtype == object
+        values = evaluate_all(
+            self.expressions, self._by_name(x.T), "fraction" if exactly else "float"
+        )
+        columns = [np.broadcast_to(np.asarray(values[e]), x.shape[:1]) for e in self.expressions]
         return np.stack(columns, axis=1)
 
     def _columns(self, x: Interval) -> Interval:

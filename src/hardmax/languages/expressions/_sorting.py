@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hardmax._errors import RequestError
 from hardmax.languages.expressions._expression import Expression, Variable
 from hardmax.languages.expressions._function import Function
-from hardmax.languages.expressions._functions import maximum, minimum
+from hardmax.languages.expressions.words import maximum, minimum
 
 
 def sorting_network(count: int) -> Function:

@@ -10,13 +10,15 @@ import ast
 import difflib
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from fractions import Fraction
+from functools import partial
+from typing import NoReturn
 
 from hardmax._errors import RequestError
-from hardmax.languages.expressions import _functions as words
+from hardmax.languages.expressions import words
 from hardmax.languages.expressions._expression import (
+    COMPOSED,
     CONSTANTS,
-    FUNCTIONS,
     Expression,
     Number,
     Variable,
@@ -27,18 +29,37 @@ from hardmax.languages.expressions._expression import (
     power,
 )
 from hardmax.languages.expressions._print import LONGEST_TEXT
+from hardmax.numerics import FUNCTION_WORDS, FUNCTIONS
 
 DEEPEST = 200  # levels of nesting, in a text as in a function
 
-_CALLS: dict[str, tuple[int | None, Callable[..., Expression]]] = {
-    **{name: (1, lambda x, name=name: function(name, x)) for name in FUNCTIONS},
-    "min": (None, words.minimum),
-    "max": (None, words.maximum),
-    "minimum": (None, words.minimum),
-    "maximum": (None, words.maximum),
-    "clip": (3, words.clip),
+
+@dataclass(frozen=True)
+class _Call:
+    """How a word is called: so many arguments (None: one or more), and options by name."""
+
+    arity: int | None
+    maker: Callable[..., Expression]
+    options: tuple[str, ...] = ()
+
+    def wanted(self) -> str:
+        plain = "at least one argument" if self.arity is None else _counted(self.arity, "argument")
+        return " and ".join([plain, *(f"{option}=..." for option in self.options)])
+
+
+_CALLS: dict[str, _Call] = {
+    **{name: _Call(1, partial(function, name)) for name in FUNCTION_WORDS},
+    "min": _Call(None, words.minimum),
+    "max": _Call(None, words.maximum),
+    "minimum": _Call(None, words.minimum),
+    "maximum": _Call(None, words.maximum),
+    "clip": _Call(3, words.clip),
+    "sign": _Call(1, words.sign, ("gap",)),
+    "norm": _Call(None, words.norm),
 }
-_ELSEWHERE = {"ln": "log", "fabs": "abs", "sgn": "tanh", "logistic": "sigmoid", "ReLU": "relu"}
+_SEVERAL = {"softmax": words.softmax}  # with as many values as arguments
+_ELSEWHERE = {other: name for name, record in FUNCTIONS.items() for other in record.elsewhere}
+_ELSEWHERE |= {"sgn": "sign", "hypot": "norm"}
 _WINDOW = 76
 
 
@@ -60,7 +81,7 @@ def parse(text: str, variables: Collection[str] | None = None) -> tuple[Expressi
     nodes = tree.elts if isinstance(tree, ast.Tuple | ast.List) else [tree]
     if not nodes:
         reader.refuse("There is no output; write at least one expression", tree)
-    return tuple(reader.expression(node, 0) for node in nodes)
+    return tuple(output for node in nodes for output in reader.outputs(node))
 
 
 @dataclass(frozen=True)
@@ -106,6 +127,14 @@ class _Reader:
         shown = self.line[first : first + _WINDOW]
         raise RequestError(f"{reason}.\n  {shown}\n  {' ' * (place - first)}^")
 
+    def outputs(self, node: ast.expr) -> tuple[Expression, ...]:
+        """What stands at the outermost level: one expression, or the values of a softmax."""
+        match node:
+            case ast.Call(func=ast.Name(id=name)) if name in _SEVERAL:
+                arguments, _ = self.arguments(node, name, _Call(None, words.norm), 0)
+                return _SEVERAL[name](*arguments)
+        return (self.expression(node, 0),)
+
     def expression(self, node: ast.AST, level: int) -> Expression:
         if level > DEEPEST:
             self.refuse(f"The expression is nested deeper than {DEEPEST} levels; split it up", node)
@@ -129,17 +158,23 @@ class _Reader:
                 self.refuse("Several outputs can only stand at the outermost level", node)
         self.refuse("Only numbers, variables, + - * / ** and known functions may stand here", node)
 
-    def made(self, node: ast.AST, maker: Callable[..., Expression], *operands: Any) -> Expression:
+    def made(
+        self,
+        node: ast.AST,
+        maker: Callable[..., Expression],
+        *operands: Expression | str | float,
+        **options: Fraction,
+    ) -> Expression:
         """What the maker makes; its refusal gets a caret."""
         try:
-            return maker(*operands)
+            return maker(*operands, **options)
         except RequestError as error:
             self.refuse(str(error).removesuffix("."), node)
 
     def named(self, node: ast.AST, name: str) -> Expression:
         if name in CONSTANTS:
             return Number(CONSTANTS[name])
-        if name in _CALLS:
+        if name in _CALLS or name in _SEVERAL:
             self.refuse(f"{name} is a function; write {name}(...)", node)
         if self.variables is not None and name not in self.variables:
             known = ", ".join(self.variables) or "none"
@@ -154,19 +189,35 @@ class _Reader:
         if not isinstance(node.func, ast.Name):
             self.refuse("Only known functions can be called", node)
         name = node.func.id
+        if name in _SEVERAL:
+            self.refuse(
+                f"A {name} has several values, which can only stand at the outermost level", node
+            )
         if name not in _CALLS:
             hint = _ELSEWHERE.get(name)
-            nearest = f"; did you mean {hint}?" if hint else _nearest(name, _CALLS)
-            known = ", ".join([*FUNCTIONS, "min", "max", "clip"])
+            nearest = f"; did you mean {hint}?" if hint else _nearest(name, [*_CALLS, *_SEVERAL])
+            known = ", ".join([*FUNCTION_WORDS, *COMPOSED])
             self.refuse(f"There is no function {name}{nearest} The functions are {known}", node)
-        arity, maker = _CALLS[name]
-        plain = not node.keywords and not any(isinstance(a, ast.Starred) for a in node.args)
-        if not plain or (len(node.args) != arity if arity is not None else not node.args):
-            wanted = "at least one argument" if arity is None else _counted(arity, "argument")
+        arguments, options = self.arguments(node, name, _CALLS[name], level)
+        return self.made(node, _CALLS[name].maker, *arguments, **options)
+
+    def arguments(
+        self, node: ast.Call, name: str, call: _Call, level: int
+    ) -> tuple[list[Expression], dict[str, Fraction]]:
+        """What stands between the parentheses, if it is what the word takes."""
+        plain = not any(isinstance(a, ast.Starred) for a in node.args)
+        plain = plain and tuple(keyword.arg for keyword in node.keywords) == call.options
+        few = not node.args if call.arity is None else len(node.args) != call.arity
+        if few or not plain:
             came = str(len(node.args)) if plain else "something else"
-            self.refuse(f"{name} takes {wanted}, but it was given {came}", node)
-        arguments = [self.expression(argument, level + 1) for argument in node.args]
-        return self.made(node, maker, *arguments)
+            self.refuse(f"{name} takes {call.wanted()}, but it was given {came}", node)
+        options = {}
+        for keyword in node.keywords:
+            value = self.expression(keyword.value, level + 1)
+            if not isinstance(value, Number):
+                self.refuse(f"{keyword.arg} must be a number, not {value}", keyword.value)
+            options[str(keyword.arg)] = value.value
+        return [self.expression(argument, level + 1) for argument in node.args], options
 
     def chain(self, node: ast.BinOp, level: int) -> Expression:
         """a + b - c ... or a * b / c ..., however long: Python nests it, we do not."""

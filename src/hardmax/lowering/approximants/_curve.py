@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from hardmax._errors import DomainError, SemanticsError
-from hardmax.languages import Expression, derivative, evaluate
-from hardmax.numerics import Interval
+from hardmax.languages import Expression, Variable, derivative, evaluate
+from hardmax.numerics import FUNCTIONS, FunctionRecord, Interval
 
 # What a function of balls may raise: a denominator that may be 0, or a kink inside a series.
 NO_SERIES = (ValueError, ZeroDivisionError, SemanticsError)
@@ -35,6 +35,7 @@ class Curve:
     name: str = "f"
     key: Hashable = None
     hull: Callable[[Interval], Interval] | None = field(default=None, compare=False)
+    function: FunctionRecord | None = field(default=None, compare=False)  # of x itself, if any
 
     def __post_init__(self) -> None:
         low, high = float(self.low), float(self.high)
@@ -74,7 +75,10 @@ class Curve:
 
         second, hull = None if bend is None else enclosing(bend), enclosing(expression)
         key = (expression, variable)
-        return cls(value, ball, low, high, second, str(expression), key, hull)
+        record = FUNCTIONS.get(expression.operation)
+        plain = record is not None and expression.arguments == (Variable(variable),)
+        function = record if plain else None
+        return cls(value, ball, low, high, second, str(expression), key, hull, function)
 
     @property
     def reach(self) -> float:

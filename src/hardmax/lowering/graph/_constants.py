@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from hardmax._errors import DomainError
-from hardmax.languages import Expression, Number, evaluate
+from hardmax.languages import Expression, Number, ball_value
 from hardmax.numerics import precision
 
 _BITS = 300  # far beyond the claims, which speak of float64
@@ -23,7 +23,7 @@ def curve_value(curve: Expression, at: Fraction) -> Fraction:
     from flint import arb, fmpq
 
     with precision(_BITS):
-        ball = evaluate(curve, {"t": arb(fmpq(at.numerator, at.denominator))}, "ball")
+        ball = ball_value(curve, {"t": arb(fmpq(at.numerator, at.denominator))})
         if not ball.is_finite():
             raise DomainError(f"{curve} is not defined at t = {float(at)!r}.")
         mantissa, exponent = ball.mid().man_exp()

@@ -39,9 +39,9 @@ from hardmax.lowering.graph._nodes import (
     without_unread,
 )
 from hardmax.lowering.graph._softmax_shape import as_softmax
+from hardmax.numerics import FUNCTIONS, record_of
 
 T = Variable("t")
-_KINKS = ("abs", "relu", "minimum", "maximum")
 
 
 def build_graph(
@@ -97,16 +97,14 @@ class _Builder:
                 return self._sum(expression)
             case "multiply" | "divide":
                 return self._product(expression)
-            case "abs":
-                (a,) = expression.arguments
-                return self._maximum(expression, [a, -a])
-            case "relu":
-                return self._maximum(expression, [*expression.arguments, Number(0)])
             case "maximum":
                 return self._maximum(expression, self._merged(expression))
             case "minimum":
                 return self._minimum(expression, self._merged(expression))
-        raise AssertionError(f"no node for {expression.operation}")
+        pieces = record_of(expression.operation).pieces
+        assert pieces, f"no node for {expression.operation}"
+        (u,) = expression.arguments
+        return self._maximum(expression, [piece.slope * u + piece.offset for piece in pieces])
 
     def _curve(self, expression: Expression, base: int, curve: Expression) -> int:
         line = _as_line(curve)
@@ -214,7 +212,7 @@ class _Builder:
     def _peel_once(self, expression: Expression) -> tuple[Expression | None, Expression]:
         if not expression.variables():
             return None, expression
-        if isinstance(expression, Variable) or expression.operation in _KINKS:
+        if isinstance(expression, Variable) or _has_kink(expression):
             return expression, T
         parts = [self._peel(argument) for argument in expression.arguments]
         bases = {base for base, _ in parts if base is not None}
@@ -223,6 +221,12 @@ class _Builder:
         (base,) = bases
         names = {argument: curve for argument, (_, curve) in zip(expression.arguments, parts)}  # noqa: B905
         return base, _reapplied(expression, [names[a] for a in expression.arguments])
+
+
+def _has_kink(expression: Expression) -> bool:
+    if expression.operation in ("minimum", "maximum"):
+        return True
+    return expression.operation in FUNCTIONS and FUNCTIONS[expression.operation].has_kinks
 
 
 def _reapplied(expression: Expression, arguments: list[Expression]) -> Expression:

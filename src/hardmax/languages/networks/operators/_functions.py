@@ -12,7 +12,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from hardmax._errors import RequestError
-from hardmax.core import UNIVARIATE
 from hardmax.languages.networks.operators._affine import negate, scale_and_shift
 from hardmax.languages.networks.operators._registry import (
     Operand,
@@ -22,6 +21,7 @@ from hardmax.languages.networks.operators._registry import (
     wires_of,
 )
 from hardmax.languages.networks.operators._wiring import Wires, Wiring
+from hardmax.numerics import FUNCTION_NAMES
 
 
 @torch_name("ReLU", "relu")
@@ -154,6 +154,8 @@ def silu(wiring: Wiring, x: Wires, inplace: bool = False) -> Wires:
 
 
 def _named(wiring: Wiring, name: str, x: Wires) -> Wires:
-    if name not in UNIVARIATE:
-        raise RequestError(f"applies {name}, but the functions of a step are {list(UNIVARIATE)}.")
+    if name not in FUNCTION_NAMES:
+        raise RequestError(
+            f"applies {name}, but the functions of a step are {list(FUNCTION_NAMES)}."
+        )
     return wiring.univariate(name, wires_of(x))
