@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Protocol
 
 from hardmax._errors import HardmaxError, PrecisionError, RequestError
 from hardmax.core import Box, Construction, Target
-from hardmax.lowering.functions import Proposal
 
 PREFERENCES = ("parameters", "layers", "heads", "logit", "float32")
 BASELINES = ("feedforward",)  # shown for comparison, taken only when asked for by name
@@ -22,6 +21,27 @@ _COMPARED = (
     "largest_logit",
     "largest_weight",
 )
+
+
+class Priced(Protocol):
+    """What is known of a Transformer's size: the bill, or what it will say."""
+
+    def as_dict(self) -> dict[str, int | float]: ...
+
+
+class Proposal(Protocol):
+    """What a route would build: its price, its promise, and the thing itself when asked for."""
+
+    @property
+    def statement(self) -> Priced: ...
+
+    @property
+    def error(self) -> float: ...
+
+    def formats(self, error: float) -> list[str]:
+        """The float formats in which that error still holds, cheapest first."""
+
+    def build(self) -> Construction: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,14 +64,14 @@ class Offer:
         return next(iter(self._made().formats(self.asked)), None)
 
     @cached_property
-    def resources(self) -> dict[str, Any]:
+    def resources(self) -> Mapping[str, int | float]:
         """The bill, as far as it can be compared."""
         return self._made().statement.as_dict()
 
     def build(self) -> Construction:
         return self._made().build()
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """For scripts."""
         if self.proposal is None:
             return {"route": self.route, "refusal": self.refusal}
@@ -145,7 +165,7 @@ class Plan:
     def __repr__(self) -> str:
         return f"Plan({len(self.open)} of {len(self.offers)} routes to {self.error:g})"
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         best = self.best
         return {
             "domain": str(self.domain),
@@ -167,7 +187,7 @@ def make_offers(
     return tuple(offers)
 
 
-def _ranking(prefer: str | None) -> Callable[[Offer], tuple]:
+def _ranking(prefer: str | None) -> Callable[[Offer], tuple[int | float, ...]]:
     if prefer is not None and prefer not in PREFERENCES:
         raise RequestError(
             f"There is no preference {prefer!r}; choose one of {', '.join(PREFERENCES)}."
@@ -175,7 +195,7 @@ def _ranking(prefer: str | None) -> Callable[[Offer], tuple]:
     wanted = prefer or "parameters"
     first = {"logit": "largest_logit", "float32": "parameters"}.get(wanted, wanted)
 
-    def rank(offer: Offer) -> tuple:
+    def rank(offer: Offer) -> tuple[int | float, ...]:
         r = offer.resources
         return (r[first], r["layers"], r["heads"], r["parameters"], r["largest_logit"])
 
