@@ -60,7 +60,8 @@ class RectifierStream:
             prompt.offsets[:, self.flag] = (-0.5, 0.5)
         answer = self.form.answer
         weights = np.zeros((len(answer.bias), self.width))
-        weights[:, self.slots[answer.units]] = answer.weights
+        for unit, column in zip(answer.units, answer.weights.T, strict=True):
+            weights[:, self.slots[unit]] += column  # two outputs may be one unit
         return Transformer(prompt.input(), sublayers, ReadOut(weights, answer.bias, self.data))
 
     def addends(self, level: int) -> list[Addend]:

@@ -108,17 +108,27 @@ class RectifierForm:
     @cached_property
     def levels(self) -> np.ndarray:
         """By unit."""
-        return np.concatenate([[s.level] * len(s.bias) for s in self.sums]).astype(int)
+        return self._by_unit([np.full(len(sums.bias), sums.level) for sums in self.sums], int)
 
     @cached_property
     def are_affine_steps(self) -> np.ndarray:
         """By unit."""
-        return np.concatenate([[s.is_affine_step] * len(s.bias) for s in self.sums]).astype(bool)
+        kinds = [np.full(len(sums.bias), sums.is_affine_step) for sums in self.sums]
+        return self._by_unit(kinds, bool)
 
     @cached_property
     def nonnegative(self) -> np.ndarray:
         """By unit."""
-        return np.concatenate([s.nonnegative for s in self.sums])
+        return self._by_unit([sums.nonnegative for sums in self.sums], bool)
+
+    @cached_property
+    def continued(self) -> np.ndarray:
+        """By unit: whether a later one takes its place."""
+        continues = self._by_unit([sums.continues for sums in self.sums], int)
+        return np.isin(np.arange(len(continues)), continues)
+
+    def _by_unit(self, parts: list[np.ndarray], kind: type) -> np.ndarray:
+        return np.concatenate([np.zeros(0), *parts]).astype(kind)  # there may be no unit at all
 
     def level_of(self, term: Term) -> int:
         """The layer that reads a term; an input is read by the embedding."""
@@ -147,14 +157,6 @@ class RectifierForm:
     def is_free_after(self, unit: int, level: int) -> bool:
         """Whether nothing reads a unit after layer `level`, the read-out included."""
         return bool(self.last_read[unit] <= level) and unit not in self.answer.units
-
-    @cached_property
-    def continued(self) -> np.ndarray:
-        """By unit: whether a later one takes its place."""
-        places = np.concatenate([s.continues for s in self.sums])
-        result = np.zeros(len(self.levels), dtype=bool)
-        result[places[places >= 0]] = True
-        return result
 
 
 def units_read(term: Term | None) -> tuple[int, ...]:

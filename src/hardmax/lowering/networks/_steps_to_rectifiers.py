@@ -168,21 +168,18 @@ class _Reader:
 
     def _maxima(self, number: int) -> dict[int, View]:
         """All tournaments round by round; whoever wins against 0 at the end is rectified."""
-        groups: dict[int, list[Place]] = {}
-        against_zero = set()
-        for row in self._live(number):
-            pieces = self.activity.leading[number, row]
-            by_view: dict[View, Place] = {}
-            for place in (self.activity.read_places[number][j] for j in pieces):
-                by_view.setdefault(self._view(place), place)
-            if by_view.pop(None, None) is not None:
-                against_zero.add(row)
-            groups[row] = list(by_view.values())
-        units = iter(self._units([place for group in groups.values() for place in group]))
-        players = {
-            row: [_Player(next(units), (place,)) for place in group]
-            for row, group in groups.items()
-        }
+        places = self.activity.read_places[number]
+        pieces = {row: self.activity.leading[number, row] for row in self._live(number)}
+        groups = {row: [places[j] for j in chosen] for row, chosen in pieces.items()}
+        against_zero = {row for row, group in groups.items() if None in map(self._view, group)}
+        there = [p for group in groups.values() for p in group if self._view(p) is not None]
+        units = dict(zip(there, self._units(there), strict=True))
+        players: dict[int, list[_Player]] = {}
+        for row, group in groups.items():
+            by_unit: dict[int, Place] = {}
+            for place in (place for place in group if place in units):
+                by_unit.setdefault(units[place], place)
+            players[row] = [_Player(unit, (place,)) for unit, place in by_unit.items()]
         while any(len(group) > 1 for group in players.values()):
             players = self._round(number + 1, players)
         winners = {row: group[0].unit for row, group in players.items() if group}
