@@ -12,7 +12,7 @@ from flint import arb
 import hardmax as hm
 from hardmax.lowering.approximants._supremum import _polynomial_bounds
 from hardmax.lowering.gadgets import Site, relu_by_gate
-from hardmax.lowering.networks._max_layers import _leads
+from hardmax.lowering.networks._max_layers import leads_of_pieces
 from hardmax.lowering.sketch import (
     BoxRegister,
     BoxSketch,
@@ -319,7 +319,7 @@ def test_leads_of_pieces_are_exact_from_below_and_0_for_equal_pieces():
     rng = RNG(7)
     weights, biases = mild(rng, 12, 3), mild(rng, 12)
     box = Interval(-np.abs(mild(rng, 3)), np.abs(mild(rng, 3)))
-    leads = _leads(weights, biases, box)
+    leads = leads_of_pieces(weights, biases, box)
     low, high = exact(box.lo), exact(box.hi)
     for a in range(12):
         for b in range(12):

@@ -10,7 +10,6 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from hardmax._errors import HardmaxError, PrecisionError, RequestError
 from hardmax.core import Box, Construction, Target
-from hardmax.lowering.functions import Proposal
 
 PREFERENCES = ("parameters", "layers", "heads", "logit", "float32")
 BASELINES = ("feedforward",)  # shown for comparison, taken only when asked for by name
@@ -82,6 +81,27 @@ class RoutePlan(ABC, Generic[_Offered]):
         """For scripts."""
 
 
+class Statement(Protocol):
+    """What is known of a Transformer's size: the bill, or what it will say."""
+
+    def as_dict(self) -> dict[str, int | float]: ...
+
+
+class Proposal(Protocol):
+    """What a route would build: its price, its promise, and the thing itself when asked for."""
+
+    @property
+    def statement(self) -> Statement: ...
+
+    @property
+    def error(self) -> float: ...
+
+    def formats(self, error: float) -> list[str]:
+        """The float formats in which that error still holds, cheapest first."""
+
+    def build(self) -> Construction: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Offer:
     """What one route would build and promise; or why it cannot."""
@@ -102,14 +122,14 @@ class Offer:
         return next(iter(self._made().formats(self.asked)), None)
 
     @cached_property
-    def resources(self) -> dict[str, Any]:
+    def resources(self) -> Mapping[str, int | float]:
         """The bill, as far as it can be compared."""
         return self._made().statement.as_dict()
 
     def build(self) -> Construction:
         return self._made().build()
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """For scripts."""
         if self.proposal is None:
             return {"route": self.route, "refusal": self.refusal}
@@ -196,7 +216,7 @@ class Plan(RoutePlan[Offer]):
     def __repr__(self) -> str:
         return f"Plan({len(self.open)} of {len(self.offers)} routes to {self.error:g})"
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         best = self.best
         return {
             "domain": str(self.domain),

@@ -1,56 +1,87 @@
-"""Which ReLUs of a network switch on the domain, and which keep their sign."""
+"""What of a piecewise linear program matters on a domain: signs, leading pieces, live values."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from hardmax.core import Box
-from hardmax.languages import ReluNetwork
+from hardmax.core import Affine, Box, Maximum, Steps
+from hardmax.lowering.networks._max_layers import leads_of_pieces, undominated
 from hardmax.numerics import Interval
 
-
-@dataclass(frozen=True, eq=False)
-class LayerActivity:
-    """One hidden layer on a domain: neurons by what their sign does."""
-
-    switching: np.ndarray  # may be positive and negative: needs a head
-    passing: np.ndarray  # never negative: relu is the identity
-
-    @property
-    def alive(self) -> np.ndarray:
-        """Neurons that are not always off, in order."""
-        return np.sort(np.concatenate([self.switching, self.passing]))
+Place = tuple[int, int]  # a value of the steps, and one of its components
 
 
-def activity(network: ReluNetwork, domain: Box) -> list[LayerActivity]:
-    """Each hidden layer's neurons by sign, from intervals propagated neuron by neuron.
+class Activity:
+    """Ranges of all values, from intervals propagated step by step.
 
-    Outward rounding makes the answer safe: a neuron called passing or off is so for every point
-    of the domain, ties at 0 included. Neurons from which no weight leads to the output count as
-    neither: nothing depends on them.
+    Outward rounding makes the answers safe: what is called never positive, or never leading, is so
+    for every point of the domain, ties included.
     """
-    layers = []
-    box: Interval = domain.interval
-    for weights, bias in zip(network.weights[:-1], network.biases[:-1], strict=True):
-        before = weights @ box + bias
-        off, passing = before.hi <= 0.0, before.lo >= 0.0
-        layers.append(
-            LayerActivity(np.flatnonzero(~off & ~passing), np.flatnonzero(passing & ~off))
-        )
-        box = before.maximum(0.0)
-    return _read_by_somebody(network, layers)
 
+    def __init__(self, steps: Steps, domain: Box) -> None:
+        self.steps = steps
+        self.ranges: list[Interval] = steps.values(domain.interval)
+        self.read_places = [
+            [(source, i) for source in step.sources for i in range(steps.size(source))]
+            for step in steps.steps
+        ]
 
-def _read_by_somebody(network: ReluNetwork, layers: list[LayerActivity]) -> list[LayerActivity]:
-    kept: list[LayerActivity] = []
-    readers = np.arange(network.outputs)
-    for layer, weights in zip(reversed(layers), reversed(network.weights), strict=False):
-        read = np.asarray(weights[readers].any(axis=0))
-        layer = LayerActivity(
-            layer.switching[read[layer.switching]], layer.passing[read[layer.passing]]
+    def read_range(self, number: int) -> Interval:
+        """The range of all components that a step reads."""
+        parts = [self.ranges[source] for source in self.steps.steps[number].sources]
+        return Interval(
+            np.concatenate([part.lo for part in parts]), np.concatenate([part.hi for part in parts])
         )
-        kept.append(layer)
-        readers = layer.alive
-    return kept[::-1]
+
+    def low(self, places: tuple[Place, ...]) -> float:
+        """The maximum of these components is never below this."""
+        return max(float(self.ranges[value].lo[component]) for value, component in places)
+
+    @cached_property
+    def live(self) -> list[np.ndarray]:
+        """Which components of each value an output depends on, by weights and by signs."""
+        steps = self.steps.steps
+        live = [np.zeros(self.steps.size(value), dtype=bool) for value in range(len(steps) + 1)]
+        live[-1][:] = True
+        for number in reversed(range(len(steps))):
+            for j in self._needed(number, live[number + 1]):
+                value, component = self.read_places[number][j]
+                live[value][component] = True
+        return live
+
+    def _needed(self, number: int, wanted: np.ndarray) -> list[int]:
+        """What a step has to read for the wanted components."""
+        step = self.steps.steps[number]
+        if isinstance(step, Affine):
+            needed = step.weights[wanted].any(axis=0)
+        elif isinstance(step, Maximum):
+            return [j for row in np.flatnonzero(wanted) for j in self.leading[number, int(row)]]
+        else:
+            off = self.ranges[number + 1].hi <= 0.0  # a relu that is never on; |0| likewise
+            needed = wanted & ~off
+        return np.flatnonzero(needed).tolist()
+
+    @cached_property
+    def leading(self) -> dict[tuple[int, int], list[int]]:
+        """By step and row: the pieces of a maximum that may lead somewhere on the domain."""
+        return {
+            (number, row): self._leading(number, group[group >= 0])
+            for number, step in enumerate(self.steps.steps)
+            if isinstance(step, Maximum)
+            for row, group in enumerate(step.groups)
+        }
+
+    def _leading(self, number: int, pieces: np.ndarray) -> list[int]:
+        """Pieces of one affine step are compared by their weights, others by their ranges."""
+        values, components = zip(*(self.read_places[number][j] for j in pieces), strict=True)
+        value, rows = values[0], list(components)
+        affine = self.steps.steps[value - 1] if value and set(values) == {value} else None
+        if isinstance(affine, Affine):
+            box = self.read_range(value - 1)
+            leads = leads_of_pieces(affine.weights[rows], affine.bias[rows], box)
+        else:
+            ends = self.read_range(number)[pieces]
+            leads = ends.lo[:, None] - ends.hi[None, :]  # of which only the sign matters
+        return [int(pieces[j]) for j in undominated(leads)]

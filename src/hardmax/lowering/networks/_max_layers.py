@@ -1,4 +1,4 @@
-"""Maxout networks and CPWL functions in one shape: layers of maxima over affine pieces.
+"""Layers of maxima over affine pieces, as maxout networks and CPWL functions say them.
 
 Units may have different numbers of pieces. Pieces that another piece of the same unit dominates
 on the whole domain are left out, so a unit may end up with a single piece.
@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hardmax.core import Box
-from hardmax.languages import MaxAffine, MaxoutNetwork, PiecewiseLinear
+from hardmax.core import Affine, Box, Maximum, Steps
 from hardmax.numerics import Interval
 
 
@@ -54,62 +53,62 @@ class MaxStack:
 
     inputs: int
     layers: tuple[MaxLayer, ...]
-    weights: np.ndarray  # outputs x units of the last layer (or inputs, without layers)
+    weights: np.ndarray  # outputs x units of the last layer
     bias: np.ndarray
 
 
-def max_stack(source: MaxoutNetwork | PiecewiseLinear | MaxAffine, domain: Box) -> MaxStack:
-    """The source as layers of maxima on a domain."""
-    match source:
-        case MaxoutNetwork():
-            return _from_maxout(source, domain)
-        case PiecewiseLinear():
-            parts = [source.plus] if source.minus is None else [source.plus, source.minus]
-            signs = np.array([[1.0, -1.0][: len(parts)]])
-        case MaxAffine():
-            parts, signs = [source], np.eye(1)
-    units, first = [], 0
-    for part in parts:
-        components = np.arange(first, first + len(part.biases))
-        units.append(_unit(part.weights, part.biases, components, domain.interval))
-        first += len(part.biases)
-    return MaxStack(source.inputs, (MaxLayer(tuple(units), 1, 2),), signs, np.zeros(1))
+def is_stack_of_maxima(steps: Steps) -> bool:
+    """Whether the steps are affine, maximum, affine, maximum, ..., each reading the one before.
+
+    A last affine step may follow, which the read-out takes.
+    """
+    kinds = (Affine, Maximum)
+    return len(steps.steps) > 1 and all(
+        step.sources == (number,) and isinstance(step, kinds[number % 2])
+        for number, step in enumerate(steps.steps)
+    )
 
 
-def _from_maxout(network: MaxoutNetwork, domain: Box) -> MaxStack:
-    """A last layer of rank 1 is affine and becomes the read-out."""
-    tables = list(zip(network.weights, network.biases, strict=True))
-    weights, bias = np.eye(network.outputs), np.zeros(network.outputs)
-    if len(tables[-1][1]) == 1:
-        (weights,), (bias,) = tables.pop()
-    layers, box, value = [], domain.interval, 0
-    for table, offsets in tables:
-        pieces, out, _ = table.shape
-        rows = np.arange(pieces) * out
-        units = tuple(_unit(table[:, i], offsets[:, i], rows + i, box) for i in range(out))
-        affine_value, value = value + 1, value + 1 + (pieces > 1)
-        layers.append(MaxLayer(units, affine_value, value))
-        box = (table.reshape(-1, table.shape[2]) @ box).reshape(pieces, out) + offsets
-        box = box.max(axis=0)
-    return MaxStack(network.inputs, tuple(layers), weights, bias)
+def max_stack(steps: Steps, domain: Box) -> MaxStack:
+    """A stack of maxima with what is known of its ranges on a domain."""
+    ranges, layers = steps.values(domain.interval), []
+    for value, step in enumerate(steps.steps, start=1):
+        if isinstance(step, Maximum):
+            affine = steps.steps[value - 2]
+            assert isinstance(affine, Affine)
+            groups = (group[group >= 0] for group in step.groups)
+            units = tuple(_unit(affine, group, ranges[value - 2]) for group in groups)
+            layers.append(MaxLayer(units, value - 1, value))
+    last = steps.steps[-1]
+    if isinstance(last, Affine):
+        return MaxStack(steps.inputs, tuple(layers), last.weights, last.bias)
+    return MaxStack(steps.inputs, tuple(layers), np.eye(last.size), np.zeros(last.size))
 
 
-def _unit(weights: np.ndarray, biases: np.ndarray, components: np.ndarray, box: Interval) -> Unit:
-    """Drop every piece that a piece still kept is never below; of equal pieces keep the first."""
-    leads = _leads(weights, biases, box)
-    kept = list(range(len(biases)))
-    for piece in range(len(biases)):
+def _unit(affine: Affine, components: np.ndarray, box: Interval) -> Unit:
+    weights, biases = affine.weights[components], affine.bias[components]
+    kept = undominated(leads_of_pieces(weights, biases, box))
+    linear = weights[kept] @ box
+    return Unit(weights[kept], biases[kept], components[kept], linear, linear + biases[kept])
+
+
+def undominated(leads: np.ndarray) -> list[int]:
+    """The pieces without those that a piece still kept is never below; of equal ones the first.
+
+    leads[a, b] is a lower bound of piece a - piece b.
+    """
+    kept = list(range(len(leads)))
+    for piece in range(len(leads)):
         if any(
             leads[rival, piece] > 0 or (leads[rival, piece] == 0 and rival < piece)
             for rival in kept
             if rival != piece
         ):
             kept.remove(piece)
-    linear = weights[kept] @ box
-    return Unit(weights[kept], biases[kept], components[kept], linear, linear + biases[kept])
+    return kept
 
 
-def _leads(weights: np.ndarray, biases: np.ndarray, box: Interval) -> np.ndarray:
+def leads_of_pieces(weights: np.ndarray, biases: np.ndarray, box: Interval) -> np.ndarray:
     """leads[a, b] <= (piece a - piece b) on the whole box; exactly 0 for equal pieces."""
     difference = Interval.point(weights[:, None]) - weights[None, :]
     terms = difference * box

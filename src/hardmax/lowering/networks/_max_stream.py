@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hardmax.core import Holding, ReadOut, Transformer, Witness
+from hardmax.core import Holding
 from hardmax.lowering.networks._layout import Layout, Prompt
 from hardmax.lowering.networks._max_layers import MaxStack
 
@@ -77,12 +77,3 @@ class MaxStream:
         result = np.zeros((len(weights), self.width))
         result[:, self.y[-1]] = weights
         return result
-
-
-def affine_only(stack: MaxStack) -> tuple[Transformer, Witness]:
-    """A network without maxima: one token that holds the input, and a read-out."""
-    prompt = Prompt(1, stack.inputs, stack.inputs)
-    prompt.place(0, np.arange(stack.inputs), np.eye(stack.inputs), np.zeros(stack.inputs))
-    holding = Holding(-1, 0, np.arange(stack.inputs), 0, np.arange(stack.inputs), np.zeros(()))
-    readout = ReadOut(stack.weights, stack.bias, 0)
-    return Transformer(prompt.input(), [], readout), Witness([holding])

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from hardmax.core import Attention, Box, Holding, ReadOut, Sublayer, Transformer, Witness
-from hardmax.languages import MaxAffine, MaxoutNetwork, PiecewiseLinear
+from hardmax.core import Attention, Box, Holding, ReadOut, Steps, Sublayer, Transformer, Witness
 from hardmax.lowering.gadgets import GatedPiece, gated_pieces, maximum_head
 from hardmax.lowering.networks._layout import Prompt
 from hardmax.lowering.networks._max_layers import MaxLayer, max_stack
-from hardmax.lowering.networks._max_stream import MaxStream, affine_only, roomy
+from hardmax.lowering.networks._max_stream import MaxStream, roomy
 from hardmax.numerics import down
 
 
-def max_to_attention(
-    source: MaxoutNetwork | PiecewiseLinear | MaxAffine, domain: Box
-) -> tuple[Transformer, Witness]:
+def max_to_attention(steps: Steps, domain: Box) -> tuple[Transformer, Witness]:
     """One token per piece, one head per unit, one feed-forward layer between two layers of maxima.
 
     Token j holds piece j of unit i in slot u_i; the head of unit i (`maximum_head`) writes
@@ -26,9 +23,7 @@ def max_to_attention(
     Exact in the hard semantics on the domain. Nonzero weights besides the network's own: 4 a unit,
     and after the first layer 2 a piece and 1 a unit more; k (k + 1) for the codes of k tokens.
     """
-    stack = max_stack(source, domain)
-    if not stack.layers:
-        return affine_only(stack)
+    stack = max_stack(steps, domain)
     stream = MaxStream(stack, codes=len(stack.layers) > 1)
     prompt = stream.prompt()
     prompt.offsets[:, stream.one] = 1.0

@@ -1,18 +1,17 @@
-"""Maxout networks as attention alone: maxima over tokens, then one switched head per piece."""
+"""Stacks of maxima as attention alone: maxima over tokens, then one switched head per piece."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from hardmax.core import Attention, Box, Holding, ReadOut, Sublayer, Transformer, Witness
-from hardmax.languages import MaxoutNetwork
+from hardmax.core import Attention, Box, Holding, ReadOut, Steps, Sublayer, Transformer, Witness
 from hardmax.lowering.gadgets import maximum_head, switched_map_head
 from hardmax.lowering.networks._max_layers import MaxLayer, max_stack
-from hardmax.lowering.networks._max_stream import MaxStream, affine_only, roomy
+from hardmax.lowering.networks._max_stream import MaxStream, roomy
 from hardmax.lowering.networks._max_to_attention import max_to_attention
 
 
-def max_to_attention_only(network: MaxoutNetwork, domain: Box) -> tuple[Transformer, Witness]:
+def max_to_attention_only(steps: Steps, domain: Box) -> tuple[Transformer, Witness]:
     """One token per piece and a null token; two attention layers per layer of maxima.
 
     `maximum_head` writes y_i = max_j u_ij into every data token and leaves the null token empty.
@@ -26,11 +25,9 @@ def max_to_attention_only(network: MaxoutNetwork, domain: Box) -> tuple[Transfor
     the inputs of every layer after the first, and about (k + 1)(k + 2) for codes.
     A single layer of maxima needs neither null token nor feed-forward layer (`max_to_attention`).
     """
-    stack = max_stack(network, domain)
-    if not stack.layers:
-        return affine_only(stack)
+    stack = max_stack(steps, domain)
     if len(stack.layers) == 1:
-        return max_to_attention(network, domain)
+        return max_to_attention(steps, domain)
     stream = MaxStream(stack, codes=True, null=True)
     prompt = stream.prompt()
     prompt.offsets[:, stream.one] = 1.0

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from hardmax.analysis import rounding_bound
-from hardmax.core import Box, Construction, Target
+from hardmax.core import Bill, Box, Construction, Target
 from hardmax.lowering._planner import Plan, make_offers
 from hardmax.lowering.functions import FORMATS
 from hardmax.lowering.networks._routes import lower, routes_for
@@ -20,7 +20,7 @@ class BuiltProposal:
     construction: Construction
 
     @property
-    def statement(self) -> Any:
+    def statement(self) -> Bill:
         return self.construction.bill
 
     @property
@@ -46,7 +46,7 @@ class BuiltProposal:
 def plan_network(source: Target, domain: Box, error: float | None) -> Plan:
     """Every route of a network; `error=None` compares the hard skeletons."""
 
-    def proposer(route: str) -> Any:
+    def proposer(route: str) -> Callable[[], BuiltProposal]:
         return lambda: BuiltProposal(soften(lower(source, domain, route), error=error))
 
     routes = [(route, proposer(route)) for route in routes_for(source)]

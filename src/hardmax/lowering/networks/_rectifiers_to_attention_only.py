@@ -1,0 +1,40 @@
+"""A piecewise linear network as attention alone: no feed-forward layer anywhere."""
+
+from __future__ import annotations
+
+from hardmax.core import Attention, Box, Steps, Sublayer, Transformer, Witness
+from hardmax.lowering.networks._rectifier_stream import RectifierStream
+from hardmax.lowering.networks._steps_to_rectifiers import rectifier_form
+
+
+def rectifiers_to_attention_only(steps: Steps, domain: Box) -> tuple[Transformer, Witness]:
+    """One head per rectifier, one attention layer per level.
+
+    The prompt is (sink, data), all heads are causal. The data token starts with what the inputs
+    give each unit, and with all biases, each in a slot of its own. The head of a rectifier
+    (`rectifier_head`) computes relu(z), and its output column holds the weights of *all* units
+    that read it, so that layer l as a whole completes the units of level l + 1: the next
+    pre-activations of a ReLU network, and the far end of every skip connection. Units that are
+    read as they are, those that never switch among them, share one `averaging_head` per layer.
+
+    A maximum of k units is a tournament: one head turns the slot of a into a + relu(b - a), in
+    place if nobody reads a later; pairs are independent, so ceil(log2 k) layers and k - 1 heads
+    leave the maximum in one slot. Differences are taken between slots, never between weights.
+
+    Exact in the hard semantics for every point of the domain: weights are copied or doubled,
+    never added. Nonzero weights of a ReLU network: its own, 3 per switching and 1 per passing
+    neuron, 2 flags and one read-out weight per output; 6 per head of a tournament.
+
+    Soft error of a tournament: max is 1-Lipschitz in the largest deviation, so each round adds
+    `softmax_gap(2)`/beta, ceil(log2 k) times in all, and not once for every head.
+    """
+    form = rectifier_form(steps, domain)
+    stream = RectifierStream(form)
+    sublayers: list[Sublayer] = []
+    holdings = stream.holdings(0, after=-1)
+    for level in range(form.depth):
+        heads = stream.heads(stream.addends(level))
+        if heads:
+            sublayers.append(Attention(heads))
+        holdings += stream.holdings(level + 1, after=len(sublayers) - 1)
+    return stream.transformer(sublayers), Witness(holdings)
