@@ -85,6 +85,17 @@ class Arithmetic(nn.Module):
         return -torch.maximum(z, -z + 1) + torch.minimum(z, x[:, :1])
 
 
+class Twice(nn.Module):
+    """A layer that reads the same numbers twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.layer(torch.cat([x, x], dim=-1))
+
+
 class Siamese(nn.Module):
     """One module used twice, and the difference of what it says."""
 
@@ -134,6 +145,9 @@ ARCHITECTURES = {
     "max pool dilated": ((1, 7, 7), lambda: nn.Sequential(
         nn.MaxPool2d(3, 2, 1, dilation=2), nn.Conv2d(1, 2, 2), nn.MaxPool2d(2, ceil_mode=True),
         head(2))),
+    "windows that would begin behind": ((1, 5, 5), lambda: nn.Sequential(
+        nn.MaxPool2d(1, 3, ceil_mode=True), nn.AvgPool2d(1, 3, ceil_mode=True))),
+    "twice the input": ((2,), Twice),
     "line": ((2, 9), lambda: nn.Sequential(
         nn.Conv1d(2, 3, 3, padding=1), nn.BatchNorm1d(3), nn.ReLU(), nn.MaxPool1d(3, 2),
         nn.AvgPool1d(2), head(6))),
@@ -376,11 +390,12 @@ class Forward(nn.Module):
         return self.function(x)
 
 
-def shouts(x):
+def relu(x):
+    """Not the one of PyTorch, though it has its name."""
     return x
 
 
-torch.fx.wrap("shouts")
+torch.fx.wrap("relu")
 
 
 class Complex(nn.Module):
@@ -404,7 +419,7 @@ REFUSALS = {
     "attention": (nn.MultiheadAttention(2, 1), 2, "MultiheadAttention. is not supported"),
     "function": (Forward(lambda x: torch.fft.fft(x)), 2, r"Node .*\(fft_fft\) is not supported"),
     "method": (Forward(lambda x: x.cumsum(1)), 2, r"Node cumsum \(cumsum\) is not supported"),
-    "wrapped": (Forward(lambda x: shouts(x)), 2, r"Node shouts \(shouts\) is not supported"),
+    "wrapped": (Forward(lambda x: relu(x)), 2, r"Node relu \(relu\) is not supported"),
     "training norm": (nn.BatchNorm1d(2), 2, r"Module 0 \(BatchNorm1d\) .* training mode: call"),
     "function norm": (Forward(lambda x: functional.batch_norm(x, None, None, training=True)), 2,
                       "training mode"),
