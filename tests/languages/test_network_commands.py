@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 from onnx import TensorProto, helper, numpy_helper
 
+import hardmax as hm
 from hardmax.cli import main
 
 
@@ -52,6 +54,23 @@ def test_onnx_files_are_networks_for_every_command(fold, tmp_path):
     assert model.exists()
     assert "2-4-1" in call("show", fold)
     assert "is no compiled model" in call("run", fold, "0", "0", code=2)
+
+
+def test_a_model_carries_its_layered_target(tmp_path):
+    """What `verify` reads from the file is the network, bit for bit."""
+    weights, biases = [[[1.0], [-0.3]], [[0.1, 2.0]]], [[0.5, 0.0], [0.25]]
+    plain = hm.ReluNetwork(weights, biases)
+    layered = hm.LayeredNetwork(plain.steps())
+    model = hm.compile(plain, on="[-1,1]^1", error=1e-2)
+    model = replace(model, claim=replace(model.claim, target=layered))
+    hm.save(model, tmp_path / "model.safetensors")
+    target = hm.load(tmp_path / "model.safetensors").claim.target
+    assert isinstance(target, hm.LayeredNetwork)
+    before, after = layered.encode(), target.encode()
+    assert after.text == before.text == "layered network 1-1 of 3 steps"
+    assert list(after.tensors) == list(before.tensors)
+    assert all(after.tensors[name].tobytes() == a.tobytes() for name, a in before.tensors.items())
+    assert "proved" in call("verify", tmp_path / "model.safetensors")
 
 
 @pytest.mark.parametrize("suffix", ["pt", "pth", "pkl"])

@@ -22,6 +22,8 @@ from hardmax.languages import (
     load_network,
     save_network,
 )
+from hardmax.languages.networks.operators import Wires, Wiring
+from hardmax.languages.networks.operators._functions import _named
 from hardmax.numerics import Interval, exact, gamma
 from hardmax.testing import rounding_bound
 
@@ -355,6 +357,21 @@ def test_functions_keep_their_names(module, name):
     network = LayeredNetwork.from_torch(nn.Sequential(nn.Linear(2, 3), module), 2)
     assert kinds(network) == [("Affine", (0,)), (name, (1,))]
     assert same(decode_target(network.encode()), network)
+
+
+def test_elu_is_an_exponential_below_zero():
+    """Within the rounding of one exponential, a product and two sums of numbers up to 3."""
+    module = nn.Sequential(nn.ELU(0.5))
+    network = LayeredNetwork.from_torch(module, 5)
+    x = np.array([-3.0, -0.25, -0.0, 0.25, 3.0])
+    expected = module(torch.tensor(x)).numpy()
+    assert np.abs(network(x) - expected).max() <= 8 * gamma(1) * 3
+    assert [kind for kind, _ in kinds(network)].count("exp") == 1
+
+
+def test_functions_that_no_step_knows_are_refused():
+    with pytest.raises(errors.RequestError, match="applies swoosh: There is no function 'swoosh'"):
+        _named(Wiring(1), "swoosh", Wires(np.arange(1)))
 
 
 def test_a_function_of_a_part_copies_that_part():
