@@ -149,6 +149,10 @@ ARCHITECTURES = {
         head(2))),
     "windows that would begin behind": ((1, 5, 5), lambda: nn.Sequential(
         nn.MaxPool2d(1, 3, ceil_mode=True), nn.AvgPool2d(1, 3, ceil_mode=True))),
+    "windows larger than the input": ((1, 2, 1), lambda: nn.Sequential(
+        nn.MaxPool2d((3, 2), 2, ceil_mode=True),
+        nn.Conv2d(1, 2, (1, 2), padding=(0, 3), dilation=3), nn.AvgPool2d(8, ceil_mode=True))),
+    "padding alone": ((1, 1, 1), lambda: nn.Conv2d(1, 2, 2, padding=3, dilation=2, stride=3)),
     "twice the input": ((2,), Twice),
     "line": ((2, 9), lambda: nn.Sequential(
         nn.Conv1d(2, 3, 3, padding=1), nn.BatchNorm1d(3), nn.ReLU(), nn.MaxPool1d(3, 2),
@@ -454,6 +458,8 @@ REFUSALS = {
     "channels": (nn.Conv2d(3, 2, 1), (2, 4, 4), r"\(Conv2d\) has 2 x 3 channels in 1 group, but"),
     "axes": (nn.Conv2d(1, 2, 1), (4,), "slides over 2 axes, but its input has shape"),
     "window": (nn.MaxPool2d(5), (1, 3, 3), "has windows of 5 places, but its input has 3"),
+    "window of padding": (nn.MaxPool2d(2, 1, 1, dilation=2), (1, 1, 1),
+                          "lie in the padding, whose maximum"),
     "reshape": (Forward(lambda x: x.view(1, 5)), 4, r"Node view \(view\) makes \(1, 5\)"),
     "broadcast": (Forward(lambda x: x + torch.ones(3)), 2, "does not fit what it reads"),
     "circular": (nn.Conv2d(1, 1, 3, padding=1, padding_mode="circular"), (1, 4, 4),

@@ -74,14 +74,14 @@ class Windows:
         before, after = self.padding[axis]
         kernel, stride, dilation = self.kernel[axis], self.stride[axis], self.dilation[axis]
         free = size + before + after - dilation * (kernel - 1) - 1
-        if free < 0:
+        count = (free + (stride - 1 if self.ceil else 0)) // stride + 1
+        if self.ceil and (count - 1) * stride >= size + before:
+            count -= 1  # no window begins in the padding behind the tensor
+        if count < 1:
             raise ShapeError(
                 f"has windows of {dilation * (kernel - 1) + 1} places, but its input has {size} "
                 f"with {before + after} of padding along spatial axis {axis}."
             )
-        count = (free + (stride - 1 if self.ceil else 0)) // stride + 1
-        if self.ceil and (count - 1) * stride >= size + before:
-            count -= 1  # no window begins in the padding behind the tensor
         wiring.check(count, kernel)
         taps = np.arange(count)[:, None] * stride + np.arange(kernel) * dilation - before
         padding = (taps < 0) | (taps >= size)
