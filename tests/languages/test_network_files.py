@@ -191,6 +191,7 @@ BAD_FILES = [
     ("zero.npz", npz(W0=W1, b0=b1), "The tensor W1 is missing"),
     ("mixture.npz", npz(**LAYERS, knots=b1), "It holds W1 and knots, which do not go together"),
     ("complex.npz", npz(W1=W1 * 1j, b1=b1), "The tensor W1 holds complex128"),
+    ("long.npz", npz(W1=np.array([[2**53 + 1]]), b1=b1[:1]), "The tensor W1 holds int64"),
     ("words.npz", npz(W1=np.array([["a"]]), b1=b1), "The tensor W1 holds <U1"),
     (
         "kind.npz",

@@ -22,6 +22,8 @@ from hardmax.languages import (
     load_network,
     save_network,
 )
+from hardmax.languages.networks.operators import Wires, Wiring
+from hardmax.languages.networks.operators._functions import _named
 from hardmax.numerics import Interval, exact, gamma
 from hardmax.testing import rounding_bound
 
@@ -85,6 +87,17 @@ class Arithmetic(nn.Module):
         return -torch.maximum(z, -z + 1) + torch.minimum(z, x[:, :1])
 
 
+class Twice(nn.Module):
+    """A layer that reads the same numbers twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.layer(torch.cat([x, x], dim=-1))
+
+
 class Siamese(nn.Module):
     """One module used twice, and the difference of what it says."""
 
@@ -134,6 +147,13 @@ ARCHITECTURES = {
     "max pool dilated": ((1, 7, 7), lambda: nn.Sequential(
         nn.MaxPool2d(3, 2, 1, dilation=2), nn.Conv2d(1, 2, 2), nn.MaxPool2d(2, ceil_mode=True),
         head(2))),
+    "windows that would begin behind": ((1, 5, 5), lambda: nn.Sequential(
+        nn.MaxPool2d(1, 3, ceil_mode=True), nn.AvgPool2d(1, 3, ceil_mode=True))),
+    "windows larger than the input": ((1, 2, 1), lambda: nn.Sequential(
+        nn.MaxPool2d((3, 2), 2, ceil_mode=True),
+        nn.Conv2d(1, 2, (1, 2), padding=(0, 3), dilation=3), nn.AvgPool2d(8, ceil_mode=True))),
+    "padding alone": ((1, 1, 1), lambda: nn.Conv2d(1, 2, 2, padding=3, dilation=2, stride=3)),
+    "twice the input": ((2,), Twice),
     "line": ((2, 9), lambda: nn.Sequential(
         nn.Conv1d(2, 3, 3, padding=1), nn.BatchNorm1d(3), nn.ReLU(), nn.MaxPool1d(3, 2),
         nn.AvgPool1d(2), head(6))),
@@ -343,6 +363,21 @@ def test_functions_keep_their_names(module, name):
     assert same(decode_target(network.encode()), network)
 
 
+def test_elu_is_an_exponential_below_zero():
+    """Within the rounding of one exponential, a product and two sums of numbers up to 3."""
+    module = nn.Sequential(nn.ELU(0.5))
+    network = LayeredNetwork.from_torch(module, 5)
+    x = np.array([-3.0, -0.25, -0.0, 0.25, 3.0])
+    expected = module(torch.tensor(x)).numpy()
+    assert np.abs(network(x) - expected).max() <= 8 * gamma(1) * 3
+    assert [kind for kind, _ in kinds(network)].count("exp") == 1
+
+
+def test_functions_that_no_step_knows_are_refused():
+    with pytest.raises(errors.RequestError, match="applies swoosh: There is no function 'swoosh'"):
+        _named(Wiring(1), "swoosh", Wires(np.arange(1)))
+
+
 def test_a_function_of_a_part_copies_that_part():
     class Half(nn.Module):
         def forward(self, x):
@@ -376,11 +411,12 @@ class Forward(nn.Module):
         return self.function(x)
 
 
-def shouts(x):
+def relu(x):
+    """Not the one of PyTorch, though it has its name."""
     return x
 
 
-torch.fx.wrap("shouts")
+torch.fx.wrap("relu")
 
 
 class Complex(nn.Module):
@@ -404,7 +440,7 @@ REFUSALS = {
     "attention": (nn.MultiheadAttention(2, 1), 2, "MultiheadAttention. is not supported"),
     "function": (Forward(lambda x: torch.fft.fft(x)), 2, r"Node .*\(fft_fft\) is not supported"),
     "method": (Forward(lambda x: x.cumsum(1)), 2, r"Node cumsum \(cumsum\) is not supported"),
-    "wrapped": (Forward(lambda x: shouts(x)), 2, r"Node shouts \(shouts\) is not supported"),
+    "wrapped": (Forward(lambda x: relu(x)), 2, r"Node relu \(relu\) is not supported"),
     "training norm": (nn.BatchNorm1d(2), 2, r"Module 0 \(BatchNorm1d\) .* training mode: call"),
     "function norm": (Forward(lambda x: functional.batch_norm(x, None, None, training=True)), 2,
                       "training mode"),
@@ -422,6 +458,8 @@ REFUSALS = {
     "channels": (nn.Conv2d(3, 2, 1), (2, 4, 4), r"\(Conv2d\) has 2 x 3 channels in 1 group, but"),
     "axes": (nn.Conv2d(1, 2, 1), (4,), "slides over 2 axes, but its input has shape"),
     "window": (nn.MaxPool2d(5), (1, 3, 3), "has windows of 5 places, but its input has 3"),
+    "window of padding": (nn.MaxPool2d(2, 1, 1, dilation=2), (1, 1, 1),
+                          "lie in the padding, whose maximum"),
     "reshape": (Forward(lambda x: x.view(1, 5)), 4, r"Node view \(view\) makes \(1, 5\)"),
     "broadcast": (Forward(lambda x: x + torch.ones(3)), 2, "does not fit what it reads"),
     "circular": (nn.Conv2d(1, 1, 3, padding=1, padding_mode="circular"), (1, 4, 4),

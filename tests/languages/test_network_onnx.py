@@ -16,6 +16,7 @@ from torch import nn
 
 from hardmax import _errors as errors
 from hardmax.languages import LayeredNetwork, ReluNetwork, load_network
+from hardmax.languages.networks import _from_onnx
 from hardmax.numerics import exact
 
 RNG = np.random.default_rng(0)
@@ -258,6 +259,26 @@ def test_absolute_places_and_links_are_refused(tmp_path):
             load_network(saved(folder, outside(location)[0]))
 
 
+def test_bytes_that_are_read_again_and_again_are_refused(tmp_path, monkeypatch):
+    """A small file must not become many large arrays."""
+    monkeypatch.setattr(_from_onnx, "LARGEST_INFLATED", 100)
+    made, data = outside("weights.bin")
+    (tmp_path / "weights.bin").write_bytes(bytes(8) + data)
+    for i in range(3):
+        made.graph.initializer.append(made.graph.initializer[0])
+        made.graph.initializer[-1].name = f"A{i}"
+    with pytest.raises(errors.FileError, match="reads 128 bytes out of files with 40"):
+        load_network(saved(tmp_path, made))
+
+
+def doubled(times):
+    """x and x, and that again: 2^times numbers from a few nodes."""
+    names = ["x", *[f"h{i}" for i in range(1, times)], "y"]
+    return model(
+        [helper.make_node("Concat", [a, a], [b], axis=1) for a, b in pairwise(names)], {}, [1, 2]
+    )
+
+
 def two_outputs():
     made = graph_of("gemm")
     made.graph.output.append(helper.make_tensor_value_info("h1", TensorProto.DOUBLE, None))
@@ -327,6 +348,9 @@ REFUSALS = {
                                                    "pads": [2**40] * 4})), {}, [1, 1, 2, 2]),
                       "too large to be dense"),
     "absurd input": (model(chain(("Relu", [], {})), {}, [1, 2**50]), "too large to be dense"),
+    "doubled": (doubled(60), r"\(Concat\) is too large to be dense"),
+    "beyond 2^53": (model(chain(("Add", ["A"], {})), {"A": np.array([2**53 + 1])}, [1, 1]),
+                    r"\(Add\) has whole numbers beyond 2\^53 as its summand"),
     "negative": (model(chain(("MaxPool", [], {"kernel_shape": [2, 2], "pads": [-1, 0, 0, 0]})), {},
                        [1, 1, 3, 3]), "must not be negative"),
     "reshape": (model(chain(("Reshape", ["s"], {})), {"s": np.array([5])}, [1, 4]),

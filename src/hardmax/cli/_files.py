@@ -50,7 +50,7 @@ def open_certified(path: str) -> tuple[Construction, Certificate | None]:
 
 def open_either(path: str) -> tuple[Construction | Target, Certificate | None]:
     """Whatever a file holds. Damaged files count as models: `load` says best what is wrong."""
-    if _is_archive(path) or _is_bare(path):
+    if _is_archive(path) or _is_pickle(path) or _is_bare(path):
         return load_network(path), None
     return load_certified(path)
 
@@ -120,6 +120,11 @@ def _refuse_archive(path: str) -> None:
 
 def _is_archive(path: str) -> bool:
     return Path(path).suffix.lower() in (".npz", ".onnx")
+
+
+def _is_pickle(path: str) -> bool:
+    """Whether `load_network` refuses the file by its name, and says what to do instead."""
+    return Path(path).suffix.lower() in (".pt", ".pth", ".pkl")
 
 
 def _is_model(path: str) -> bool:

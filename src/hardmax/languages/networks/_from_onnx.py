@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hardmax._archives import LARGEST_INFLATED
 from hardmax._errors import FileError, HardmaxError, MissingExtra, RequestError
 from hardmax._reading import naming, read_file
 from hardmax.core import Steps
@@ -50,6 +51,7 @@ class _Reading:
         self._graph = graph
         self._folder = folder
         self._files: dict[str, bytes] = {}
+        self._taken = 0
         if graph.sparse_initializer:
             raise RequestError("it holds sparse weights: save them as dense ones.")
         self._values: dict[str, object] = {
@@ -124,12 +126,19 @@ class _Reading:
         if location not in self._files:
             self._files[location] = _read_below(self._folder, location, tensor.name)
         data = self._files[location]
+        there = sum(map(len, self._files.values()))
         start = int(entries.get("offset", 0))
         size = int(entries.get("length", len(data) - start))
         if not 0 <= start <= start + size <= len(data):
             raise FileError(
                 f"it keeps {tensor.name} in bytes {start:,} to {start + size:,} of {location}, "
                 f"which has {len(data):,}."
+            )
+        self._taken += size
+        if self._taken > max(there, LARGEST_INFLATED):
+            raise FileError(
+                f"it reads {self._taken:,} bytes out of files with {there:,}, of which some are "
+                f"read again and again: save every weight once."
             )
         return data[start : start + size]
 

@@ -71,6 +71,15 @@ def counted(number: int, thing: str) -> str:
     return f"{number} {thing}{'s' * (number != 1)}"
 
 
+def fits_float64(array: np.ndarray) -> bool:
+    """Whether float64 holds all numbers of a real array without loss."""
+    if array.dtype.kind == "f":
+        return array.dtype.itemsize <= 8
+    if array.dtype.kind not in "iub":
+        return False
+    return not array.size or max(int(array.max()), -int(array.min())) <= 2**53
+
+
 def named_layers(weights: Arrays, biases: Arrays) -> dict[str, np.ndarray]:
     """W1, b1, W2, b2, ... as files hold them."""
     pairs = enumerate(zip(weights, biases, strict=True), 1)

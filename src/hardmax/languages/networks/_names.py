@@ -11,7 +11,7 @@ import numpy as np
 from hardmax._errors import FileError
 from hardmax.core import Target
 from hardmax.languages.networks._layered import LayeredNetwork
-from hardmax.languages.networks._layers import needed, numbered_layers
+from hardmax.languages.networks._layers import fits_float64, needed, numbered_layers
 from hardmax.languages.networks._maxout import MaxoutNetwork
 from hardmax.languages.networks._piecewise import PiecewiseLinear
 from hardmax.languages.networks._relu import ReluNetwork
@@ -44,8 +44,7 @@ def network_of(tensors: Tensors) -> Target:
 def checked_reals(tensors: Tensors) -> Tensors:
     """The tensors themselves, if float64 holds all of their numbers without loss."""
     for name, array in tensors.items():
-        kind, size = array.dtype.kind, array.dtype.itemsize
-        if not (kind in "iub" or (kind == "f" and size <= 8)):
+        if not fits_float64(array):
             raise FileError(f"The tensor {name} holds {array.dtype}; save it as float64.")
     return tensors
 

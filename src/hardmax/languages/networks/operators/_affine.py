@@ -126,22 +126,26 @@ def convolution(
     terms = per_group * math.prod(kernel)
     wiring.check(batch * out * positions, terms)
     places, spatial = read_taps(x.places, taps)
-    grouped = places.reshape(batch, groups, per_group, *places.shape[2:])
-    grouped = np.moveaxis(grouped, 2, 3)  # batch, group, position, channel of the group, tap
-    shape = (batch, groups, out // groups, *grouped.shape[2:])
-    weights = weight.reshape(groups, out // groups, 1, per_group, -1)
     shift = np.zeros(out) if bias is None else constant_of(bias, "bias")
+    if shift.shape != (out,):
+        raise ShapeError(f"makes {out} channels, but its bias has shape {shift.shape}.")
     made = wiring.affine(
-        [
-            (
-                np.broadcast_to(grouped[:, :, None], shape).reshape(-1, terms),
-                np.broadcast_to(weights, shape).reshape(-1, terms),
-            )
-        ],
+        [_taps_and_weights(places, weight, groups)],
         np.tile(np.repeat(shift, positions), batch),
         (batch, out, *spatial),
     )
     return unbatch(made)
+
+
+def _taps_and_weights(places: np.ndarray, weight: np.ndarray, groups: int) -> Sum:
+    """A row for every output: the taps of all channels of its group, and their weights."""
+    batch, channels, positions, taps = places.shape
+    per_group, out = channels // groups, len(weight) // groups
+    windows = places.reshape(batch, groups, 1, per_group, positions, taps).swapaxes(3, 4)
+    weights = weight.reshape(groups, out, 1, per_group, taps)
+    shape = (batch, groups, out, positions, per_group, taps)
+    read, factors = (np.broadcast_to(part, shape) for part in (windows, weights))
+    return read.reshape(-1, per_group * taps), factors.reshape(-1, per_group * taps)
 
 
 @onnx_name("Conv")

@@ -107,6 +107,7 @@ def squeeze_in_onnx(wiring: Wiring, x: Tensor, axes: Sizes | None = None) -> Ten
 @torch_name("cat", "concat", "concatenate")
 def concatenate(wiring: Wiring, tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors one behind the other; constants among computed ones become values."""
+    wiring.check(sum(math.prod(x.shape) for x in tensors))
     if not any(isinstance(x, Wires) for x in tensors):
         return np.concatenate([np.asarray(x) for x in tensors], axis=dim)
     wires = [

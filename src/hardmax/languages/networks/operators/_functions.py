@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hardmax._errors import RequestError
-from hardmax.languages.networks.operators._affine import negate, scale_and_shift
+from hardmax._errors import RequestError, ShapeError
+from hardmax.languages.networks.operators._affine import add, negate, scale_and_shift
 from hardmax.languages.networks.operators._registry import (
     Operand,
     constant_of,
@@ -21,7 +21,6 @@ from hardmax.languages.networks.operators._registry import (
     wires_of,
 )
 from hardmax.languages.networks.operators._wiring import Wires, Wiring
-from hardmax.numerics import FUNCTION_NAMES
 
 
 @torch_name("ReLU", "relu")
@@ -148,14 +147,21 @@ def gelu(wiring: Wiring, x: Wires, approximate: str = "none") -> Wires:
     return _named(wiring, "gelu", x)
 
 
+@torch_name("ELU", "elu")
+@onnx_name("Elu")
+def elu(wiring: Wiring, x: Wires, alpha: float = 1.0, inplace: bool = False) -> Wires:
+    """relu(x) + alpha (exp(min(x, 0)) - 1)."""
+    below = _named(wiring, "exp", minimum(wiring, wires_of(x), 0.0))
+    return add(wiring, relu(wiring, x), scale_and_shift(wiring, below, alpha, -alpha))
+
+
 @torch_name("SiLU", "silu")
 def silu(wiring: Wiring, x: Wires, inplace: bool = False) -> Wires:
     return _named(wiring, "silu", x)
 
 
 def _named(wiring: Wiring, name: str, x: Wires) -> Wires:
-    if name not in FUNCTION_NAMES:
-        raise RequestError(
-            f"applies {name}, but the functions of a step are {list(FUNCTION_NAMES)}."
-        )
-    return wiring.univariate(name, wires_of(x))
+    try:
+        return wiring.univariate(name, wires_of(x))
+    except ShapeError as reason:  # of a step, about functions that it does not know
+        raise RequestError(f"applies {name}: {reason}") from reason

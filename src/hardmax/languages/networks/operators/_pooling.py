@@ -198,6 +198,8 @@ def _maxima(wiring: Wiring, x: Wires, taps: list[np.ndarray]) -> Wires:
     wiring.check(math.prod(x.shape[:2]), math.prod(table.size for table in taps))
     places, spatial = read_taps(x.places, taps)
     rows = places.reshape(-1, places.shape[-1])
+    if not (rows >= 0).any(axis=1).all():
+        raise ShapeError("has windows that lie in the padding, whose maximum is minus infinity.")
     return wiring.maximum(rows, (*x.shape[:2], *spatial))
 
 

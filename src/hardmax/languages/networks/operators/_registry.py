@@ -9,6 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from hardmax._errors import FileError, RequestError, ShapeError
+from hardmax.languages.networks._layers import fits_float64
 from hardmax.languages.networks.operators._wiring import Wires, Wiring
 
 Tensor = Wires | np.ndarray  # computed from the input, or constant
@@ -92,4 +93,13 @@ def constant_of(x: object, name: str) -> np.ndarray:
             f"needs constants as its {name}, but they are computed from the input, and products "
             f"of computed numbers are not piecewise linear."
         )
-    return np.asarray(x, dtype=np.float64)
+    return widened(np.asarray(x), name)
+
+
+def widened(array: np.ndarray, name: str) -> np.ndarray:
+    """The same numbers as float64, if that loses nothing."""
+    if not fits_float64(array):
+        raise RequestError(
+            f"has whole numbers beyond 2^53 as its {name}, which float64 does not hold: scale them."
+        )
+    return array.astype(np.float64)

@@ -41,8 +41,8 @@ class Windows:
         Without a stride the windows lie side by side, as poolings do.
         """
         rank = len(kernel)
-        no_stride = stride is None or np.size(stride) == 0
-        strides = kernel if no_stride or stride is None else per_axis(stride, rank, "stride")
+        given = kernel if stride is None or np.size(stride) == 0 else stride
+        strides = per_axis(given, rank, "stride")
         dilations = per_axis(dilation, rank, "dilation")
         if not rank or min(*kernel, *strides, *dilations) < 1:
             raise ShapeError(
@@ -50,18 +50,9 @@ class Windows:
                 f"them must be at least 1."
             )
         reach = [d * (k - 1) for d, k in zip(dilations, kernel, strict=True)]
-        if padding == "same":
-            if max(strides) > 1:
-                raise ShapeError("pads to the same size, which goes with stride 1 only.")
-            pads = [(r // 2, r - r // 2) for r in reach]
-        elif isinstance(padding, str):
-            if padding != "valid":
-                raise RequestError(f"pads by {padding!r}: say how many places.")
-            pads = [(0, 0)] * rank
-        else:
-            twice = np.size(padding) == 2 * rank and np.ndim(padding) == 1 and rank > 0
-            sizes = per_axis(padding, 2 * rank if twice else rank, "padding")
-            pads = list(zip(sizes[:rank], sizes[-rank:], strict=True))
+        if padding == "same" and max(strides) > 1:
+            raise ShapeError("pads to the same size, which goes with stride 1 only.")
+        pads = _pads(padding, reach)
         if min(min(pair) for pair in pads) < 0:
             raise ShapeError(f"has the padding {pads}, but it must not be negative.")
         return cls(kernel, strides, tuple(pads), dilations, ceil)
@@ -74,18 +65,31 @@ class Windows:
         before, after = self.padding[axis]
         kernel, stride, dilation = self.kernel[axis], self.stride[axis], self.dilation[axis]
         free = size + before + after - dilation * (kernel - 1) - 1
-        if free < 0:
+        count = (free + (stride - 1 if self.ceil else 0)) // stride + 1
+        if self.ceil and (count - 1) * stride >= size + before:
+            count -= 1  # no window begins in the padding behind the tensor
+        if count < 1:
             raise ShapeError(
                 f"has windows of {dilation * (kernel - 1) + 1} places, but its input has {size} "
                 f"with {before + after} of padding along spatial axis {axis}."
             )
-        count = (free + (stride - 1 if self.ceil else 0)) // stride + 1
-        if self.ceil and (count - 1) * stride >= size + before:
-            count -= 1  # no window begins in the padding behind the tensor
         wiring.check(count, kernel)
         taps = np.arange(count)[:, None] * stride + np.arange(kernel) * dilation - before
         padding = (taps < 0) | (taps >= size)
         return np.where(taps >= size + after, BEYOND, np.where(padding, NOTHING, taps))
+
+
+def _pads(padding: Sizes | str, reach: Sequence[int]) -> list[tuple[int, int]]:
+    """Before and after, by axes; `reach` is how far a window goes beyond its first place."""
+    rank = len(reach)
+    if padding == "same":
+        return [(r // 2, r - r // 2) for r in reach]
+    if padding == "valid":
+        return [(0, 0)] * rank
+    if isinstance(padding, str):
+        raise RequestError(f"pads by {padding!r}: say how many places.")
+    sizes = per_axis(padding, 2 * rank if np.size(padding) == 2 * rank else rank, "padding")
+    return list(zip(sizes[:rank], sizes[-rank:], strict=True))
 
 
 def read_taps(places: np.ndarray, taps: list[np.ndarray]) -> tuple[np.ndarray, tuple[int, ...]]:

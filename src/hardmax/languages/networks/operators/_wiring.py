@@ -71,6 +71,8 @@ class Wiring:
         self._take(rows, sum(self._total(values) for values, _, _ in parts))
         blocks: list[Block] = []
         for values, columns, weights in parts:
+            if not values:  # padding alone
+                continue
             matrix = _matrix(columns, weights, self._total(values))
             blocks += split_sources(values, matrix, self._size)
         if not blocks:  # a constant reads the input, and multiplies it by 0
