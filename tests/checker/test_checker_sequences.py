@@ -15,7 +15,7 @@ from hardmax.checker import Budget, Verdict
 from hardmax.checker._balls import error_at_word
 from hardmax.checker._budget import Clock
 from hardmax.checker._dependence import tokens_read
-from hardmax.checker.sequences import _search, _stream
+from hardmax.checker.sequences import _stream, _word_search
 from hardmax.checker.sequences._certify import certify_sequences, check_sequences
 from hardmax.checker.sequences._layers import read_out
 from hardmax.checker.sequences._scores import Asks, score_radius
@@ -415,7 +415,7 @@ LONG = [
 @pytest.mark.parametrize("cold", [None, 64.0])
 @pytest.mark.parametrize(("program", "lengths"), LONG)
 def test_alphabet_ten_length_a_hundred(program, lengths, cold, monkeypatch):
-    monkeypatch.setattr(_search, "_TRYING", 2e5)  # a proof needs no words tried
+    monkeypatch.setattr(_word_search, "_TRYING", 2e5)  # a proof needs no words tried
     construction = program(10, 100, cold, 0.2, **lengths)
     result = check(construction)
     assert (result.verdict, result.method) == (Verdict.PROVED, "value sets")

@@ -9,7 +9,7 @@ from typing import Any
 
 from hardmax.checker._budget import PER_SECOND, Clock, Progress
 from hardmax.checker._certificate import INTERRUPTED, Certificate, Verdict, about_floats
-from hardmax.checker.sequences._search import Search, cost_of_enumeration, try_words
+from hardmax.checker.sequences._word_search import WordSearch, cost_of_enumeration, try_words
 from hardmax.checker.sequences.slots._values import bound_words
 from hardmax.checker.sequences.words._enumeration import enumerate_words
 from hardmax.core import Construction
@@ -42,7 +42,7 @@ def check_sequences(
     length at once; and if that does not decide it, all words are tried after all if the budget
     allows. An interruption ends the check with what is known so far.
     """
-    search = Search(construction, clock, progress)
+    search = WordSearch(construction, clock, progress)
     try:
         _check(search)
     except KeyboardInterrupt:
@@ -61,7 +61,7 @@ def certify_sequences(
     return Certificate.about(construction, **findings, **spent)
 
 
-def _check(search: Search) -> None:
+def _check(search: WordSearch) -> None:
     try_words(search)
     if search.refuted:
         return
@@ -87,7 +87,7 @@ def _check(search: Search) -> None:
         search.advice = f"{search.advice} {cost}.".strip()
 
 
-def _result(search: Search) -> SequenceResult:
+def _result(search: WordSearch) -> SequenceResult:
     certified = search.formats.get("float64", math.inf)
     if search.refuted:
         verdict = Verdict.REFUTED

@@ -43,7 +43,7 @@ _EXACTLY = 2**25  # weights times symbols: of longer words exact arithmetic woul
 _HOPELESS = 10**9  # words that nobody tries: no pilot is needed to know
 
 
-class Search:
+class WordSearch:
     """What is known so far. Bounds are for the reals together with a format."""
 
     def __init__(self, construction: Construction, clock: Clock, progress: Progress | None) -> None:
@@ -110,7 +110,7 @@ class Search:
             self.progress(Standing(certified, self.measured, self.claimed, boxes, phase))
 
 
-def try_words(search: Search) -> None:
+def try_words(search: WordSearch) -> None:
     """Evaluate some words in floats, and the worst of them exactly.
 
     Also compares the target with its steps: steps that say something else are not used.
@@ -132,7 +132,7 @@ def try_words(search: Search) -> None:
     search.tell("words")
 
 
-def _candidates(search: Search) -> Iterable[Word]:
+def _candidates(search: WordSearch) -> Iterable[Word]:
     """Awkward words, then the shortest, then random ones; each once."""
     words = search.words
     tried = max(_FEWEST, min(_TRIED, _PAIRS // (words.longest + 1) ** 2))
@@ -141,7 +141,7 @@ def _candidates(search: Search) -> Iterable[Word]:
     return dict.fromkeys([*chosen[:half], *islice(words, half), *chosen[half:]])
 
 
-def _distance(search: Search, word: Word, wanted: list[list[Any]]) -> float:
+def _distance(search: WordSearch, word: Word, wanted: list[list[Any]]) -> float:
     """How far a float evaluation is from the target; a word without tokens has no outputs."""
     if not wanted:
         return 0.0
@@ -154,7 +154,7 @@ def _distance(search: Search, word: Word, wanted: list[list[Any]]) -> float:
     return math.inf if np.isnan(away) else float(away)
 
 
-def _compare_steps(search: Search, word: Word, wanted: list[list[Any]]) -> None:
+def _compare_steps(search: WordSearch, word: Word, wanted: list[list[Any]]) -> None:
     if search.steps is None or not word:
         return
     charge(FUNCTION, search.calls_of_target(len(word)))
@@ -167,7 +167,7 @@ def _compare_steps(search: Search, word: Word, wanted: list[list[Any]]) -> None:
         search.advice = f"The target and its steps disagree on {list(word)}."
 
 
-def cost_of_enumeration(search: Search) -> tuple[int, float]:
+def cost_of_enumeration(search: WordSearch) -> tuple[int, float]:
     """How many words there are, and the work it would be to try them all, in all formats."""
     words = search.words
     length = words.longest

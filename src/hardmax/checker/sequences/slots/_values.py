@@ -11,8 +11,8 @@ import numpy as np
 from hardmax.checker._budget import CALL, charge
 from hardmax.checker._dependence import tokens_read
 from hardmax.checker.sequences._layers import feed_forward, read_out, tidied, without_small
-from hardmax.checker.sequences._search import Search
 from hardmax.checker.sequences._stream import Blocks, Overflow, Stream, TooLarge, ball_of, stored
+from hardmax.checker.sequences._word_search import WordSearch
 from hardmax.checker.sequences.registers._bound import bound_by_registers, picks_from_many
 from hardmax.checker.sequences.slots._axes import Axes
 from hardmax.checker.sequences.slots._cuts import Compare, Place, cut
@@ -32,7 +32,7 @@ from hardmax.core import (
 from hardmax.numerics import FORMATS, Format, MidRadius
 
 
-def bound_words(search: Search, steps: SequenceSteps) -> None:
+def bound_words(search: WordSearch, steps: SequenceSteps) -> None:
     """Bound the error over all words, length by length, and then in the other formats.
 
     The longest words come first: they are the hardest. The first length at which the claim is not
@@ -60,7 +60,7 @@ def bound_words(search: Search, steps: SequenceSteps) -> None:
 
 
 def _bound(
-    search: Search,
+    search: WordSearch,
     steps: SequenceSteps,
     length: int,
     format: Format,
@@ -81,7 +81,7 @@ def _bound(
 
 
 def _bound_by(
-    search: Search,
+    search: WordSearch,
     steps: SequenceSteps,
     length: int,
     format: Format,
@@ -108,7 +108,7 @@ def _bound_by(
     return bound
 
 
-def bound_of_empty_word(search: Search, format: Format) -> float:
+def bound_of_empty_word(search: WordSearch, format: Format) -> float:
     """The word without symbols is tried."""
     wanted = [Fraction(value) for row in search.wanted(()) for value in row]
     if not wanted:
@@ -136,7 +136,7 @@ def bound_of_length(
     Also the number of cases of tokens and slots in which the two were compared.
     """
     transformer, words = construction.transformer, construction.claim.domain
-    target = _Target(steps, memory, construction.witness if cuts else None)
+    target = _CutTarget(steps, memory, construction.witness if cuts else None)
     change = target.cutting(format)
     slots, streams = follow_words(transformer, words, length, format, change)
     answer = read_out(streams[-1], transformer.readout, format)
@@ -189,7 +189,7 @@ def follow_words(
     return slots, streams
 
 
-class _Target:
+class _CutTarget:
     """The target's steps beside the Transformer: cut where the witness says, if that is wanted."""
 
     def __init__(self, steps: SequenceSteps, memory: Memory, witness: Witness | None) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.checker.sequences._search import Search, Word
 from hardmax.checker.sequences._stream import Overflow, ball_of
+from hardmax.checker.sequences._word_search import Word, WordSearch
 from hardmax.checker.sequences.words._batches import enclose_words
 from hardmax.numerics import FORMATS, MidRadius
 
@@ -18,7 +18,7 @@ _LARGEST_BATCH = 4096  # words
 _SUSPECTS = 64  # words that are looked at exactly because their enclosure is too wide
 
 
-def enumerate_words(search: Search) -> None:
+def enumerate_words(search: WordSearch) -> None:
     """Try every word of the domain, in every format; stop at a counterexample.
 
     A format is given up as soon as the claim is not safe in it; float64 goes on to the end, so that
@@ -43,7 +43,7 @@ def enumerate_words(search: Search) -> None:
 
 
 class _Trial:
-    def __init__(self, search: Search) -> None:
+    def __init__(self, search: WordSearch) -> None:
         self.search = search
         self.bounds = dict.fromkeys(FORMATS, 0.0)
         self.worst: tuple[float, Word | None] = (-1.0, None)
