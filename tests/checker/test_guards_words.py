@@ -32,11 +32,11 @@ from hardmax.checker.sequences.registers._heads import Look, look
 from hardmax.checker.sequences.registers._state import Register, near_grid
 from hardmax.checker.sequences.registers._target import RootForm
 from hardmax.checker.sequences.slots import _heads
+from hardmax.checker.sequences.slots._compare import _error_by_blocks, bound_by_slots, follow_words
 from hardmax.checker.sequences.slots._cuts import _replaced
 from hardmax.checker.sequences.slots._graded import Graded, graded
 from hardmax.checker.sequences.slots._indicators import _best
 from hardmax.checker.sequences.slots._slots import Slots
-from hardmax.checker.sequences.slots._values import _error_by_blocks, bound_of_length, follow_words
 from hardmax.checker.sequences.words._batches import enclose_words
 from hardmax.core import (
     Attention,
@@ -263,7 +263,7 @@ def registers(number: int, format: Format) -> list[float]:
 def lengths(number: int, format: Format) -> list[float]:
     made = strained(machine(4 + number % 4), number)
     try:
-        found, cases = bound_of_length(
+        found, cases = bound_by_slots(
             made, made.claim.target.steps(), 3, format, {}, cuts=number % 3 > 0
         )
     except (Overflow, TooLarge):

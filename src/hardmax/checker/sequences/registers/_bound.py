@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 
 from hardmax.checker._dependence import tokens_read
-from hardmax.checker.sequences._stream import Overflow, check, check_weights, stored
+from hardmax.checker.sequences._stream import Overflow, check, check_weights, sequence_input, stored
 from hardmax.checker.sequences.registers._heads import attend
 from hardmax.checker.sequences.registers._state import Register, State, near_grid
 from hardmax.checker.sequences.registers._target import RootTarget
 from hardmax.checker.sequences.registers._units import feed_forward
-from hardmax.checker.sequences.words._batches import sequence_input
 from hardmax.core import (
     SYMBOL,
     Construction,
