@@ -22,9 +22,16 @@ import hardmax as hm
 from hardmax.analysis import rounding_bound
 from hardmax.checker.rounding import _bounds
 from hardmax.checker.rounding._bounds import float_bounds
-from hardmax.checker.rounding._contest import BEND, PULL, STEEPEST, Contest, steepness, unrest
 from hardmax.checker.rounding._format import NothingKnown, Stored, moved
 from hardmax.checker.rounding._inplace import kinked
+from hardmax.checker.rounding._maximum_heads import (
+    BEND,
+    PULL,
+    STEEPEST,
+    MaximumHeads,
+    near_maximum,
+    steepness,
+)
 from hardmax.checker.rounding._weights import weight_ranges
 from hardmax.core import (
     Attention,
@@ -933,9 +940,9 @@ def test_a_soft_maximum_is_as_restless_as_its_constants_say():
         weights = powers / powers.sum(axis=1, keepdims=True)
         mean = (weights * values).sum(axis=1, keepdims=True)
         distance = slope * (weights * np.abs(values - mean)).sum(axis=1)
-        contest = Contest(np.ones(4000, dtype=bool), slope, Interval.point(handicap))
+        maximum = MaximumHeads(np.ones(4000, dtype=bool), slope, Interval.point(handicap))
         everything = Interval(np.zeros_like(weights), np.ones_like(weights))
-        rest = unrest(contest, everything, np.ptp(values, axis=1), np.zeros(4000, dtype=bool))
+        rest = near_maximum(maximum, everything, np.ptp(values, axis=1), np.zeros(4000, dtype=bool))
         assert (distance <= rest.distance).all()
         assert (distance / rest.distance).max() > 1 / 2
         short = values.max(axis=1) - mean[:, 0]

@@ -20,7 +20,7 @@ from torch.nn.functional import scaled_dot_product_attention
 import hardmax as hm
 from hardmax.checker.rounding._bounds import _bound, float_bounds
 from hardmax.checker.sequences._stream import Overflow
-from hardmax.checker.sequences.slots._values import follow_words
+from hardmax.checker.sequences.slots._compare import follow_words
 from hardmax.checker.sequences.words._batches import enclose_words
 from hardmax.core import Share, Words
 from hardmax.numerics import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, FORMATS, about_underflow

@@ -22,12 +22,12 @@ import pytest
 import hardmax as hm
 from hardmax.checker.rounding import _bounds
 from hardmax.checker.rounding._bounds import _bound
-from hardmax.checker.rounding._contest import Contest, Unrest, unrest
-from hardmax.checker.rounding._flow import FedForward, Flow, Stream, follow
+from hardmax.checker.rounding._flow import FedForward, Flow, RoundedStream, follow
 from hardmax.checker.rounding._format import NothingKnown, Stored, Sum, moved, relative
 from hardmax.checker.rounding._head import Answer, _pair_error, answer
 from hardmax.checker.rounding._inplace import kinked, kinked_off
 from hardmax.checker.rounding._logits import Asked, Heads, Read, in_pieces
+from hardmax.checker.rounding._maximum_heads import MaximumHeads, NearMaximum, near_maximum
 from hardmax.checker.rounding._weights import (
     LogitRounding,
     weight_ranges,
@@ -53,7 +53,7 @@ def case(number: int) -> tuple[Transformer, hm.Box | None]:
     """A Transformer in which one kind of weights may be large or small, and its domain."""
     rng = np.random.default_rng([15, number])
     if number >= 96:
-        return contest(rng, number), hm.Box(-np.ones(2), np.ones(2) * [1.0, -0.5])
+        return maximum(rng, number), hm.Box(-np.ones(2), np.ones(2) * [1.0, -0.5])
     kind = Kind(
         coarse=number % 3 == 0,
         hard=float(number % 5 == 0),
@@ -70,7 +70,7 @@ def case(number: int) -> tuple[Transformer, hm.Box | None]:
     return scaled(made, rng, float(rng.choice(SCALES))), box
 
 
-def contest(rng: np.random.Generator, number: int) -> Transformer:
+def maximum(rng: np.random.Generator, number: int) -> Transformer:
     """Heads that take maxima, soft or hard, written in place; coordinate 0 is 1, 1 a handicap.
 
     The query is a constant; or, of two tokens, the keys and the other value are. Some tie always.
@@ -143,6 +143,13 @@ def amount(part: Any) -> float:
     return float(np.where(np.isfinite(flat), flat, 0.0) @ weights)
 
 
+def parts_of(answer: Answer) -> list[Any]:
+    """All numbers of an answer, in the order in which they are written down."""
+    errors, moves, near = answer.errors, answer.derivatives, answer.from_maximum
+    first = [answer.mean, errors.rounded, errors.off, errors.off_seen, errors.jump, answer.weights]
+    return [*first, moves.by_values, moves.by_logits, moves.by_query, near.below, near.beyond]
+
+
 def amounts(flow: Flow) -> list[float]:
     """What the forward pass found: streams, answers of heads, hidden units."""
     parts = [0.0] * 20
@@ -155,9 +162,7 @@ def amounts(flow: Flow) -> list[float]:
         else:
             answers = [mixing.answer for mixing in passed.mixings]
             found += [0.0] * 4 + [sum(mixing.stop.sum() for mixing in passed.mixings)]
-            found += [
-                sum(amount(getattr(one, field.name)) for one in answers) for field in fields(Answer)
-            ]
+            found += [sum(amount(parts_of(one)[k]) for one in answers) for k in range(11)]
         parts = [a + amount(b) for a, b in zip(parts, found, strict=False)]
     return parts
 
@@ -218,7 +223,7 @@ def wide(given: Any) -> Any:
     """The same with every array of float64, but for the ends of intervals, in wider floats."""
     if isinstance(given, np.ndarray) and given.dtype == np.float64:
         return given.astype(np.longdouble)
-    if isinstance(given, Read | LogitRounding | Unrest):
+    if isinstance(given, Read | LogitRounding | NearMaximum):
         return replace(given, **{f.name: wide(getattr(given, f.name)) for f in fields(given)})
     return given
 
@@ -248,11 +253,11 @@ def fallen(found: Any, wider: Any) -> int:
 
 def test_heads_round_everything_up():
     """Errors, deviations, jumps and shortfalls in float64 against the same in wider floats."""
-    names = ("error", "off", "off_seen", "jump", "below", "beyond")
     for asked in filter(None, map(asked_at, range(60))):
         found, wider = answer(asked), answer(widely(asked))
-        for name in names:
-            assert fallen(getattr(found, name), getattr(wider, name)) == 0, name
+        for part, more in ((found.errors, wider.errors), (found.from_maximum, wider.from_maximum)):
+            for name in (field.name for field in fields(part)):
+                assert fallen(getattr(part, name), getattr(more, name)) == 0, name
         for name in ("logit_error", "shift", "key_off"):
             assert fallen(getattr(asked, name), getattr(widely(asked), name)) == 0, name
 
@@ -268,17 +273,17 @@ def test_parts_of_a_head_round_up():
         )
         assert fallen(rounding.total, wide(rounding).total) == 0
         low = rng.normal(size=(heads, n))
-        contest = Contest(
+        maximum = MaximumHeads(
             np.ones(heads, dtype=bool), full_floats(rng, heads), Interval(low, low + 0.1)
         )
         spread, hard = full_floats(rng, heads), np.zeros(heads, dtype=bool)
         weights = Interval(np.zeros((heads, n)), rng.uniform(0.0, 1e-3, size=(heads, n)))
         two, more = (
-            unrest(contest, weights, spread, hard),
-            unrest(contest, weights, wide(spread), hard),
+            near_maximum(maximum, weights, spread, hard),
+            near_maximum(maximum, weights, wide(spread), hard),
         )
         assert fallen(two.distance, more.distance) == 0
-        args = (contest, np.ones((heads, n), dtype=bool))
+        args = (maximum, np.ones((heads, n), dtype=bool))
         pair = _pair_error(draw(heads, n), rounding, *args)
         assert (pair > 0.0).all()
         off = draw(heads, n)
@@ -369,11 +374,11 @@ def asked_by_three(number: int = 0) -> Asked:
 
 def test_a_query_that_hardly_moves_is_not_cut():
     asked = asked_by_three()
-    free = replace(asked.contest, holds=np.zeros(len(asked.hard), dtype=bool))
+    free = replace(asked.maximum, holds=np.zeros(len(asked.hard), dtype=bool))
     middle = 1.0 + np.abs(asked.query.value.lo)
     still, moving = (Interval(middle, middle * (1.0 + away)) for away in (2.0**-40, 2.0**-10))
     for value, cut in ((still, False), (moving, True)):
-        given = replace(asked, contest=free, query=replace(asked.query, value=value))
+        given = replace(asked, maximum=free, query=replace(asked.query, value=value))
         assert (len(in_pieces(given)[0].hard) > len(asked.hard)) == cut
 
 
@@ -410,7 +415,7 @@ def test_a_weight_that_has_no_reciprocal_is_no_kink():
 def test_a_deviation_is_no_larger_than_its_range_from_above():
     rng = np.random.default_rng(24)
     low, width = rng.normal(size=(1, 500)), rng.uniform(size=(1, 500))
-    stream = Stream(Interval.point(low), np.zeros(low.shape))
+    stream = RoundedStream(Interval.point(low), np.zeros(low.shape))
     every, where = np.arange(500), Interval(low, low + width)
     found = stream.replaced(every, where, np.full(low.shape, np.inf)).off
     assert (exact(found) >= exact(where.hi) - exact(where.lo)).all()

@@ -21,22 +21,22 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.checker.sequences import _search
+from hardmax.checker.sequences import _word_search
 from hardmax.checker.sequences._layers import read_out
-from hardmax.checker.sequences._search import Search
 from hardmax.checker.sequences._stream import Blocks, Overflow, Stream, TooLarge, ball_of
+from hardmax.checker.sequences._word_search import WordSearch
 from hardmax.checker.sequences.registers import _bound as _registers
 from hardmax.checker.sequences.registers import _heads as _register_heads
 from hardmax.checker.sequences.registers._bound import bound_by_registers
 from hardmax.checker.sequences.registers._heads import Look, look
 from hardmax.checker.sequences.registers._state import Register, near_grid
-from hardmax.checker.sequences.registers._target import Form
+from hardmax.checker.sequences.registers._target import RootForm
 from hardmax.checker.sequences.slots import _heads
+from hardmax.checker.sequences.slots._compare import _error_by_blocks, bound_by_slots, follow_words
 from hardmax.checker.sequences.slots._cuts import _replaced
 from hardmax.checker.sequences.slots._graded import Graded, graded
 from hardmax.checker.sequences.slots._indicators import _best
 from hardmax.checker.sequences.slots._slots import Slots
-from hardmax.checker.sequences.slots._values import _error_by_blocks, bound_of_length, follow_words
 from hardmax.checker.sequences.words._batches import enclose_words
 from hardmax.core import (
     Attention,
@@ -263,7 +263,7 @@ def registers(number: int, format: Format) -> list[float]:
 def lengths(number: int, format: Format) -> list[float]:
     made = strained(machine(4 + number % 4), number)
     try:
-        found, cases = bound_of_length(
+        found, cases = bound_by_slots(
             made, made.claim.target.steps(), 3, format, {}, cuts=number % 3 > 0
         )
     except (Overflow, TooLarge):
@@ -302,7 +302,7 @@ def test_radii_are_what_they_were(kind, part):
 def test_what_no_float_tells_from_a_number_is_not_that_number():
     near = 1 + Fraction(1, 2**2000)
     assert ball_of(near)[1] > 0.0
-    assert Form(0, (near, 2)).away > 0.0
+    assert RootForm(0, (near, 2)).away > 0.0
     stream, many = Stream.of(MidRadius.point(np.ones((3, 1))), 1), Slots(3, 0, 2)
     slot = many.held(7, np.ones((3, 2), dtype=bool))
     cut = _replaced(stream, np.ones(1), 0.0, (slot, (near, 2), 0.0), many)
@@ -329,16 +329,16 @@ def test_a_measured_error_is_not_above_the_error():
     low = 1 + Fraction(3, 2**54)
     search = SimpleNamespace(construction=None, worst=None, measured=-1.0, refuted=False, claimed=2)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_search, "error_at_word", lambda *_: (low, low))
-        Search.look(search, ("a",))  # type: ignore[arg-type]
+        patch.setattr(_word_search, "error_at_word", lambda *_: (low, low))
+        WordSearch.look(search, ("a",))  # type: ignore[arg-type]
     assert search.measured == 1.0
 
 
 def test_an_answer_that_is_no_number_is_infinitely_far():
     made = SimpleNamespace(construction=SimpleNamespace(transformer=model(1)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_search, "evaluate", lambda *_: [np.nan])
-        assert _search._distance(made, ("a",), [[1]]) == math.inf  # type: ignore[arg-type]
+        patch.setattr(_word_search, "evaluate", lambda *_: [np.nan])
+        assert _word_search._distance(made, ("a",), [[1]]) == math.inf  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("ball", [(0.0, np.inf), (np.nan, 0.0), (0.0, np.nan)])

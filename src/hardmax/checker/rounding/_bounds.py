@@ -24,10 +24,10 @@ import numpy as np
 
 from hardmax._errors import DomainError
 from hardmax.checker._dependence import coordinates_needed, tokens_read
-from hardmax.checker.rounding._flow import Attended, FedForward, Flow, Stream, follow
+from hardmax.checker.rounding._flow import Attended, FedForward, Flow, RoundedStream, follow
 from hardmax.checker.rounding._format import NothingKnown, Stored, check, moved
 from hardmax.checker.rounding._inplace import Mixing
-from hardmax.checker.rounding._needs import check_sizes
+from hardmax.checker.rounding._sizes import check_sizes
 from hardmax.core import Attention, Box, ReadOut, SequenceInput, Transformer, VectorInput
 from hardmax.numerics import FORMATS, Format, Interval, inflate, product_up, sum_up, up
 
@@ -114,12 +114,12 @@ def _before_attention(
     written = _asked_of(passed.output, after)
     before = effect
     for mixing in passed.mixings:
-        answer = mixing.answer
+        errors = mixing.answer.errors
         mixed = written[mixing.columns, :, int(np.searchsorted(passed.tokens, mixing.t))]
-        lost = (answer.jump > 0.0).ravel()
+        lost = (errors.jump > 0.0).ravel()
         stop = lost | (mixing.stop.ravel() & eager)
-        inherited = np.where(lost, answer.off.ravel(), np.where(stop, answer.off_seen.ravel(), 0.0))
-        error = up(answer.error.ravel() + inherited)[:, None]
+        inherited = np.where(lost, errors.off.ravel(), np.where(stop, errors.off_seen.ravel(), 0.0))
+        error = up(errors.rounded.ravel() + inherited)[:, None]
         caused = up(caused + sum_up(product_up(mixed.magnitude, error), 0))
         before = _through_seen(before, mixing, _masked(mixed, ~stop[:, None]))
         before = _through_query(before, mixing, _masked(mixed, ~lost[:, None]))
@@ -128,11 +128,11 @@ def _before_attention(
 
 def _through_seen(before: Interval, mixing: Mixing, mixed: Interval) -> Interval:
     """By the values, and by the keys: d logit_j = query . d k_j."""
-    heads, asked, pull = mixing.heads, mixing.asked, mixing.answer.pull
+    heads, asked, pull = mixing.heads, mixing.asked, mixing.answer.derivatives.by_logits
     count, values, n = pull.shape
     columns = mixed.shape[1]
     if asked.values.off.any():
-        slopes = mixing.answer.slopes.reshape(len(mixed), 1, n)
+        slopes = mixing.answer.derivatives.by_values.reshape(len(mixed), 1, n)
         read = mixed.reshape(*mixed.shape, 1) * slopes
         before = _added(before, heads.value, mixing.seen, read)
     if asked.keys.off.any() and pull.magnitude.any():
@@ -145,7 +145,7 @@ def _through_seen(before: Interval, mixing: Mixing, mixed: Interval) -> Interval
 
 def _through_query(before: Interval, mixing: Mixing, mixed: Interval) -> Interval:
     """By the query, whose real weights are known up to a relative doubt."""
-    heads, asking = mixing.heads, mixing.answer.asking
+    heads, asking = mixing.heads, mixing.answer.derivatives.by_query
     if not (mixing.asked.query.off.any() and asking.magnitude.any()):
         return before
     count, values, key_width = asking.shape
@@ -190,7 +190,7 @@ def _bound(transformer: Transformer, domain: Box | None, format: Format) -> np.n
 
 
 def _followed(
-    transformer: Transformer, start: Stream, reads: list[int], format: Format
+    transformer: Transformer, start: RoundedStream, reads: list[int], format: Format
 ) -> np.ndarray:
     """One bound for each output, over all tokens that are read."""
     sublayers, readout = transformer.sublayers, transformer.readout
@@ -215,7 +215,7 @@ def _followed(
 
 def _starts(
     transformer: Transformer, domain: Box | None, format: Format
-) -> Iterator[tuple[Stream, list[int]]]:
+) -> Iterator[tuple[RoundedStream, list[int]]]:
     """The stream after the embedding, and the tokens that are read: once, or for each length."""
     source = transformer.input
     match source:
@@ -235,10 +235,10 @@ def _starts(
             for tokens in range(shortest, source.tokens + 1):
                 reads = tokens_read(transformer, tokens)
                 if reads:
-                    yield Stream(full.where[:, :tokens], full.off[:, :tokens]), reads
+                    yield RoundedStream(full.where[:, :tokens], full.off[:, :tokens]), reads
 
 
-def _embedded(source: VectorInput, domain: Box, format: Format) -> Stream:
+def _embedded(source: VectorInput, domain: Box, format: Format) -> RoundedStream:
     """Inputs are numbers of the format: nothing is rounded but the map."""
     box = domain.interval.reshape(-1, 1)
     matrix = source.maps.reshape(-1, source.inputs)
@@ -246,12 +246,12 @@ def _embedded(source: VectorInput, domain: Box, format: Format) -> Stream:
     error = total.error()
     where = total.value.widened(error)
     shape = (source.tokens, source.width)
-    return Stream(
+    return RoundedStream(
         Interval(where.lo.reshape(shape).T, where.hi.reshape(shape).T), error.reshape(shape).T
     )
 
 
-def _sequence(source: SequenceInput, format: Format) -> Stream:
+def _sequence(source: SequenceInput, format: Format) -> RoundedStream:
     """Any symbol at any place: the hull of the rows, plus the position."""
     symbols = source.embedding
     lo = np.tile(symbols.min(axis=0), (source.longest, 1))
@@ -267,4 +267,4 @@ def _sequence(source: SequenceInput, format: Format) -> Stream:
     off = inflate(off + np.where(both, rounded, 0.0), 6)
     check(format, where.magnitude + off)
     where = where.widened(off)
-    return Stream(Interval(where.lo.T, where.hi.T), off.T)
+    return RoundedStream(Interval(where.lo.T, where.hi.T), off.T)

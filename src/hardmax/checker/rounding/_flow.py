@@ -22,25 +22,25 @@ from hardmax.numerics import Format, Interval, up
 
 
 @dataclass(frozen=True, eq=False)
-class Stream:
+class RoundedStream:
     """The stream between two sublayers."""
 
     where: Interval
     off: np.ndarray
 
-    def replaced(self, tokens: np.ndarray, where: Interval, off: np.ndarray) -> Stream:
+    def replaced(self, tokens: np.ndarray, where: Interval, off: np.ndarray) -> RoundedStream:
         """Other columns for some tokens; a deviation is no larger than the interval is wide."""
         lo, hi, moved = self.where.lo.copy(), self.where.hi.copy(), self.off.copy()
         lo[:, tokens], hi[:, tokens] = where.lo, where.hi
         moved[:, tokens] = np.minimum(off, up(where.hi - where.lo))
-        return Stream(Interval(lo, hi), moved)
+        return RoundedStream(Interval(lo, hi), moved)
 
 
 @dataclass(frozen=True, eq=False)
 class Attended:
     """An attention layer in the forward pass."""
 
-    before: Stream
+    before: RoundedStream
     tokens: np.ndarray  # who asked
     output: Stored  # width x (heads and their values)
     mixings: list[Mixing]
@@ -55,7 +55,7 @@ class Attended:
 class FedForward:
     """A feed-forward layer in the forward pass; arrays are hidden x tokens."""
 
-    before: Stream
+    before: RoundedStream
     tokens: np.ndarray
     inner: Stored
     outer: Stored
@@ -77,8 +77,8 @@ Passed = Attended | FedForward
 class Flow:
     """The whole pass."""
 
-    start: Stream
-    end: Stream
+    start: RoundedStream
+    end: RoundedStream
     passed: list[Passed]
 
     @property
@@ -88,7 +88,7 @@ class Flow:
 
 
 def follow(
-    start: Stream, sublayers: tuple[Sublayer, ...], needs: list[np.ndarray], format: Format
+    start: RoundedStream, sublayers: tuple[Sublayer, ...], needs: list[np.ndarray], format: Format
 ) -> Flow:
     """Follow the needed coordinates through all sublayers."""
     stream, layers = start, []
@@ -104,8 +104,8 @@ def follow(
 
 
 def _feed_forward(
-    stream: Stream, layer: FeedForward, need: np.ndarray, format: Format
-) -> tuple[Stream, FedForward]:
+    stream: RoundedStream, layer: FeedForward, need: np.ndarray, format: Format
+) -> tuple[RoundedStream, FedForward]:
     """A unit that is off for real and computed streams alike adds nothing, and no rounding.
 
     One product keeps its sign when it is rounded.
@@ -134,8 +134,8 @@ def _feed_forward(
 
 
 def _attend(
-    stream: Stream, layer: Attention, need: np.ndarray, format: Format
-) -> tuple[Stream, Attended]:
+    stream: RoundedStream, layer: Attention, need: np.ndarray, format: Format
+) -> tuple[RoundedStream, Attended]:
     """All heads of a layer act on the same stream; what they write is added to it."""
     asking = [asks(group, need).any(axis=0) for group in layer.groups]
     tokens = np.flatnonzero(np.any(asking, axis=0))
@@ -151,7 +151,7 @@ def _attend(
             asked = heads.asked_by(int(t))
             pieces, first = in_pieces(asked)
             found = answer(pieces).joined(first)
-            columns = slice(end, end + found.error.size)
+            columns = slice(end, end + found.errors.rounded.size)
             mixings.append(Mixing(columns, int(t), heads.seen_by(int(t)), heads, asked, found))
             end = columns.stop
     stored = Stored.of(output, format)
@@ -177,6 +177,6 @@ def _columns(
         found = mixing.answer
         lo[mixing.columns, i] = found.mean.lo.ravel()
         hi[mixing.columns, i] = found.mean.hi.ravel()
-        error[mixing.columns, i] = found.error.ravel()
-        off[mixing.columns, i] = found.off.ravel()
+        error[mixing.columns, i] = found.errors.rounded.ravel()
+        off[mixing.columns, i] = found.errors.off.ravel()
     return Interval(lo, hi), error, off

@@ -4,19 +4,25 @@ For a token t that asks, head by head, with logits l_j, values v_j, weights p = 
 mean m = sum_j p_j v_j over the tokens j that t sees:
 
 - dm = sum_j p_j dv_j + sum_j p_j (v_j - m) dl_j, so only logit differences matter;
-- a head that takes a maximum moves by sum_j g_j dv_j alone, logits included (`Contest`).
+- a head that takes a maximum moves by sum_j g_j dv_j alone, logits included (`MaximumHeads`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hardmax.checker.rounding._contest import BEND, PULL, Contest, Unrest, steepness, unrest
 from hardmax.checker.rounding._format import check_accumulated, may_vanish, relative
 from hardmax.checker.rounding._logits import Asked
+from hardmax.checker.rounding._maximum_heads import (
+    BEND,
+    PULL,
+    MaximumHeads,
+    NearMaximum,
+    near_maximum,
+    steepness,
+)
 from hardmax.checker.rounding._weights import LogitRounding, weights_of, with_softmax
 from hardmax.numerics import (
     BLOCK,
@@ -32,31 +38,71 @@ from hardmax.numerics import (
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
-    """The mean m of every head, and its derivatives: heads x value width, unless said."""
+class Derivatives:
+    """How the mean m of every head moves: heads x value width x what it moves with.
 
-    mean: Interval  # of computed streams and real ones
-    error: np.ndarray  # of m in floats, the stream being given
-    off: np.ndarray  # of m over the reals, the stream being off
-    off_seen: np.ndarray  # the part of it that comes from values and keys
-    jump: np.ndarray  # the part for which there are no derivatives
-    weights: Interval  # heads x seen
-    slopes: Interval  # of m by v_j: ... x seen
-    pull: Interval  # of m by l_j: ... x seen; 0 where the slopes say it all
-    asking: Interval  # of m by the query: ... x key width; likewise
-    below: np.ndarray  # the larger of two values minus m; infinite for other heads
+    By the logits and by the query they are 0 where those by the values say it all.
+    """
+
+    by_values: Interval  # ... x seen
+    by_logits: Interval  # ... x seen
+    by_query: Interval  # ... x key width
+
+    def joined(self, first: np.ndarray) -> Derivatives:
+        parts = (self.by_values, self.by_logits, self.by_query)
+        return Derivatives(*(_hull_of_pieces(part, first) for part in parts))
+
+
+@dataclass(frozen=True, eq=False)
+class MeanErrors:
+    """How far m can be from what it should be: heads x value width."""
+
+    rounded: np.ndarray  # in floats, the stream being given
+    off: np.ndarray  # over the reals, the stream being off
+    off_seen: np.ndarray  # the part of that which comes from values and keys
+    jump: np.ndarray  # the part of it for which there are no derivatives
+
+    def joined(self, first: np.ndarray) -> MeanErrors:
+        parts = (self.rounded, self.off, self.off_seen, self.jump)
+        return MeanErrors(*(np.maximum.reduceat(part, first) for part in parts))
+
+
+@dataclass(frozen=True, eq=False)
+class FromMaximum:
+    """Where m lies beside the larger of two values: heads x value width."""
+
+    below: np.ndarray  # that minus m; infinite for heads that take no maximum of two
     beyond: np.ndarray  # m minus that
+
+    def joined(self, first: np.ndarray) -> FromMaximum:
+        parts = (self.below, self.beyond)
+        return FromMaximum(*(np.maximum.reduceat(part, first) for part in parts))
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What one token gets from each of some heads: the mean m, its errors, how it moves."""
+
+    mean: Interval  # of computed streams and real ones: heads x value width
+    weights: Interval  # heads x seen
+    errors: MeanErrors
+    derivatives: Derivatives
+    from_maximum: FromMaximum
 
     def joined(self, first: np.ndarray) -> Answer:
         """What holds for all pieces of each head; `first` says where its pieces start."""
-        if len(first) == len(self.error):
+        if len(first) == len(self.weights):
             return self
-        return Answer(*[_over_pieces(getattr(self, f.name), first) for f in fields(self)])
+        return Answer(
+            _hull_of_pieces(self.mean, first),
+            _hull_of_pieces(self.weights, first),
+            self.errors.joined(first),
+            self.derivatives.joined(first),
+            self.from_maximum.joined(first),
+        )
 
 
-def _over_pieces(part: Any, first: np.ndarray) -> Any:
-    if not isinstance(part, Interval):
-        return np.maximum.reduceat(part, first)
+def _hull_of_pieces(part: Interval, first: np.ndarray) -> Interval:
     return Interval(np.minimum.reduceat(part.lo, first), np.maximum.reduceat(part.hi, first))
 
 
@@ -79,24 +125,29 @@ def answer(asked: Asked) -> Answer:
         np.where(possible, values.hi, -np.inf).max(axis=2),
     )
     spread = up(hull.hi - hull.lo)
-    rest = unrest(asked.contest, weights, spread.max(axis=1, initial=0.0), asked.hard)
+    rest = near_maximum(asked.maximum, weights, spread.max(axis=1, initial=0.0), asked.hard)
     mean = _mean(asked, weights, hull, rest)
     pull, distance = _pull(asked, weights, mean, hull)
     asking = _asking(asked, pull, distance)
     slopes = _slopes(asked, weights, rest)
     jump = _jump(asked, weights, spread)
     by_logits = _logit_error(asked, rounding, pull, distance, asking, spread)
-    if asked.contest.holds.any():
-        contested = _contest_error(asked, weights, rounding, spread)
-        by_logits = np.where(asked.contest.holds[:, None], contested[:, None], by_logits)
+    if asked.maximum.holds.any():
+        contested = _maximum_error(asked, weights, rounding, spread)
+        by_logits = np.where(asked.maximum.holds[:, None], contested[:, None], by_logits)
     by_logits = np.minimum(by_logits, _carried(spread, shifted))
     soft = up(by_logits + _mixing_error(asked, weights, rounding.faint, spread))
     error = np.where(asked.hard[:, None], _hard_error(asked, weights, shifted, jump), soft)
     seen = _off_seen(asked, slopes, pull, distance, rest)
     asker = sum_up(product_up(asking.magnitude, asked.query.off[:, None]), 2)
     off = np.minimum(inflate(seen + asker + jump, 2), spread)  # the parts may be larger, and cancel
-    below, beyond = _from_maximum(asked, rest, jump, spread)
-    return Answer(mean, error, off, seen, jump, weights, slopes, pull, asking, below, beyond)
+    return Answer(
+        mean,
+        weights,
+        MeanErrors(error, off, seen, jump),
+        Derivatives(slopes, pull, asking),
+        _from_maximum(asked, rest, jump, spread),
+    )
 
 
 def _only_token(asked: Asked) -> Answer:
@@ -110,22 +161,17 @@ def _only_token(asked: Asked) -> Answer:
     error = np.where(gone > 0.0, up(own.error + gone), own.error)
     every = np.zeros(asked.values.value.shape)
     nothing = np.zeros(value.shape)
+    asking = np.zeros((*value.shape, asked.query.value.shape[1]))
     return Answer(
-        mean=value,
-        error=error,
-        off=off,
-        off_seen=off,
-        jump=nothing,
-        weights=Interval.point(np.ones(asked.lead.shape)),
-        slopes=Interval.point(every + 1.0),
-        pull=Interval.point(every),
-        asking=Interval.point(np.zeros((*value.shape, asked.query.value.shape[1]))),
-        below=np.full(value.shape, np.inf),
-        beyond=nothing,
+        value,
+        Interval.point(np.ones(asked.lead.shape)),
+        MeanErrors(error, off, off, nothing),
+        Derivatives(*map(Interval.point, (every + 1.0, every, asking))),
+        FromMaximum(np.full(value.shape, np.inf), nothing),
     )
 
 
-def _mean(asked: Asked, weights: Interval, hull: Interval, rest: Unrest) -> Interval:
+def _mean(asked: Asked, weights: Interval, hull: Interval, rest: NearMaximum) -> Interval:
     """In the hull of the values; m = c + sum_j p_j (v_j - c); and near the maximum of a contest."""
     values = asked.values.value
     heads = np.arange(len(asked.hard))
@@ -134,7 +180,7 @@ def _mean(asked: Asked, weights: Interval, hull: Interval, rest: Unrest) -> Inte
     parts = weights.reshape(len(heads), 1, -1) * (values - centre[:, :, None])
     mean = hull.meet(parts.sum(2) + centre)
     contender = rest.contender[:, None]
-    usable = (asked.contest.holds & rest.contender.any(axis=1))[:, None]
+    usable = (asked.maximum.holds & rest.contender.any(axis=1))[:, None]
     leaked = inflate(rest.leak[:, None] * (hull.hi - hull.lo), 2)
     short = up(rest.shortfall[:, None] + leaked)
     low = down(np.where(contender, values.lo, -np.inf).max(axis=2) - short)
@@ -151,7 +197,7 @@ def _pull(
     largest distance to another value. And E|v - m| <= spread/2: with m at a share s between the
     ends, 2 s (1 - s) of the spread is the most.
     """
-    values, held = asked.values.value, asked.contest.holds
+    values, held = asked.values.value, asked.maximum.holds
     shares = weights.reshape(len(asked.hard), 1, -1)
     signed = shares * (values - mean.reshape(*mean.shape, 1))
     half = (shares.lo <= 0.5) & (shares.hi >= 0.5)
@@ -183,16 +229,16 @@ def _asking(asked: Asked, pull: Interval, distance: np.ndarray) -> Interval:
     return Interval(-most, most).meet(parts.sum(3))
 
 
-def _slopes(asked: Asked, weights: Interval, rest: Unrest) -> Interval:
+def _slopes(asked: Asked, weights: Interval, rest: NearMaximum) -> Interval:
     """The derivatives by the values: the weights, or p_j (1 + slope (v_j - m)) in a contest.
 
     Of the distance E|v - m| at most half belongs to one token.
     """
-    held = asked.contest.holds
+    held = asked.maximum.holds
     either = weights.widened(np.where(held, 0.5 * rest.distance, 0.0)[:, None])
     lo, hi = either.lo, either.hi
     if asked.seen == 2:
-        apart = asked.contest.handicap[:, 1] - asked.contest.handicap[:, 0]
+        apart = asked.maximum.handicap[:, 1] - asked.maximum.handicap[:, 0]
         second = steepness(asked.lead[:, 1] - asked.lead[:, 0]).widened(0.25 * apart.magnitude)
         first = 1.0 - second
         soft = (held & ~asked.hard)[:, None]
@@ -203,7 +249,7 @@ def _slopes(asked: Asked, weights: Interval, rest: Unrest) -> Interval:
 
 
 def _off_seen(
-    asked: Asked, slopes: Interval, pull: Interval, distance: np.ndarray, rest: Unrest
+    asked: Asked, slopes: Interval, pull: Interval, distance: np.ndarray, rest: NearMaximum
 ) -> np.ndarray:
     """How far the mean moves with the values and the keys.
 
@@ -213,11 +259,11 @@ def _off_seen(
     """
     size, moved = slopes.magnitude, asked.values.off
     by_sum = product_up(size, moved).sum(axis=2)
-    most = 1.0 + np.where(asked.contest.holds, rest.distance, 0.0)[:, None]
+    most = 1.0 + np.where(asked.maximum.holds, rest.distance, 0.0)[:, None]
     by_most = product_up(most, np.where(size > 0.0, moved, 0.0).max(axis=2))
     logits = asked.key_off[:, None]
     by_keys = product_up(pull.magnitude, logits).sum(axis=2)
-    silent = (asked.contest.holds | asked.hard)[:, None]
+    silent = (asked.maximum.holds | asked.hard)[:, None]
     by_keys = np.minimum(by_keys, product_up(distance, logits.max(axis=2)))
     total = np.minimum(by_sum, by_most) + np.where(silent, 0.0, by_keys)
     return np.asarray(inflate(total, asked.seen + 2))
@@ -241,22 +287,22 @@ def _jump(asked: Asked, weights: Interval, spread: np.ndarray) -> np.ndarray:
     """
     possible = weights.hi > 0.0
     undecided = asked.hard & ((weights.lo == 0.0) & possible).any(axis=1)
-    handicap = asked.contest.handicap
+    handicap = asked.maximum.handicap
     high = np.where(possible, handicap.hi, -np.inf).max(axis=1)
     low = np.where(possible, handicap.lo, np.inf).min(axis=1)
-    apart = up(up(high - low) / asked.contest.slope)[:, None]
-    jump = np.where(asked.contest.holds[:, None], np.minimum(apart, spread), spread)
+    apart = up(up(high - low) / asked.maximum.slope)[:, None]
+    jump = np.where(asked.maximum.holds[:, None], np.minimum(apart, spread), spread)
     return np.where(undecided[:, None], jump, 0.0)
 
 
 def _from_maximum(
-    asked: Asked, rest: Unrest, jump: np.ndarray, spread: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+    asked: Asked, rest: NearMaximum, jump: np.ndarray, spread: np.ndarray
+) -> FromMaximum:
     """By how much the mean is below or above the larger of two values that both contend."""
-    both = asked.contest.holds & rest.contender.all(axis=1) & (asked.seen == 2)
+    both = asked.maximum.holds & rest.contender.all(axis=1) & (asked.seen == 2)
     leaked = product_up(rest.leak[:, None], spread)
     below = inflate(rest.shortfall[:, None] + jump, 2)  # where both contend nobody leaks
-    return np.where(both[:, None], below, np.inf), leaked
+    return FromMaximum(np.where(both[:, None], below, np.inf), leaked)
 
 
 def _logit_error(
@@ -289,7 +335,7 @@ def _logit_error(
     return np.asarray(inflate(asker + product_up(both, lead[:, None]) + share, 12))
 
 
-def _contest_error(
+def _maximum_error(
     asked: Asked, weights: Interval, rounding: LogitRounding, spread: np.ndarray
 ) -> np.ndarray:
     """The same for a soft maximum, heads.
@@ -299,24 +345,24 @@ def _contest_error(
     handicaps, which enlarge the distance E|v - m| between the real logits and the computed ones;
     the mean moves by e times that.
     """
-    contest, spread = asked.contest, spread.max(axis=1, initial=0.0)
+    maximum, spread = asked.maximum, spread.max(axis=1, initial=0.0)
     off = rounding.absolute + asked.shift
     if asked.seen == 2:
-        return _pair_error(off, rounding, contest, np.ones(off.shape, dtype=bool))
+        return _pair_error(off, rounding, maximum, np.ones(off.shape, dtype=bool))
     total = up(rounding.total + asked.shift)
-    rest = unrest(contest, weights, spread, asked.hard)
-    pair = _pair_error(off, rounding, contest, rest.contender)
+    rest = near_maximum(maximum, weights, spread, asked.hard)
+    pair = _pair_error(off, rounding, maximum, rest.contender)
     two = (rest.contender.sum(axis=1) <= 2) & (rest.leak < 0.5 / asked.seen)  # one of them leads
     pair = np.where(two, inflate(pair + 2.0 * rest.leak * spread, 2), np.inf)
-    wide = replace(contest, handicap=contest.handicap.widened(total))
-    rest = unrest(wide, weights, spread, asked.hard)
+    wide = replace(maximum, handicap=maximum.handicap.widened(total))
+    rest = near_maximum(wide, weights, spread, asked.hard)
     most = np.where(rest.contender, total, 0.0).max(axis=1)
-    several = product_up(rest.distance, most) / contest.slope + 2.0 * rest.leak * spread
+    several = product_up(rest.distance, most) / maximum.slope + 2.0 * rest.leak * spread
     return np.minimum(pair, inflate(several, 3))
 
 
 def _pair_error(
-    off: np.ndarray, rounding: LogitRounding, contest: Contest, contender: np.ndarray
+    off: np.ndarray, rounding: LogitRounding, maximum: MaximumHeads, contender: np.ndarray
 ) -> np.ndarray:
     """How far logits that are off take the soft maximum of at most two contenders.
 
@@ -328,12 +374,12 @@ def _pair_error(
     s = rounding.relative
     a = np.where(contender, off, 0.0).sum(axis=1) + rounding.exponential
     a = a * (1.0 + s)  # it is the computed lead that is rounded
-    high = np.where(contender, contest.handicap.hi, -np.inf).max(axis=1)
-    low = np.where(contender, contest.handicap.lo, np.inf).min(axis=1)
+    high = np.where(contender, maximum.handicap.hi, -np.inf).max(axis=1)
+    low = np.where(contender, maximum.handicap.lo, np.inf).min(axis=1)
     r = np.where(high >= low, high - low, 0.0)
     linear = a * (PULL + (a + r) / 4.0) / (1.0 - s)
     square = BEND + (2.0 * a + r) * PULL + (a + r) * a / 4.0
-    total = (linear + s * square / (1.0 - s) ** 2) / contest.slope
+    total = (linear + s * square / (1.0 - s) ** 2) / maximum.slope
     return np.asarray(inflate(total, 16 + 2 * off.shape[1]))
 
 
@@ -387,8 +433,8 @@ def _hard_error(
     """
     possible = (weights.hi > 0.0)[:, None]
     undecided = ((weights.lo == 0.0) & (weights.hi > 0.0)).any(axis=1)
-    behind = 2.0 * np.where(possible[:, 0], shifted, 0.0).max(axis=1) / asked.contest.slope
-    behind = np.where(undecided & asked.contest.holds, behind, 0.0)
+    behind = 2.0 * np.where(possible[:, 0], shifted, 0.0).max(axis=1) / asked.maximum.slope
+    behind = np.where(undecided & asked.maximum.holds, behind, 0.0)
     off = np.where(possible, asked.values.error, 0.0)
     size = np.where(possible, asked.values.size, 0.0)
     some = (size > 0.0).sum(axis=2)

@@ -126,10 +126,10 @@ class Mixing:
 
         It counts the largest of the tokens' deviations, where derivatives add them all up.
         """
-        found, asked = self.answer, self.asked
-        summed = (found.slopes.magnitude * asked.values.off).sum(axis=2)
-        summed = summed + (found.pull.magnitude * asked.key_off[:, None]).sum(axis=2)
-        return np.asarray(found.off_seen < 0.7 * summed)
+        derivatives, asked = self.answer.derivatives, self.asked
+        summed = (derivatives.by_values.magnitude * asked.values.off).sum(axis=2)
+        summed = summed + (derivatives.by_logits.magnitude * asked.key_off[:, None]).sum(axis=2)
+        return np.asarray(self.answer.errors.off_seen < 0.7 * summed)
 
 
 class Written:
@@ -245,7 +245,7 @@ def _maxima(
     found = mixing.answer
     head = np.abs(output[rows]).argmax(axis=1) - mixing.columns.start
     mine = (head >= 0) & (head < mixing.columns.stop - mixing.columns.start)
-    mine[mine] = np.isfinite(found.below.ravel())[head[mine]]
+    mine[mine] = np.isfinite(found.from_maximum.below.ravel())[head[mine]]
     if not mine.any():
         return
     rows, head = rows[mine], head[mine]
@@ -257,9 +257,10 @@ def _maxima(
     read = mixing.heads.read_values[head]
     factor = Interval.point(weight)
     value = kinked(x, rows, weight, read, -other.value) + other.value * factor
-    short = factor * Interval(-found.below[head, 0], found.beyond[head, 0])
+    near = found.from_maximum
+    short = factor * Interval(-near.below[head, 0], near.beyond[head, 0])
     written.narrow(column, rows, (value + short).widened(rounded))
-    slopes = found.slopes[head, 0, own]
+    slopes = found.derivatives.by_values[head, 0, own]
     moved = kinked_off(off, rows, weight, read, slopes, product_up(np.abs(weight), other.off))
-    jump = product_up(np.abs(weight), found.jump[head, 0])
+    jump = product_up(np.abs(weight), found.errors.jump[head, 0])
     written.settle(column, rows, inflate(moved + jump + rounded, 2))

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.checker.rounding._contest import Contest, find_contest
 from hardmax.checker.rounding._format import Stored, Sum, check, is_point, may_vanish, moved
+from hardmax.checker.rounding._maximum_heads import MaximumHeads, find_maximum_heads
 from hardmax.core import HeadGroup
 from hardmax.numerics import (
     Format,
@@ -73,7 +73,7 @@ class Asked:
     values: Read  # heads x value width x seen
     bias: Interval  # heads x seen, in logits
     bias_moved: np.ndarray
-    contest: Contest
+    maximum: MaximumHeads
 
     @property
     def seen(self) -> int:
@@ -81,7 +81,7 @@ class Asked:
 
     def pieces(self, owner: np.ndarray, query: Read) -> Asked:
         """The same heads with parts of their queries' ranges."""
-        contest = self.contest
+        maximum = self.maximum
         return Asked(
             self.format,
             self.hard[owner],
@@ -91,7 +91,7 @@ class Asked:
             self.values[owner],
             self.bias[owner],
             self.bias_moved[owner],
-            Contest(contest.holds[owner], contest.slope[owner], contest.handicap[owner]),
+            MaximumHeads(maximum.holds[owner], maximum.slope[owner], maximum.handicap[owner]),
         )
 
     @cached_property
@@ -201,12 +201,12 @@ class Heads:
         query = Read.of(self.query, here, off, heads)[:, :, 0]
         keys, values = self.keys[:, :, seen], self.values[:, :, seen]
         plain = self.plain.times(here, off).value.reshape(heads, -1)
-        contest = find_contest(
+        maximum = find_maximum_heads(
             self.group, self.cold, self.where, self.off, t, seen, plain, keys.value
         )
         rounds = ~is_power_of_two(self.cold)
         bias, off = self._bias(t, seen)
-        return Asked(self.format, self.hard, rounds, query, keys, values, bias, off, contest)
+        return Asked(self.format, self.hard, rounds, query, keys, values, bias, off, maximum)
 
     def _bias(self, t: int, seen: np.ndarray) -> tuple[Interval, np.ndarray]:
         """The position bias in logits, and by how much the stored one is off.
@@ -239,7 +239,7 @@ def in_pieces(asked: Asked) -> tuple[Asked, np.ndarray]:
     heads, n = len(asked.hard), asked.seen
     width = query.value.hi - query.value.lo
     moving = width > _STILL * query.value.magnitude
-    cuts = (n > 2) & ~asked.hard & ~asked.contest.holds & moving.any(axis=1)
+    cuts = (n > 2) & ~asked.hard & ~asked.maximum.holds & moving.any(axis=1)
     room = _MOST_NUMBERS // max(1, n * asked.values.value.shape[1] * int(cuts.sum()))
     most = min(_MOST_PIECES, room)
     if not cuts.any() or most < 4:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from hardmax.checker._budget import PER_SECOND, Clock, Progress
 from hardmax.checker._certificate import INTERRUPTED, Certificate, Verdict, about_floats
-from hardmax.checker.sequences._search import Search, cost_of_enumeration, try_words
-from hardmax.checker.sequences.slots._values import bound_words
-from hardmax.checker.sequences.words._enumeration import enumerate_words
+from hardmax.checker.sequences._value_sets import bound_words
+from hardmax.checker.sequences._word_search import WordSearch, try_words
+from hardmax.checker.sequences.words import cost_of_enumeration, enumerate_words
 from hardmax.core import Construction
 
 _AT_ONCE = 2e6  # units of work: enumeration is exact, so it goes first if it takes no more
@@ -42,7 +42,7 @@ def check_sequences(
     length at once; and if that does not decide it, all words are tried after all if the budget
     allows. An interruption ends the check with what is known so far.
     """
-    search = Search(construction, clock, progress)
+    search = WordSearch(construction, clock, progress)
     try:
         _check(search)
     except KeyboardInterrupt:
@@ -61,22 +61,67 @@ def certify_sequences(
     return Certificate.about(construction, **findings, **spent)
 
 
-def _check(search: Search) -> None:
-    try_words(search)
-    if search.refuted:
-        return
-    words, work = cost_of_enumeration(search)
-    affordable = search.affords(words, work)
-    steps = search.steps
-    if steps is not None and not (affordable and work <= _AT_ONCE):
-        bound_words(search, steps)
-        if search.decided:
-            return
-    if affordable:
-        enumerate_words(search)
-        return
-    cost = f"Trying all {_count(words)} words would take about {_duration(work / PER_SECOND)}"
-    if steps is None:
+@dataclass(frozen=True)
+class WordMethod:
+    """One way to decide a claim on words."""
+
+    name: str
+    establishes: str
+    costs: str
+    applies: Callable[[WordSearch], bool]
+    run: Callable[[WordSearch], None]
+
+
+def _is_quick(search: WordSearch) -> bool:
+    """Enumeration is exact, so it goes first if it is over in a moment."""
+    cost = cost_of_enumeration(search)
+    return cost.is_affordable and cost.work <= _AT_ONCE
+
+
+def _is_affordable(search: WordSearch) -> bool:
+    return cost_of_enumeration(search).is_affordable
+
+
+METHODS = (
+    WordMethod(
+        "some words",
+        establishes="an error that is attained, exactly: a refutation if it is large",
+        costs="some hundred words, awkward ones among them",
+        applies=lambda search: True,
+        run=try_words,
+    ),
+    WordMethod(
+        "value sets",
+        establishes="a bound over all words of a length at once, from the steps of the target",
+        costs="what tokens can know of a word, not how many words there are",
+        applies=lambda search: search.steps is not None and not _is_quick(search),
+        run=bound_words,
+    ),
+    WordMethod(
+        "all words",
+        establishes="the largest error, for every word in every format",
+        costs="as many evaluations as there are words: if the budget allows",
+        applies=_is_affordable,
+        run=enumerate_words,
+    ),
+)
+
+
+def _check(search: WordSearch) -> None:
+    for method in METHODS:
+        if method.applies(search):
+            method.run(search)
+            if search.decided:
+                return
+    if not _is_affordable(search):
+        _advise(search)
+
+
+def _advise(search: WordSearch) -> None:
+    all_words = cost_of_enumeration(search)
+    duration = _duration(all_words.work / PER_SECOND)
+    cost = f"Trying all {_count(all_words.words)} words would take about {duration}"
+    if search.steps is None:
         search.method = "enumeration"
         reason = search.advice or "The target does not say its steps()."
         search.advice = (
@@ -87,7 +132,7 @@ def _check(search: Search) -> None:
         search.advice = f"{search.advice} {cost}.".strip()
 
 
-def _result(search: Search) -> SequenceResult:
+def _result(search: WordSearch) -> SequenceResult:
     certified = search.formats.get("float64", math.inf)
     if search.refuted:
         verdict = Verdict.REFUTED

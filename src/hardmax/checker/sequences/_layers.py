@@ -2,42 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from hardmax.checker._budget import CALL, ENTRY, charge
+from hardmax.checker.sequences._axes import Axes
 from hardmax.checker.sequences._stream import LARGEST_TABLE, Stream, TooLarge
-from hardmax.checker.sequences.slots._axes import Axes
-from hardmax.checker.sequences.slots._indicators import indicators
-from hardmax.checker.sequences.slots._slots import Slots
 from hardmax.core import FeedForward, ReadOut
 from hardmax.numerics import Format, MidRadius
 
 _SMALL = 2.0**-10  # of the largest spread of a coordinate's blocks
 
 
-def feed_forward(
-    stream: Stream, layer: FeedForward, format: Format, slots: Slots | None = None
-) -> Stream:
+Recognise = Callable[[Stream], tuple[Axes, MidRadius] | None]
+
+
+def feed_forward(stream: Stream, layer: FeedForward, format: Format) -> Stream:
     """x + outer @ relu(inner @ x + inner_bias) + outer_bias, token by token; equal tokens once."""
     chosen, places = _different_tokens(stream)
-    if slots is not None and slots.split:
-        chosen = places = np.arange(stream.leading[-1])  # words are told by all of their tokens
     part = stream.at_tokens(chosen) if len(chosen) < len(places) else stream
-    hidden = rectified(part.affine(layer.inner, layer.inner_bias, format), slots)
-    part = tidied(updated(part, [(hidden, layer.outer)], layer.outer_bias, format))
-    if slots is not None and slots.split:
-        return _start_ranged(part, slots.first)
+    part = passed_units(part, layer, format)
     return part.at_tokens(places) if len(chosen) < len(places) else part
 
 
-def _start_ranged(stream: Stream, first: int) -> Stream:
-    """Of the start token only the ranges, so that it does not keep blocks alive."""
-    ball = MidRadius.between(*(end[:first] for end in stream.range))
-    blocks = {axes: MidRadius(*(side.copy() for side in t)) for axes, t in stream.blocks.items()}
-    for table in blocks.values():
-        table.middle[:first], table.radius[:first] = 0.0, 0.0
-    blocks[()].middle[:first], blocks[()].radius[:first] = ball
-    return Stream(blocks, stream.grid, stream.lead).trimmed()
+def passed_units(
+    stream: Stream, layer: FeedForward, format: Format, recognise: Recognise | None = None
+) -> Stream:
+    """The same for all tokens; units that are `recognised` have their rectified tables at once."""
+    hidden = rectified(stream.affine(layer.inner, layer.inner_bias, format), recognise)
+    return tidied(updated(stream, [(hidden, layer.outer)], layer.outer_bias, format))
 
 
 def _different_tokens(stream: Stream) -> tuple[np.ndarray, np.ndarray]:
@@ -71,7 +65,7 @@ def read_out(stream: Stream, readout: ReadOut, format: Format) -> Stream:
     return tidied(stream.affine(readout.weights, readout.bias, format))
 
 
-def rectified(stream: Stream, slots: Slots | None = None) -> Stream:
+def rectified(stream: Stream, recognise: Recognise | None = None) -> Stream:
     """relu, coordinate by coordinate.
 
     A coordinate whose sign is known for every token passes, or is 0, block by block. Any other
@@ -96,16 +90,16 @@ def rectified(stream: Stream, slots: Slots | None = None) -> Stream:
         chosen[rows] = True
         part = stream.rows(np.flatnonzero(chosen))
         part = Stream({a: part.blocks[a] for a in axes_used}, part.grid, part.lead)
-        axes, table = _rectify(part, slots)
+        axes, table = _rectify(part, recognise)
         _place(parts, axes, table, chosen, stream.width)
     return Stream(parts, stream.grid, stream.lead).trimmed()
 
 
-def _rectify(part: Stream, slots: Slots | None) -> tuple[Axes, MidRadius]:
+def _rectify(part: Stream, recognise: Recognise | None) -> tuple[Axes, MidRadius]:
     """All coordinates of a part in one table, or one by one if that would be too large."""
     size = np.prod((*part.leading, *part.size_of(part.axes)), dtype=float)
-    if slots is not None and slots.split and part.axes:
-        found = indicators(part, slots)
+    if recognise is not None and part.axes:
+        found = recognise(part)
         if found is not None:
             return found
     if size * part.width <= LARGEST_TABLE or size > LARGEST_TABLE:

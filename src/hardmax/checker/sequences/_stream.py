@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from hardmax.checker._budget import CALL, ENTRY, FLOPS, charge
-from hardmax.checker.sequences.slots._axes import Axes, merged_axes
+from hardmax.checker.sequences._axes import Axes, merged_axes
+from hardmax.core import SequenceInput, Transformer
 from hardmax.numerics import (
     FLOAT64,
     Format,
@@ -245,10 +246,20 @@ def expanded(table: MidRadius, own: Axes, axes: Axes, lead: int) -> MidRadius:
     return MidRadius(table.middle.reshape(shape), table.radius.reshape(shape))
 
 
+def sequence_input(transformer: Transformer) -> SequenceInput:
+    assert isinstance(transformer.input, SequenceInput)
+    return transformer.input
+
+
 def ball_of(number: Fraction) -> tuple[float, float]:
     """The float beside a rational, and how far it is; 0 where they agree."""
     middle = float(number)
     return middle, above_float(abs(Fraction(middle) - number))
+
+
+def enclosed(numbers: list[Fraction]) -> MidRadius:
+    """Rationals as balls; those that float64 holds have radius 0."""
+    return MidRadius(*np.array([ball_of(number) for number in numbers]).reshape(-1, 2).T)
 
 
 def stored(values: np.ndarray, format: Format) -> MidRadius:

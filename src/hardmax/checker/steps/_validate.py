@@ -245,6 +245,8 @@ class Validation:
         pivot = self._weightiest(row.theirs)
         if pivot is not None:
             self._call_theirs(pivot, solved(row.theirs, pivot, name))
+        else:  # a sum of what has names: the target goes on with these, and so must the truth
+            self.truth.set(name, row.theirs)
         self.target.cut(holding.value, chosen, name)
 
     def _weightiest(self, form: Form) -> int | None:

@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 
 from hardmax.checker._dependence import tokens_read
-from hardmax.checker.sequences._stream import Overflow, check, check_weights, stored
+from hardmax.checker.sequences._stream import Overflow, check, check_weights, sequence_input, stored
 from hardmax.checker.sequences.registers._heads import attend
 from hardmax.checker.sequences.registers._state import Register, State, near_grid
-from hardmax.checker.sequences.registers._target import Target
+from hardmax.checker.sequences.registers._target import RootTarget
 from hardmax.checker.sequences.registers._units import feed_forward
-from hardmax.checker.sequences.words._batches import sequence_input
 from hardmax.core import (
     SYMBOL,
     Construction,
@@ -58,8 +57,8 @@ def bound_by_registers(
         return math.inf
     key = ("registers", id(steps), length, len(words.alphabet))
     if key not in memory:
-        memory[key] = Target(steps, length, len(words.alphabet))
-    target: Target = memory[key]
+        memory[key] = RootTarget(steps, length, len(words.alphabet))
+    target: RootTarget = memory[key]
     hints = _hints(construction.witness)
     try:
         state = embed(transformer, words, length, format)
@@ -129,7 +128,7 @@ def _rounding(
     return np.asarray(here + there)
 
 
-def _error(state: State, transformer: Transformer, target: Target, format: Format) -> float:
+def _error(state: State, transformer: Transformer, target: RootTarget, format: Format) -> float:
     """The largest difference of the answer and the target's outputs."""
     tokens, at = tokens_read(transformer, state.length + state.first), target.steps.at
     places = np.arange(state.length)
@@ -148,7 +147,7 @@ def _difference(
     readout: ReadOut,
     row: int,
     value: int,
-    target: Target,
+    target: RootTarget,
     format: Format,
 ) -> float:
     form = target.form(value)

@@ -10,7 +10,7 @@ import numpy as np
 
 from hardmax.checker._budget import CALL, ENTRY, FLOPS, charge
 from hardmax.checker.sequences.registers._state import Register
-from hardmax.checker.sequences.registers._target import Form
+from hardmax.checker.sequences.registers._target import RootForm
 from hardmax.numerics import Format, stray
 
 LARGEST_CASES = 2**23  # numbers in one table
@@ -68,7 +68,7 @@ class Case(NamedTuple):
     keys: tuple[bytes, ...]
     aims: tuple[tuple[int, bytes], ...]
     parts: list[Register]
-    wanted: list[Form]
+    wanted: list[RootForm]
 
 
 def look_up(wires: Wires, table: np.ndarray) -> Slopes:

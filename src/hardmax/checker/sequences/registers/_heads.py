@@ -13,7 +13,7 @@ import numpy as np
 from hardmax.checker.sequences._scores import Asks, is_hard, power_error, score_radius, underflow
 from hardmax.checker.sequences._stream import check, check_sums, check_weights, strays
 from hardmax.checker.sequences.registers._state import Register, State, near_grid
-from hardmax.checker.sequences.registers._target import NOWHERE, Form, Target
+from hardmax.checker.sequences.registers._target import NOWHERE, RootForm, RootTarget
 from hardmax.checker.sequences.registers._units import Hints
 from hardmax.core import Aggregate, Attention, Head
 from hardmax.numerics import Format, down, inflate, stray, up
@@ -27,7 +27,9 @@ class Look(NamedTuple):
     sharp: bool  # so small that the format rounds all sums of weights to 1
 
 
-def attend(state: State, layer: Attention, format: Format, hints: Hints, target: Target) -> State:
+def attend(
+    state: State, layer: Attention, format: Format, hints: Hints, target: RootTarget
+) -> State:
     """x + sum_h output_h @ (what the head receives), coordinate by coordinate."""
     looks = [look(state, head, format) for head in layer.heads]
     sizes = _received(state, layer, format)
@@ -124,7 +126,7 @@ class _Copy:
         self.start_before = None if state.start is None else state.start[place]
         self.size = float(state.sizes[source])
 
-    def fetched(self, hints: list[int], target: Target) -> Register | None:
+    def fetched(self, hints: list[int], target: RootTarget) -> Register | None:
         """What the symbols' tokens receive."""
         first = self.state.first
         winners, odds = self.look.winners[first:], float(self.look.odds[first:].max())
@@ -153,7 +155,7 @@ class _Copy:
         error = self._error(float(self.look.odds[0]), self.start_before.radius)
         return Register.of(None, self.start.middle, error)
 
-    def _aggregated(self, value: int, winners: np.ndarray, target: Target) -> float | None:
+    def _aggregated(self, value: int, winners: np.ndarray, target: RootTarget) -> float | None:
         """How far what is fetched is from an aggregate of the target; None if it is none."""
         step = target.step(value)
         if not isinstance(step, Aggregate) or step.value is None or target.form(value) is None:
@@ -168,7 +170,7 @@ class _Copy:
         if (places == NOWHERE).any():
             if self.start is None:
                 return None
-            default = Form(value, (step.default,))
+            default = RootForm(value, (step.default,))
             apart = abs(float(self.start.middle[0, 0]) - float(default.middle[0]))
             away.append(float(inflate(apart)) + default.away)
         apart = float(np.abs(self.held.middle - form.middle).max())

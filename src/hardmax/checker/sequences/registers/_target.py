@@ -34,7 +34,7 @@ _LARGEST = 2**10  # numbers of a value
 
 
 @dataclass(frozen=True, eq=False)
-class Form:
+class RootForm:
     """A value as a function of its root: its number for each of the root's, in their order."""
 
     root: int
@@ -66,12 +66,12 @@ class Form:
         return self.middle.tobytes()
 
 
-class Target:
+class RootTarget:
     """The forms of all steps that have one, for words of one length."""
 
     def __init__(self, steps: SequenceSteps, length: int, symbols: int) -> None:
         self.steps, self.length = steps, length
-        self._forms: list[Form | None] = [Form(SYMBOL, tuple(range(symbols))), None, None]
+        self._forms: list[RootForm | None] = [RootForm(SYMBOL, tuple(range(symbols))), None, None]
         places: list[Any] = [None, list(range(length)), [length] * length]
         self._places: list[list[Any] | None] = places
         self._chosen: dict[int, tuple[int, ...] | None] = {}
@@ -84,7 +84,7 @@ class Target:
             self._forms.append(form)
             self._places.append(held)
 
-    def form(self, value: int) -> Form | None:
+    def form(self, value: int) -> RootForm | None:
         return self._forms[value] if 0 <= value < len(self._forms) else None
 
     def step(self, value: int) -> Any:
@@ -97,7 +97,7 @@ class Target:
             self._chosen[id(selection)] = self._choose(selection)
         return self._chosen[id(selection)]
 
-    def _form(self, step: Any) -> Form | None:
+    def _form(self, step: Any) -> RootForm | None:
         match step:
             case Pointwise(sources=sources, function=function):
                 return self._applied(sources, lambda *given: function(*given))
@@ -112,16 +112,16 @@ class Target:
                 return self._picked(number, options)
         return None
 
-    def _applied(self, sources: tuple[int, ...], function: Any) -> Form | None:
+    def _applied(self, sources: tuple[int, ...], function: Any) -> RootForm | None:
         forms = [self._forms[source] for source in sources]
         known = [form for form in forms if form is not None]
         if not known or len(known) < len(forms) or len({form.root for form in known}) > 1:
             return None
         charge(FUNCTION, len(known[0].numbers))
         rows = zip(*(form.numbers for form in known), strict=True)
-        return Form(known[0].root, tuple(_finite(function(*row)) for row in rows))
+        return RootForm(known[0].root, tuple(_finite(function(*row)) for row in rows))
 
-    def _picked(self, number: int, options: tuple[int, ...]) -> Form | None:
+    def _picked(self, number: int, options: tuple[int, ...]) -> RootForm | None:
         which = self._forms[number]
         if which is None or not all(
             isinstance(k, int) and 0 <= k < len(options) for k in which.numbers
@@ -132,12 +132,12 @@ class Target:
             parts = [form.numbers for form in forms if form is not None]
             self._unions[options] = _union(parts) if len(parts) == len(forms) else None
         found = self._unions[options]
-        return None if found is None else Form(len(self._forms), found)
+        return None if found is None else RootForm(len(self._forms), found)
 
-    def _rooted(self, parts: list[tuple[Any, ...]]) -> Form | None:
+    def _rooted(self, parts: list[tuple[Any, ...]]) -> RootForm | None:
         """A root of its own, with any of these numbers."""
         found = _union(parts)
-        return None if found is None else Form(len(self._forms), found)
+        return None if found is None else RootForm(len(self._forms), found)
 
     def _held(self, step: Any) -> list[Any] | None:
         """What a step says at each position, if that is the same for all words."""

@@ -24,7 +24,7 @@ from hardmax.checker.sequences.registers._cases import (
     pick,
 )
 from hardmax.checker.sequences.registers._state import Register, near_grid
-from hardmax.checker.sequences.registers._target import Form, Target
+from hardmax.checker.sequences.registers._target import RootForm, RootTarget
 from hardmax.core import FeedForward, Picked
 from hardmax.numerics import FLOAT64, Format, inflate, lowest_bit, stray
 
@@ -37,7 +37,7 @@ def feed_forward(
     format: Format,
     memory: dict[Any, Any],
     hints: Hints,
-    target: Target | None,
+    target: RootTarget | None,
 ) -> tuple[Register, ...]:
     """x + outer @ relu(inner @ x + inner_bias) + outer_bias, coordinate by coordinate."""
     wiring = wired(layer, memory)
@@ -122,7 +122,7 @@ def _least(bits: np.ndarray, grids: np.ndarray, lowest: np.ndarray) -> np.ndarra
     return np.asarray((bits + grids).min(axis=1, initial=np.inf))
 
 
-class Found(NamedTuple):
+class HeldAfter(NamedTuple):
     """What a coordinate holds afterwards, apart from the errors of what it was made of."""
 
     root: int | None
@@ -169,7 +169,7 @@ class _Errors:
     def _stray(self, size: np.ndarray, format: Format) -> np.ndarray:
         return np.asarray(stray(self.terms + 8, size, format))
 
-    def of(self, found: list[Found | None], held: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def of(self, found: list[HeldAfter | None], held: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Errors, and bounds on the coordinates themselves, which are all that is left of some."""
         format = self.format
         size = self.total + [0.0 if one is None else one.wanted.size for one in found]
@@ -188,13 +188,13 @@ class _Errors:
         spare = self._spare(found, size)
         return inflate(errors + spare, self.many), inflate(self.total + own + there)
 
-    def _exact(self, found: list[Found | None]) -> np.ndarray:
+    def _exact(self, found: list[HeldAfter | None]) -> np.ndarray:
         """Where nothing is rounded here, and no error changes a sign that is not 0."""
         room = 0.25 * np.exp2(np.minimum(self.grid, 1000.0))
         fine = FLOAT64.is_exact(self.size, self.grid) & (self.noise + self.lost <= room)
         return ~(self.uses & ~fine).any(axis=1) & FLOAT64.is_exact(self.total, self.out_grid)
 
-    def _spare(self, found: list[Found | None], size: np.ndarray) -> np.ndarray:
+    def _spare(self, found: list[HeldAfter | None], size: np.ndarray) -> np.ndarray:
         """The rounding of the comparison with what is wanted."""
         tables = [Table() if one is None else one.wanted for one in found]
         grid = np.minimum(self.out_grid, [one.grid for one in tables])
@@ -202,7 +202,9 @@ class _Errors:
         lost = stray(steps, 2 * size)
         return np.where(FLOAT64.is_exact(2 * size, grid), 0.0, lost)
 
-    def _fine(self, found: list[Found | None], held: np.ndarray, moved: np.ndarray) -> np.ndarray:
+    def _fine(
+        self, found: list[HeldAfter | None], held: np.ndarray, moved: np.ndarray
+    ) -> np.ndarray:
         """Where all is so close to a grid that the format rounds it to the grid.
 
         Every hidden unit is a number of the format close to a multiple of the grid, so it is that
@@ -230,15 +232,15 @@ class _Units:
 
     def _found(
         self, root: int | None, middle: np.ndarray, away: float, table: Table, slopes: Slopes
-    ) -> Found:
+    ) -> HeldAfter:
         radii = np.array([one.radius for one in self.parts[:-1]])
         rest = 0.0 if self.wires.own is not None else self.parts[-1].radius
         bends, long = slopes.bends @ radii, len(radii) + 8
         moved = inflate(float((slopes.slopes @ radii + bends).max()) + rest, long)
         bent = inflate(float(bends.max()), long)
-        return Found(root, middle, away, table, slopes, moved, bent)
+        return HeldAfter(root, middle, away, table, slopes, moved, bent)
 
-    def looked_up(self) -> Found | None:
+    def looked_up(self) -> HeldAfter | None:
         """A function of the place and of one root; None if there are more."""
         roots = {one.root for one in self.parts if one.root is not None}
         if len(roots) > 1:
@@ -254,7 +256,7 @@ class _Units:
         root = next(iter(roots), None)
         return self._found(root, found.middle.reshape(shape), 0.0, Table(), found)
 
-    def picked(self, value: int, target: Target) -> Found | None:
+    def picked(self, value: int, target: RootTarget) -> HeldAfter | None:
         """The value of a `Picked` step, if that is what the units compute; None otherwise."""
         step, form = target.step(value), target.form(value)
         if not isinstance(step, Picked) or form is None:
@@ -277,7 +279,7 @@ class _Units:
         )
         return self._found(value, form.middle[None], away, table, found)
 
-    def _case(self, number: Form, wanted: list[Form]) -> Case | None:
+    def _case(self, number: RootForm, wanted: list[RootForm]) -> Case | None:
         if any(len(one.middle) > 1 for one in self.parts):
             return None
         names: dict[int | None, int] = {None: -1, number.root: 0}

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from hardmax.checker._budget import CALL, ENTRY, charge
+from hardmax.checker.sequences._axes import Axes, aligned
 from hardmax.checker.sequences._layers import tidied
 from hardmax.checker.sequences._scores import Asks, is_hard, power_error, score_radius, underflow
 from hardmax.checker.sequences._stream import Stream, TooLarge, strays
-from hardmax.checker.sequences.slots._axes import Axes, aligned
 from hardmax.checker.sequences.slots._slots import Slots, Top
 from hardmax.core import Head
 from hardmax.numerics import Format, down, inflate, stray, up

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hardmax.checker._budget import CALL, charge
+from hardmax.checker.sequences._axes import Axes, aligned, without_idle
 from hardmax.checker.sequences._layers import tidied, updated
 from hardmax.checker.sequences._scores import is_hard
 from hardmax.checker.sequences._stream import (
@@ -24,7 +25,6 @@ from hardmax.checker.sequences._stream import (
     check_sums,
     strays,
 )
-from hardmax.checker.sequences.slots._axes import Axes, aligned, without_idle
 from hardmax.checker.sequences.slots._choices import LARGEST_CHOICE, Choice, check_scores, choose
 from hardmax.checker.sequences.slots._graded import Graded, graded
 from hardmax.checker.sequences.slots._slots import LARGEST_SLOT, Slots, Total, Whole

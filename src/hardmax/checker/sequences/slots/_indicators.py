@@ -12,10 +12,30 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hardmax.checker.sequences._axes import Axes
+from hardmax.checker.sequences._layers import feed_forward as shared_feed_forward
+from hardmax.checker.sequences._layers import passed_units
 from hardmax.checker.sequences._stream import Stream
-from hardmax.checker.sequences.slots._axes import Axes
 from hardmax.checker.sequences.slots._slots import OWN_SYMBOL, Slots
-from hardmax.numerics import MidRadius, inflate, stray
+from hardmax.core import FeedForward
+from hardmax.numerics import Format, MidRadius, inflate, stray
+
+
+def feed_forward(stream: Stream, layer: FeedForward, format: Format, slots: Slots) -> Stream:
+    """A feed-forward layer where words are told by all of their tokens, so that none is left out.
+
+    Of the start token only the ranges are kept, so that it does not keep blocks alive.
+    """
+    if not slots.split:
+        return shared_feed_forward(stream, layer, format)
+    part = passed_units(stream, layer, format, lambda read: indicators(read, slots))
+    first = slots.first
+    ball = MidRadius.between(*(end[:first] for end in part.range))
+    blocks = {axes: MidRadius(*(side.copy() for side in t)) for axes, t in part.blocks.items()}
+    for table in blocks.values():
+        table.middle[:first], table.radius[:first] = 0.0, 0.0
+    blocks[()].middle[:first], blocks[()].radius[:first] = ball
+    return Stream(blocks, part.grid, part.lead).trimmed()
 
 
 class _Best(NamedTuple):

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from hardmax.checker._budget import CALL, ENTRY, FUNCTION, SORTED, charge
+from hardmax.checker.sequences._axes import Axes, aligned, merged_axes, without_idle
 from hardmax.checker.sequences._stream import LARGEST_TABLE, TooLarge
-from hardmax.checker.sequences.slots._axes import Axes, aligned, merged_axes, without_idle
 from hardmax.checker.sequences.slots._choices import LARGEST_CHOICE
 from hardmax.checker.sequences.slots._slots import LARGEST_SLOT, OWN_SYMBOL, Slots, Total, Whole
 from hardmax.core import (

@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hardmax.checker._budget import CALL, ENTRY, SORTED, charge
+from hardmax.checker.sequences._axes import Axes, aligned, merged_axes, without_idle
 from hardmax.checker.sequences._stream import TooLarge
-from hardmax.checker.sequences.slots._axes import Axes, aligned, merged_axes, without_idle
 
 OWN_SYMBOL = 0  # the first slot: a token's own symbol, by its number in the alphabet
 LARGEST_SLOT = 2**12  # values of one slot

@@ -13,8 +13,15 @@ from hardmax.checker._budget import CALL, ENTRY, EXP, FLOPS, charge
 from hardmax.checker._dependence import tokens_read
 from hardmax.checker.sequences._layers import feed_forward, read_out, updated
 from hardmax.checker.sequences._scores import Asks, is_hard, power_error, score_radius, underflow
-from hardmax.checker.sequences._stream import Stream, check, check_sums, stored, strays
-from hardmax.core import Attention, FeedForward, Head, SequenceInput, Transformer
+from hardmax.checker.sequences._stream import (
+    Stream,
+    check,
+    check_sums,
+    sequence_input,
+    stored,
+    strays,
+)
+from hardmax.core import Attention, FeedForward, Head, Transformer
 from hardmax.numerics import (
     FLOAT64,
     Format,
@@ -45,11 +52,6 @@ def enclose_words(transformer: Transformer, ids: np.ndarray, format: Format) -> 
     return read_out(
         stream.at_tokens(np.array(tokens, dtype=np.int64)), transformer.readout, format
     ).blocks[()]
-
-
-def sequence_input(transformer: Transformer) -> SequenceInput:
-    assert isinstance(transformer.input, SequenceInput)
-    return transformer.input
 
 
 def _embed(transformer: Transformer, ids: np.ndarray, format: Format) -> Stream:

@@ -3,22 +3,49 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from hardmax.checker.sequences._search import Search, Word
+from hardmax.checker._budget import FUNCTION, UNIT, ticks
 from hardmax.checker.sequences._stream import Overflow, ball_of
+from hardmax.checker.sequences._word_search import EnumerationCost, Word, WordSearch
 from hardmax.checker.sequences.words._batches import enclose_words
-from hardmax.numerics import FORMATS, MidRadius
+from hardmax.numerics import FLOAT64, FORMATS, MidRadius
 
 _CHUNK = 2**19  # attention weights of one head held at once
 _LARGEST_BATCH = 4096  # words
+_PILOT = 32  # words that tell what enumeration costs
+_HOPELESS = 10**9  # words that nobody tries: no pilot is needed to know
 _SUSPECTS = 64  # words that are looked at exactly because their enclosure is too wide
 
 
-def enumerate_words(search: Search) -> None:
+def cost_of_enumeration(search: WordSearch) -> EnumerationCost:
+    """What it would take to try all words, in all formats: found once, from a few of them."""
+    if search.enumeration is None:
+        words, work = search.words.count, _work_of_all(search)
+        search.enumeration = EnumerationCost(words, work, search.affords(words, work))
+    return search.enumeration
+
+
+def _work_of_all(search: WordSearch) -> float:
+    words = search.words
+    length = words.longest
+    if words.count > _HOPELESS:
+        return float(min(words.count, 10**300)) * (length + 1)
+    count = min(_PILOT, words.count_of(length))
+    ids = search.ids[words.numbers(length, 0, count)]
+    began = ticks()
+    if length:
+        with suppress(Overflow):
+            enclose_words(search.construction.transformer, ids, FLOAT64)
+    each = (ticks() - began) / count * len(FORMATS) + FUNCTION * search.calls_of_target(length)
+    return words.count * each / UNIT
+
+
+def enumerate_words(search: WordSearch) -> None:
     """Try every word of the domain, in every format; stop at a counterexample.
 
     A format is given up as soon as the claim is not safe in it; float64 goes on to the end, so that
@@ -43,7 +70,7 @@ def enumerate_words(search: Search) -> None:
 
 
 class _Trial:
-    def __init__(self, search: Search) -> None:
+    def __init__(self, search: WordSearch) -> None:
         self.search = search
         self.bounds = dict.fromkeys(FORMATS, 0.0)
         self.worst: tuple[float, Word | None] = (-1.0, None)

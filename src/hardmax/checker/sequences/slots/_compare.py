@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
 
-from hardmax.checker._budget import CALL, charge
 from hardmax.checker._dependence import tokens_read
-from hardmax.checker.sequences._layers import feed_forward, read_out, tidied, without_small
-from hardmax.checker.sequences._search import Search
-from hardmax.checker.sequences._stream import Blocks, Overflow, Stream, TooLarge, ball_of, stored
-from hardmax.checker.sequences.registers._bound import bound_by_registers, picks_from_many
-from hardmax.checker.sequences.slots._axes import Axes
+from hardmax.checker.sequences._axes import Axes
+from hardmax.checker.sequences._layers import read_out, tidied, without_small
+from hardmax.checker.sequences._stream import (
+    Blocks,
+    Stream,
+    TooLarge,
+    enclosed,
+    sequence_input,
+    stored,
+)
 from hardmax.checker.sequences.slots._cuts import Compare, Place, cut
 from hardmax.checker.sequences.slots._heads import attend
+from hardmax.checker.sequences.slots._indicators import feed_forward
 from hardmax.checker.sequences.slots._program import Coded, Memory, Run, Summed, Value
 from hardmax.checker.sequences.slots._slots import OWN_SYMBOL, Slots
-from hardmax.checker.sequences.words._batches import enclose_words, sequence_input
 from hardmax.core import (
     Construction,
     FeedForward,
@@ -29,101 +32,10 @@ from hardmax.core import (
     Witness,
     Words,
 )
-from hardmax.numerics import FORMATS, Format, MidRadius
+from hardmax.numerics import Format, MidRadius
 
 
-def bound_words(search: Search, steps: SequenceSteps) -> None:
-    """Bound the error over all words, length by length, and then in the other formats.
-
-    The longest words come first: they are the hardest. The first length at which the claim is not
-    safe in a format ends the matter for that format.
-    """
-    search.method = "value sets"
-    memory: Memory = {}
-    modes = ["slots"] if search.construction.witness is None else ["slots", "cuts"]
-    if picks_from_many(steps):
-        modes.insert(0, "registers")
-    for name, format in FORMATS.items():
-        worst = 0.0
-        for length in reversed(search.words.lengths):
-            if search.clock.is_spent:
-                search.advice = f"The budget was spent at words of length {length}. Raise it."
-                return
-            worst = max(worst, _bound(search, steps, length, format.sheltered, memory, modes))
-            search.tell(f"words of length {length} in {name}")
-            if not worst <= search.claimed:
-                worst = math.inf
-                break
-        search.formats[name] = worst
-        if search.formats["float64"] > search.claimed:
-            return
-
-
-def _bound(
-    search: Search,
-    steps: SequenceSteps,
-    length: int,
-    format: Format,
-    memory: Memory,
-    modes: list[str],
-) -> float:
-    """The best bound of all ways; the one that did it comes first next time."""
-    if length == 0:
-        return bound_of_empty_word(search, format)
-    best = math.inf
-    settled = modes[0] == "registers" and format.name != "float64"  # slots would be too many
-    for mode in modes[:1] if settled else tuple(modes):
-        best = min(best, _bound_by(search, steps, length, format, memory, mode))
-        if best <= search.claimed:
-            modes.sort(key=lambda one: one != mode)
-            return best
-    return best
-
-
-def _bound_by(
-    search: Search,
-    steps: SequenceSteps,
-    length: int,
-    format: Format,
-    memory: Memory,
-    mode: str,
-) -> float:
-    charge(250 * CALL, 1 + len(steps.outputs))
-    given = search.construction, steps, length, format, memory
-    if mode == "registers":
-        return bound_by_registers(*given)
-    try:
-        bound, cases = bound_of_length(*given, cuts=mode == "cuts")
-    except Overflow:
-        return math.inf
-    except TooLarge as reason:
-        search.advice = f"Words of length {length} have too many cases. {reason}"
-        return math.inf
-    search.clock.boxes += cases
-    if format.name == "float64" and bound > search.claimed and not search.advice:
-        search.advice = (
-            f"Value sets give {bound:.3g} for words of length {length}: the steps of the target "
-            f"were not recognised in the weights, or a score gap is too small."
-        )
-    return bound
-
-
-def bound_of_empty_word(search: Search, format: Format) -> float:
-    """The word without symbols is tried."""
-    wanted = [Fraction(value) for row in search.wanted(()) for value in row]
-    if not wanted:
-        return 0.0
-    try:
-        ids = np.zeros((1, 0), dtype=np.int64)
-        given = enclose_words(search.construction.transformer, ids, format)
-    except Overflow:
-        return math.inf
-    middle, radius = enclosed(wanted)
-    away = MidRadius(*(part.reshape(-1) for part in given)).plus(MidRadius(-middle, radius))
-    return float(away.size.max())
-
-
-def bound_of_length(
+def bound_by_slots(
     construction: Construction,
     steps: SequenceSteps,
     length: int,
@@ -136,7 +48,7 @@ def bound_of_length(
     Also the number of cases of tokens and slots in which the two were compared.
     """
     transformer, words = construction.transformer, construction.claim.domain
-    target = _Target(steps, memory, construction.witness if cuts else None)
+    target = _CutTarget(steps, memory, construction.witness if cuts else None)
     change = target.cutting(format)
     slots, streams = follow_words(transformer, words, length, format, change)
     answer = read_out(streams[-1], transformer.readout, format)
@@ -189,7 +101,7 @@ def follow_words(
     return slots, streams
 
 
-class _Target:
+class _CutTarget:
     """The target's steps beside the Transformer: cut where the witness says, if that is wanted."""
 
     def __init__(self, steps: SequenceSteps, memory: Memory, witness: Witness | None) -> None:
@@ -276,11 +188,6 @@ def _tables(value: Value) -> list[tuple[Axes, MidRadius]]:
 def _looked_up(value: Coded, weight: Fraction) -> MidRadius:
     numbers = enclosed([weight * Fraction(number) for number in value.numbers])
     return MidRadius(*(part[value.codes][..., None] for part in numbers))
-
-
-def enclosed(numbers: list[Fraction]) -> MidRadius:
-    """Rationals as balls; those that float64 holds have radius 0."""
-    return MidRadius(*np.array([ball_of(number) for number in numbers]).reshape(-1, 2).T)
 
 
 def _error(difference: Stream, slots: Slots | None) -> np.ndarray:

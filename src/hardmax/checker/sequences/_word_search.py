@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from contextlib import suppress
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice
 from typing import Any
@@ -18,32 +18,36 @@ from hardmax.checker._budget import (
     ENTRY,
     FUNCTION,
     PER_SECOND,
-    UNIT,
     Clock,
     Progress,
     Standing,
     charge,
-    ticks,
 )
-from hardmax.checker.sequences._stream import Overflow
-from hardmax.checker.sequences.words._batches import enclose_words, sequence_input
+from hardmax.checker.sequences._stream import sequence_input
 from hardmax.core import Construction, SequenceSteps, Words, evaluate, weight_arrays
-from hardmax.numerics import FLOAT64, FORMATS, below_float
+from hardmax.numerics import below_float
 
 _TRIED = 256  # words tried before anything else, fewer if they are long
 _PAIRS = 2**19  # of tokens in all of them
 _FEWEST = 24
 _TRYING = 2e6  # units of work, and no more than this for them
-_PILOT = 32  # words that tell what enumeration costs
 
 Word = tuple[Any, ...]
 
 
 _EXACTLY = 2**25  # weights times symbols: of longer words exact arithmetic would take too long
-_HOPELESS = 10**9  # words that nobody tries: no pilot is needed to know
 
 
-class Search:
+@dataclass(frozen=True)
+class EnumerationCost:
+    """What trying all words would take; whether the budget allowed it when that was found out."""
+
+    words: int
+    work: float
+    is_affordable: bool
+
+
+class WordSearch:
     """What is known so far. Bounds are for the reals together with a format."""
 
     def __init__(self, construction: Construction, clock: Clock, progress: Progress | None) -> None:
@@ -55,6 +59,7 @@ class Search:
         self.formats: dict[str, float] = {}
         self.method = "value sets"
         self.advice = ""
+        self.enumeration: EnumerationCost | None = None
         self.steps: SequenceSteps | None = construction.claim.target.steps()
         alphabet = sequence_input(construction.transformer).alphabet
         self.ids = np.array([alphabet.index(symbol) for symbol in self.words.alphabet])
@@ -110,7 +115,7 @@ class Search:
             self.progress(Standing(certified, self.measured, self.claimed, boxes, phase))
 
 
-def try_words(search: Search) -> None:
+def try_words(search: WordSearch) -> None:
     """Evaluate some words in floats, and the worst of them exactly.
 
     Also compares the target with its steps: steps that say something else are not used.
@@ -132,7 +137,7 @@ def try_words(search: Search) -> None:
     search.tell("words")
 
 
-def _candidates(search: Search) -> Iterable[Word]:
+def _candidates(search: WordSearch) -> Iterable[Word]:
     """Awkward words, then the shortest, then random ones; each once."""
     words = search.words
     tried = max(_FEWEST, min(_TRIED, _PAIRS // (words.longest + 1) ** 2))
@@ -141,7 +146,7 @@ def _candidates(search: Search) -> Iterable[Word]:
     return dict.fromkeys([*chosen[:half], *islice(words, half), *chosen[half:]])
 
 
-def _distance(search: Search, word: Word, wanted: list[list[Any]]) -> float:
+def _distance(search: WordSearch, word: Word, wanted: list[list[Any]]) -> float:
     """How far a float evaluation is from the target; a word without tokens has no outputs."""
     if not wanted:
         return 0.0
@@ -154,7 +159,7 @@ def _distance(search: Search, word: Word, wanted: list[list[Any]]) -> float:
     return math.inf if np.isnan(away) else float(away)
 
 
-def _compare_steps(search: Search, word: Word, wanted: list[list[Any]]) -> None:
+def _compare_steps(search: WordSearch, word: Word, wanted: list[list[Any]]) -> None:
     if search.steps is None or not word:
         return
     charge(FUNCTION, search.calls_of_target(len(word)))
@@ -165,19 +170,3 @@ def _compare_steps(search: Search, word: Word, wanted: list[list[Any]]) -> None:
     if said != wanted:
         search.steps = None
         search.advice = f"The target and its steps disagree on {list(word)}."
-
-
-def cost_of_enumeration(search: Search) -> tuple[int, float]:
-    """How many words there are, and the work it would be to try them all, in all formats."""
-    words = search.words
-    length = words.longest
-    if words.count > _HOPELESS:
-        return words.count, float(min(words.count, 10**300)) * (length + 1)
-    count = min(_PILOT, words.count_of(length))
-    ids = search.ids[words.numbers(length, 0, count)]
-    began = ticks()
-    if length:
-        with suppress(Overflow):
-            enclose_words(search.construction.transformer, ids, FLOAT64)
-    each = (ticks() - began) / count * len(FORMATS) + FUNCTION * search.calls_of_target(length)
-    return words.count, words.count * each / UNIT

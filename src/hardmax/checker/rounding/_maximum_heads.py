@@ -29,7 +29,7 @@ _PLAIN = 2.0**600  # ... numbers up to here, and down to its inverse, leave no f
 
 
 @dataclass(frozen=True, eq=False)
-class Contest:
+class MaximumHeads:
     """logit_j = slope value_j + handicap_j + a term common to all j, for heads where it holds.
 
     Handicaps depend on exact coordinates only, so that a deviation of the stream moves none.
@@ -40,7 +40,7 @@ class Contest:
     handicap: Interval  # heads x seen
 
 
-def find_contest(
+def find_maximum_heads(
     group: HeadGroup,
     cold: np.ndarray,
     where: Interval,
@@ -49,7 +49,7 @@ def find_contest(
     seen: np.ndarray,
     query: Interval,
     key: Interval,
-) -> Contest:
+) -> MaximumHeads:
     """Recognise maxima among heads of key width and value width 1 that token t asks.
 
     Two shapes. *Asked by a constant:* the query is a constant, and the scores are a functional of
@@ -59,7 +59,7 @@ def find_contest(
     coordinates that no rounding touches. `query` and `key` are scores' factors without coldness.
     """
     heads, n = group.query.shape[0], len(seen)
-    nothing = Contest(
+    nothing = MaximumHeads(
         np.zeros(heads, dtype=bool), np.ones(heads), Interval.point(np.zeros((heads, n)))
     )
     if n < 2 or group.query.shape[1] != 1 or group.value.shape[1] != 1:
@@ -72,23 +72,23 @@ def find_contest(
         result = _merged(result, found, constants & ~result.holds, cold)
     if group.position_bias is not None:
         bias = Interval.point(group.position_bias[:, t][:, seen] * 1.0)
-        result = Contest(result.holds, result.slope, result.handicap + bias * cold[:, None])
+        result = MaximumHeads(result.holds, result.slope, result.handicap + bias * cold[:, None])
     return result
 
 
 def _merged(
-    old: Contest,
+    old: MaximumHeads,
     found: tuple[np.ndarray, np.ndarray, Interval],
     applies: np.ndarray,
     cold: np.ndarray,
-) -> Contest:
+) -> MaximumHeads:
     """`found` (in scores) where it applies, in logits; the old contest elsewhere."""
     fits, slope, handicap = found
     new = applies & fits
     if not new.any():
         return old
     handicap = handicap * Interval.point(cold[:, None])
-    return Contest(
+    return MaximumHeads(
         old.holds | new,
         np.where(new, slope * cold, old.slope),
         Interval(
@@ -194,7 +194,7 @@ def steepness(lead: Interval) -> Interval:
 
 
 @dataclass(frozen=True, eq=False)
-class Unrest:
+class NearMaximum:
     """How a contest can differ from a maximum over its contenders, heads first."""
 
     contender: np.ndarray  # heads x seen
@@ -203,7 +203,9 @@ class Unrest:
     shortfall: np.ndarray  # max V - m over contenders
 
 
-def unrest(contest: Contest, weights: Interval, spread: np.ndarray, hard: np.ndarray) -> Unrest:
+def near_maximum(
+    maximum: MaximumHeads, weights: Interval, spread: np.ndarray, hard: np.ndarray
+) -> NearMaximum:
     """Bounds for m = sum_j p_j V_j, p = softmax(slope V + handicap), from its sharp constants.
 
     dm = sum_j p_j (1 + slope (V_j - m)) dV_j: the distance slope E|V - m| is by how much more
@@ -218,17 +220,17 @@ def unrest(contest: Contest, weights: Interval, spread: np.ndarray, hard: np.nda
     A hard maximum is the limit c_n = 0, and its derivatives are its weights.
     """
     n = weights.shape[1]
-    top = contest.handicap.hi.max(axis=1, keepdims=True)
-    contender = (contest.handicap.lo >= top - _CLOSE) & (weights.hi > _SETTLED)
+    top = maximum.handicap.hi.max(axis=1, keepdims=True)
+    contender = (maximum.handicap.lo >= top - _CLOSE) & (weights.hi > _SETTLED)
     count = np.maximum(contender.sum(axis=1), 1)
-    lowest = np.where(contender, contest.handicap.lo, top).min(axis=1)
+    lowest = np.where(contender, maximum.handicap.lo, top).min(axis=1)
     blur = top[:, 0] - lowest
     leak = np.asarray(sum_up(np.where(contender, 0.0, weights.hi), 1))
     sizes, which = np.unique(count, return_inverse=True)
     gaps = np.where(hard, 0.0, np.array([softmax_gap(int(k)) for k in sizes])[which])
-    distance = 2.0 * gaps + blur + 2.0 * contest.slope * leak * spread
+    distance = 2.0 * gaps + blur + 2.0 * maximum.slope * leak * spread
     if n == 2:
-        apart = contest.handicap[:, 1] - contest.handicap[:, 0]
+        apart = maximum.handicap[:, 1] - maximum.handicap[:, 0]
         distance = np.minimum(distance, 2.0 * PULL + 0.5 * apart.magnitude)
-    shortfall = np.asarray(inflate((gaps + blur) / contest.slope, 3))
-    return Unrest(contender, leak, np.where(hard, 0.0, inflate(distance, 6)), shortfall)
+    shortfall = np.asarray(inflate((gaps + blur) / maximum.slope, 3))
+    return NearMaximum(contender, leak, np.where(hard, 0.0, inflate(distance, 6)), shortfall)

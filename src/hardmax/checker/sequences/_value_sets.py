@@ -1,0 +1,158 @@
+"""All words of a length at once: the methods that bound the error, in the order that pays.
+
+Registers are quick and remember little: each coordinate holds one value of the target. They come
+first where the target picks from so many values that slots could not follow it. Slots know all
+that a token can know of a word. Cuts are slots that forget what a value was made of, once the
+witness has shown where it is held: they reach where slots alone would be too many.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+
+from hardmax.checker._budget import CALL, charge
+from hardmax.checker.sequences._stream import Overflow, TooLarge, enclosed
+from hardmax.checker.sequences._word_search import WordSearch
+from hardmax.checker.sequences.registers import bound_by_registers, picks_from_many
+from hardmax.checker.sequences.slots import Memory, bound_by_slots
+from hardmax.checker.sequences.words import enclose_words
+from hardmax.core import Construction, SequenceSteps
+from hardmax.numerics import FORMATS, Format, MidRadius
+
+Bound = Callable[[Construction, SequenceSteps, int, Format, Memory], tuple[float, int]]
+
+
+@dataclass(frozen=True)
+class LengthMethod:
+    """A bound for all words of one length in one format, and in how many cases it was compared.
+
+    A method that is `alone` needs no other, in any format, once it has done it in float64.
+    """
+
+    name: str
+    establishes: str
+    costs: str
+    applies: Callable[[Construction, SequenceSteps], bool]
+    bound: Bound
+    alone: bool = False
+
+
+METHODS = (
+    LengthMethod(
+        "registers",
+        establishes="that each coordinate holds one value of the target, step by step",
+        costs="every number of every value, once: hundreds of states are no matter",
+        applies=lambda _, steps: picks_from_many(steps),
+        bound=lambda *given: (bound_by_registers(*given), 0),
+        alone=True,
+    ),
+    LengthMethod(
+        "slots",
+        establishes="that stream and target agree in every case of what a token knows of a word",
+        costs="the product of the sizes of the slots that meet in one table",
+        applies=lambda *_: True,
+        bound=bound_by_slots,
+    ),
+    LengthMethod(
+        "cuts",
+        establishes="the same from one held value of the target to the next",
+        costs="the slots between two cuts, and a comparison for each",
+        applies=lambda construction, _: construction.witness is not None,
+        bound=partial(bound_by_slots, cuts=True),
+    ),
+)
+
+
+def bound_words(search: WordSearch) -> None:
+    """Bound the error over all words, length by length, and then in the other formats.
+
+    The longest words come first: they are the hardest. The first length at which the claim is not
+    safe in a format ends the matter for that format.
+    """
+    steps = search.steps
+    assert steps is not None
+    search.method = "value sets"
+    memory: Memory = {}
+    methods = [method for method in METHODS if method.applies(search.construction, steps)]
+    for name, format in FORMATS.items():
+        worst = 0.0
+        for length in reversed(search.words.lengths):
+            if search.clock.is_spent:
+                search.advice = f"The budget was spent at words of length {length}. Raise it."
+                return
+            worst = max(worst, _bound(search, steps, length, format.sheltered, memory, methods))
+            search.tell(f"words of length {length} in {name}")
+            if not worst <= search.claimed:
+                worst = math.inf
+                break
+        search.formats[name] = worst
+        if search.formats["float64"] > search.claimed:
+            return
+
+
+def _bound(
+    search: WordSearch,
+    steps: SequenceSteps,
+    length: int,
+    format: Format,
+    memory: Memory,
+    methods: list[LengthMethod],
+) -> float:
+    """The best bound of all methods; the one that did it comes first next time."""
+    if length == 0:
+        return bound_of_empty_word(search, format)
+    best = math.inf
+    settled = methods[0].alone and format.name != "float64"  # slots would be too many
+    for method in methods[:1] if settled else tuple(methods):
+        best = min(best, _bound_by(search, steps, length, format, memory, method))
+        if best <= search.claimed:
+            methods.sort(key=lambda other: other is not method)
+            return best
+    return best
+
+
+def _bound_by(
+    search: WordSearch,
+    steps: SequenceSteps,
+    length: int,
+    format: Format,
+    memory: Memory,
+    method: LengthMethod,
+) -> float:
+    charge(250 * CALL, 1 + len(steps.outputs))
+    try:
+        bound, cases = method.bound(search.construction, steps, length, format, memory)
+    except Overflow:
+        return math.inf
+    except TooLarge as reason:
+        search.advice = f"Words of length {length} have too many cases. {reason}"
+        return math.inf
+    search.clock.boxes += cases
+    by_cases = cases and format.name == "float64"
+    if by_cases and bound > search.claimed and not search.advice:
+        search.advice = (
+            f"Value sets give {bound:.3g} for words of length {length}: the steps of the target "
+            f"were not recognised in the weights, or a score gap is too small."
+        )
+    return bound
+
+
+def bound_of_empty_word(search: WordSearch, format: Format) -> float:
+    """The word without symbols is tried."""
+    wanted = [Fraction(value) for row in search.wanted(()) for value in row]
+    if not wanted:
+        return 0.0
+    try:
+        ids = np.zeros((1, 0), dtype=np.int64)
+        given = enclose_words(search.construction.transformer, ids, format)
+    except Overflow:
+        return math.inf
+    middle, radius = enclosed(wanted)
+    away = MidRadius(*(part.reshape(-1) for part in given)).plus(MidRadius(-middle, radius))
+    return float(away.size.max())
