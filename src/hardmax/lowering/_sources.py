@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 from hardmax._errors import RequestError
 from hardmax.core import Box, Target
 from hardmax.languages import CallableFunction, Expression, Function
 
 
-def as_target(source: Any) -> Target:
+def as_target(source: object) -> Target:
     """A target as it is; text and expressions as the function they mean."""
     if isinstance(source, str):
         return Function.parse(source)
@@ -34,6 +34,6 @@ def is_function(target: Target) -> TypeGuard[Function | CallableFunction]:
     return isinstance(target, Function | CallableFunction)
 
 
-def domain_of(target: Function | CallableFunction, on: Any) -> Box:
+def domain_of(target: Function | CallableFunction, on: object) -> Box:
     """The box of a function's variables."""
     return target.domain(on)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from hardmax._errors import RequestError
 from hardmax.core import Construction, Words, padded_parameters
@@ -19,7 +18,7 @@ class ProgramOffer:
     why: str
     construction: Construction | None
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         if self.construction is None:
             return {"route": self.route, "refusal": self.why}
         return {"route": self.route, "why": self.why, **self.construction.bill.as_dict()}
@@ -39,7 +38,7 @@ class ProgramPlan:
                 return offer.construction
         raise RequestError(self.offers[0].why)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         offers = [offer.as_dict() for offer in self.offers]
         return {"program": self.program.name, "domain": str(self.words), "routes": offers}
 
