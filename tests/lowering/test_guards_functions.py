@@ -34,8 +34,8 @@ from hardmax.lowering.graph._analysis import Analysis, _carried
 from hardmax.lowering.networks import _max_to_attention
 from hardmax.lowering.programs._codes import lost
 from hardmax.lowering.programs._compile import Unkept, _Compiler
-from hardmax.lowering.programs._heads import Heads
 from hardmax.lowering.programs._placing import Placing
+from hardmax.lowering.programs._relations import Relations
 from hardmax.lowering.sketch import BoxSketch, Strays, WordForm, exact_form
 from hardmax.numerics import Interval, softmax_gap, stray
 
@@ -371,7 +371,7 @@ def test_the_start_token_is_half_behind_a_key_that_is_equal(start, shift):
 
     heads = Fake(placing=Fake(place_function=place), sketch=Fake(token=WordForm({}, 1.0)))
     numbers = np.array([1.0, 2.0, 5.0])
-    rows = Heads.equal(heads, ["k"], numbers, ["q"], numbers, start)
+    rows = Relations.equal(heads, ["k"], numbers, ["q"], numbers, start)
     assert placed[-1].tolist() == (numbers**2 + shift).tolist()
     assert rows.gap == 1.0 + shift
 

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 from hardmax.core import Softmax, Words
-from hardmax.lowering.programs._heads import Care
-from hardmax.lowering.programs._lookup import affine_map, polygon
+from hardmax.lowering.gadgets import polygon
+from hardmax.lowering.programs._lookup import affine_map
 from hardmax.lowering.sketch import (
     EXCLUDED,
     Bends,
+    Care,
     Ladder,
     Levels,
     OneOf,

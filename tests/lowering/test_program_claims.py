@@ -11,8 +11,9 @@ import hardmax as hm
 from hardmax import programs as p
 from hardmax.core import Box, Claim, Construction, Words, evaluate
 from hardmax.languages.programs import Aggregated, Code, Joined
+from hardmax.lowering.gadgets import polygon
 from hardmax.lowering.programs import _compile
-from hardmax.lowering.programs._lookup import points_of, polygon
+from hardmax.lowering.programs._lookup import points_of
 from hardmax.lowering.sketch import (
     Bends,
     Ladder,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from hardmax.numerics import Format, matmul_up, stray
@@ -12,10 +10,10 @@ from hardmax.numerics import Format, matmul_up, stray
 def affine_stray(
     matrix: np.ndarray,
     sizes: np.ndarray,
-    offset: Any,
+    offset: np.ndarray,
     more: int,
     format: Format,
-    stream: Any = 0.0,
+    stream: np.ndarray | float = 0.0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Of matrix @ x + offset, |x| <= sizes: the sum of |terms|, and how far it strays.
 
@@ -28,7 +26,7 @@ def affine_stray(
     return size, stray(terms, size + stream, format) + faint_stray(matrix, sizes, format)
 
 
-def faint_stray(matrix: np.ndarray, sizes: np.ndarray, format: Format) -> Any:
+def faint_stray(matrix: np.ndarray, sizes: np.ndarray, format: Format) -> np.ndarray | float:
     """What weights below the normal numbers add: stored, each is off by the smallest number."""
     faint = (np.abs(matrix) < format.normal) & ~format.holds(matrix)
     if not faint.any():

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax.analysis._deviations import Deviation, deviation_of_maximum
+from hardmax.analysis._lemmas import NEGLIGIBLE, line_with_kink
 from hardmax.analysis._places import Place
 from hardmax.analysis._question import Asking
 from hardmax.numerics import (
@@ -20,8 +21,6 @@ from hardmax.numerics import (
     softmax_gap,
     stray,
 )
-
-NEGLIGIBLE = 40.0  # a token whose logit is this far behind counts as leakage, not as contender
 
 
 @dataclass(frozen=True, eq=False)
@@ -295,9 +294,8 @@ def _as_two_lines(
 ) -> Place:
     """Narrow the range where the value depends on the written coordinate x alone.
 
-    x + w max(a x + b, 0) takes its extremes at the ends of x's range and where a x + b = 0; the
-    two terms of a plain interval sum would be taken at different x. The float that is taken for
-    -b/a is off by at most (d + 2 u |b|)/|a| if b is known up to d, and the function moves by
+    `line_with_kink` says where x + w max(a x + b, 0) is extreme. The float that is taken for -b/a
+    is off by at most (d + 2 u |b|)/|a| if b is known up to d, and the function moves by
     1 + |w a| times that; what is rounded there, `stray` leaves room for.
     """
     if asking.against_skeleton:
@@ -319,8 +317,7 @@ def _as_two_lines(
     crossing = np.clip(-constant.middle / safe, x.lo, x.hi)
     factor, line = Interval.point(weight), Interval.point(safe)
     ends = [
-        Interval.point(p) + factor * (line * Interval.point(p) + constant).maximum(0.0)
-        for p in (x.lo, x.hi, crossing)
+        line_with_kink(Interval.point(p), line, constant, factor) for p in (x.lo, x.hi, crossing)
     ]
     off = constant.hi - constant.lo + stray(2, constant.magnitude)
     slack = (np.abs(weight) + 1.0 / np.abs(safe)) * off

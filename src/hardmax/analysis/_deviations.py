@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from types import EllipsisType
 
 import numpy as np
 
@@ -34,6 +34,10 @@ class NoiseCounter:
             return None
         self.taken += count
         return self.taken - count
+
+
+_Axis = int | list[int] | np.integer | slice | np.ndarray | EllipsisType | None
+Index = _Axis | tuple[_Axis, ...]  # what arrays are indexed by
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +87,7 @@ class Deviation:
     def middle(self) -> np.ndarray:
         return self.rest.middle
 
-    def contains(self, values: Any) -> np.ndarray:
+    def contains(self, values: np.ndarray) -> np.ndarray:
         return self.hull.contains(values)
 
     def padded(self, noises: int) -> np.ndarray:
@@ -94,7 +98,7 @@ class Deviation:
             [self.forms, np.zeros((*self.rest.shape, noises - self.noises))], axis=-1
         )
 
-    def __add__(self, other: Any) -> Deviation:
+    def __add__(self, other: Deviation | Interval | np.ndarray | float) -> Deviation:
         if not isinstance(other, Deviation):
             return Deviation(self.rest + other, self.forms)
         noises = max(self.noises, other.noises)
@@ -108,7 +112,7 @@ class Deviation:
     def __neg__(self) -> Deviation:
         return Deviation(-self.rest, -self.forms)
 
-    def __getitem__(self, key: Any) -> Deviation:
+    def __getitem__(self, key: Index) -> Deviation:
         return Deviation(self.rest[key], self.forms[key])
 
     def reshape(self, *shape: int) -> Deviation:
@@ -133,7 +137,7 @@ class Deviation:
         size = matmul_up(np.abs(matrix), self.spread)
         return Deviation(rest.widened(stray(terms, size)), forms)
 
-    def scaled(self, factor: np.ndarray, away: Any = 0.0) -> Deviation:
+    def scaled(self, factor: np.ndarray, away: np.ndarray | float = 0.0) -> Deviation:
         """Times factors of the same shape (broadcast), each of them off by `away` at most."""
         rest = self.rest * Interval.point(factor).widened(np.broadcast_to(away, np.shape(factor)))
         if not self.noises:

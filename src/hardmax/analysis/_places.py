@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from hardmax.analysis._deviations import Deviation
+from hardmax.analysis._deviations import Deviation, Index
 from hardmax.numerics import Interval
 
 
@@ -40,7 +40,7 @@ class Place:
     def __neg__(self) -> Place:
         return Place(-self.range, -self.deviation)
 
-    def __getitem__(self, key: Any) -> Place:
+    def __getitem__(self, key: Index) -> Place:
         return Place(self.range[key], self.deviation[key])
 
     def transposed(self) -> Place:
@@ -87,7 +87,10 @@ class Place:
         )
 
 
-def stack_places(places: list[Place], join: Any = np.stack) -> Place:
+Join = Callable[[list[np.ndarray]], np.ndarray]
+
+
+def stack_places(places: list[Place], join: Join = np.stack) -> Place:
     """Several places as one, along a new first axis or end to end."""
     noises = max(p.deviation.noises for p in places)
     return Place(
@@ -99,7 +102,7 @@ def stack_places(places: list[Place], join: Any = np.stack) -> Place:
     )
 
 
-def _joined(parts: list[Interval], join: Any) -> Interval:
+def _joined(parts: list[Interval], join: Join) -> Interval:
     return Interval(join([p.lo for p in parts]), join([p.hi for p in parts]))
 
 

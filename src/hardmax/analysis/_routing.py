@@ -13,11 +13,9 @@ from hardmax.numerics import Interval, exp, inflate, tanh
 def hull_of_values(asking: Asking) -> Place:
     """A weighted mean lies between the smallest and the largest value.
 
-    Against the Transformer itself more can be said: if no logit is off by more than d, the
-    weights change by at most tanh(d/2) in total variation (raise one set of tokens by d, lower
-    the rest by d: the set's weight moves from sigmoid(l - d) to sigmoid(l + d) at most, whose
-    difference is largest at l = 0), and the mean by that times the spread of the values. Roundings
-    of d count: tanh passes relative errors on with a factor of at most 1.
+    Against the Transformer itself more can be said: if no logit is off by more than d, the mean
+    moves by at most tanh(d/2) times the spread of the values (`weights_moved`, here of arrays).
+    Roundings of d count: tanh passes relative errors on with a factor of at most 1.
     """
     inner, outer = asking.values.range, asking.values.where
     hull = Interval(inner.lo.min(axis=2), inner.hi.max(axis=2))

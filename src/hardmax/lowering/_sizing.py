@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -32,7 +31,7 @@ class SizingPoint:
     """A route at one error: what it would take and claim, or why it makes no offer."""
 
     error: float
-    resources: dict[str, Any] | None
+    resources: dict[str, int | float] | None
     claimed: float | None = None
     refusal: str | None = None
 
@@ -44,7 +43,7 @@ class SizingPoint:
         resources = {name: known[name] for name in RESOURCES if name in known}
         return cls(offer.asked, resources, offer.error)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         if self.resources is None:
             return {"error": self.error, "refusal": self.refusal}
         return {"error": self.error, **self.resources, "claimed": self.claimed}
@@ -94,7 +93,7 @@ class RouteCurve:
         x = x - x.mean()
         return float(x @ y / (x @ x))
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         growth = {
             name: {"fitted": self.fitted(name), **_growth_record(self.proved[name])}
             for name in RESOURCES
@@ -124,7 +123,7 @@ class SizingCurve:
             f"{self.errors[0]:g} to {self.errors[-1]:g} on {self.domain})"
         )
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         return {
             "domain": str(self.domain),
             "errors": list(self.errors),
@@ -181,7 +180,7 @@ def _falling(errors: Sequence[float]) -> tuple[float, ...]:
     return tuple(sorted({float(error) for error in errors}, reverse=True))
 
 
-def _growth_record(growth: Growth) -> dict[str, Any]:
+def _growth_record(growth: Growth) -> dict[str, object]:
     exponent = None if growth.exponent is None else float(growth.exponent)
     return {
         "exponent": exponent,

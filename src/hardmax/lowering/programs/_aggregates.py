@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
-from hardmax.core import Words
 from hardmax.languages.programs import (
     Aggregated,
     Combined,
@@ -22,26 +22,22 @@ from hardmax.languages.programs import (
     select,
     written,
 )
+from hardmax.lowering.gadgets import Scores, hard_head, uniform_scores
 from hardmax.lowering.programs._codes import lost
-from hardmax.lowering.programs._heads import Heads, Rows
-from hardmax.lowering.programs._placing import Made, Placed, Placing
+from hardmax.lowering.programs._placing import Made, Placing
 from hardmax.lowering.programs._questions import Question
 from hardmax.lowering.programs._relations import Relations
 from hardmax.lowering.programs._totals import Totals, is_index
-from hardmax.lowering.sketch import WordForm
+from hardmax.lowering.sketch import Placed, WordForm
 
 
 class Aggregates:
     """Turns aggregates into heads."""
 
-    def __init__(
-        self, placing: Placing, heads: Heads, by_values: frozenset[Value], joint: bool
-    ) -> None:
-        self.placing, self.heads = placing, heads
-        self.relations = Relations(placing, heads, joint)
-        self.totals = Totals(placing, self.relations, by_values)
-        self.words: Words = placing.words
-        self.longest = placing.words.longest
+    def __init__(self, placing: Placing, relations: Relations, by_values: frozenset[Value]) -> None:
+        self.placing, self.relations, self.sketch = placing, relations, placing.sketch
+        self.totals = Totals(placing, relations, by_values)
+        self.words, self.longest = placing.words, placing.words.longest
 
     def make(self, value: Aggregated) -> Made:
         if value.kind in ("count", "sum"):
@@ -77,7 +73,7 @@ class Aggregates:
         self, value: Aggregated, question: Question, held: Placed, default: float
     ) -> Placed:
         step, order = written(value), question.order
-        attend = self.heads.attend
+        attend = partial(hard_head, self.sketch, step)
         if question.wants_all and order == "one":
             return self._gather(step, question, held, default)
         causal, mask = order == "causal", None
@@ -86,32 +82,33 @@ class Aggregates:
         is_sure = self._never_empty(question)
         if question.wants_all and mask is None:
             agree = value.kind == "only"
-            return attend(step, self.heads.uniform(), held, causal=causal, agree=agree)
+            return attend(uniform_scores(), held, causal=causal, agree=agree)
         start = "loses" if is_sure else "default"
-        rows = self.relations.rows(question, start)
+        scores = self.relations.scores(question, start)
         default, agree = 0.0 if is_sure else default, value.kind == "only"
-        return attend(step, rows, held, causal=causal, mask=mask, default=default, agree=agree)
+        return attend(scores, held, causal=causal, mask=mask, default=default, agree=agree)
 
     def _gather(self, step: str, question: Question, held: Placed, default: float) -> Placed:
         """At most one place for each index: parabola routing on the index."""
-        if self.heads.sketch.positions in ("relative", "none"):
-            self.heads.sketch.needs_start = True
-            token = self.heads.sketch.token
-            rows = Rows([token], [token * 0.5], 0, 0.5)
-            return self.heads.attend(
-                step, rows, held, mask=question.mask, default=default, agree=True
+        if self.sketch.positions in ("relative", "none"):
+            self.sketch.needs_start = True
+            token = self.sketch.token
+            scores = Scores([token], [token * 0.5], 0, 0.5)
+            mask = question.mask
+            return hard_head(
+                self.sketch, step, scores, held, mask=mask, default=default, agree=True
             )
         index = Sequence().index
         wanted = np.where(question.mask.any(axis=1), question.mask.argmax(axis=1) + 1.0, 0.0)
         beyond = any(wanted[i] > n for n in self.words.lengths for i in range(n))
         empty = beyond or bool((wanted == 0.0).any())
-        self.heads.sketch.needs_start |= empty
+        self.sketch.needs_start |= empty
         key = np.arange(self.longest) + 1.0
         start = "default" if beyond else "loses"
         slope = self._straight(wanted)
-        rows = self.heads.equal((index,), key, (index,), slope, start)
+        scores = self.relations.equal((index,), key, (index,), slope, start)
         default = default if empty else 0.0
-        return self.heads.attend(step, rows, held, default=default, agree=True)
+        return hard_head(self.sketch, step, scores, held, default=default, agree=True)
 
     def _straight(self, wanted: np.ndarray) -> np.ndarray:
         """Queries at or below 0 all ask for the start token: continue a line if that is one."""
@@ -163,21 +160,20 @@ class Aggregates:
             holds = question.holds[:, 0].reshape(
                 [len(self.placing.items(k)) for k in question.keys]
             )
-            scores = np.where(holds[..., None], ranks + 2.0, 0.0)
-            rows = self.heads.by_key((*question.keys, read), scores, None if is_sure else 1.0, 1.0)
+            table = np.where(holds[..., None], ranks + 2.0, 0.0)
+            level = None if is_sure else 1.0
+            scores = self.relations.by_key((*question.keys, read), table, level, 1.0)
         else:
-            rows = self.relations.rows(question, "loses" if is_sure else "default")
+            scores = self.relations.scores(question, "loses" if is_sure else "default")
             rank = self.placing.place(read, ranks / (4.0 * len(ranks)), clean=True)
-            rows = Rows(
-                [*rows.query, self.heads.sketch.token],
-                [*rows.key, rank.form],
-                max(rows.ready, rank.ready),
+            scores = Scores(
+                [*scores.query, self.sketch.token],
+                [*scores.key, rank.form],
+                max(scores.ready, rank.ready),
                 1.0 / (4.0 * len(ranks)),
             )
-        causal = order == "causal"
-        found = self.heads.attend(
-            written(value), rows, held, causal=causal, mask=mask, default=default, agree=True
-        )
+        attend = partial(hard_head, self.sketch, written(value), scores, held)
+        found = attend(causal=order == "causal", mask=mask, default=default, agree=True)
         return Made(found, levels)
 
     def _ranks(self, read: Value, kind: str) -> np.ndarray:

@@ -22,16 +22,20 @@ from hardmax.languages.programs import (
     Scanned,
     Value,
 )
+from hardmax.lowering.gadgets import Scores, hard_head, soft_sum, spare_start
 from hardmax.lowering.programs._aggregates import Aggregates
 from hardmax.lowering.programs._codes import Codes, lost
-from hardmax.lowering.programs._heads import Care, Heads, Rows
 from hardmax.lowering.programs._order import check_positions
-from hardmax.lowering.programs._placing import Made, NeedsSaneStart, Placed, Placing
+from hardmax.lowering.programs._placing import Made, Placing
 from hardmax.lowering.programs._questions import compares_jointly
+from hardmax.lowering.programs._relations import Relations
 from hardmax.lowering.programs._scans import Scans
 from hardmax.lowering.programs._tables import Tables
 from hardmax.lowering.programs._totals import counted_by_values
 from hardmax.lowering.sketch import (
+    Care,
+    NeedsSaneStart,
+    Placed,
     Rename,
     Strays,
     WordAssembly,
@@ -49,7 +53,7 @@ _KEPT = 0.9  # of the room for decoding may be used up by what strays
 
 
 @dataclass(frozen=True)
-class Way:
+class Choices:
     """The choices that a compilation leaves open."""
 
     length: str = "sum"  # of ones; or "last": the largest index
@@ -62,7 +66,7 @@ class Way:
 
 
 class Unkept(RequestError):
-    """What a way would build strays further than its answers are apart."""
+    """What some choices would build strays further than its answers are apart."""
 
 
 _CARES = (
@@ -78,7 +82,7 @@ _CARES = (
 def lower_program(
     program: Program, words: Words, *, positions: str = "scalar", route: str | None = None
 ) -> Construction:
-    """The smallest Transformer for a program on words, of the ways that there are."""
+    """The smallest Transformer for a program on words, of all that it can choose between."""
     check_positions(program, words, positions)
     if route not in (None, *ROUTES):
         raise RequestError(
@@ -86,30 +90,34 @@ def lower_program(
         )
     _try(program, words)
     target = ProgramTarget(program, words)
-    ways = [replace(way, parallel=route == "parallel") for way in _ways(program)]
-    made = _made(target, ways, positions)
-    if words.longest > _SHARES_HOLD and any(way.by_values for way, _ in made):
+    open_choices = [
+        replace(choices, parallel=route == "parallel") for choices in _open_choices(program)
+    ]
+    made = _made(target, open_choices, positions)
+    if words.longest > _SHARES_HOLD and any(choices.by_values for choices, _ in made):
         made = [one for one in made if one[0].by_values]
     return min((one for _, one in made), key=lambda one: padded_parameters(one.transformer))
 
 
-def _made(target: ProgramTarget, ways: list[Way], positions: str) -> list[tuple[Way, Construction]]:
-    """What the ways build, with as little care as can be kept; the first refusal if none can.
+def _made(
+    target: ProgramTarget, open_choices: list[Choices], positions: str
+) -> list[tuple[Choices, Construction]]:
+    """What all choices build, with as little care as can be kept; the first refusal if none can.
 
     What has failed for want of care is tried with more: sums with more bits cost nothing, and what
     costs more is tried if all else has failed.
     """
     codes = Codes(target)
     refusals: list[RequestError] = []
-    made: list[tuple[Way, Construction]] = []
+    made: list[tuple[Choices, Construction]] = []
     for care, flat in _CARES:
         hopeful = []
-        for way in (replace(way, care=care, flat=flat) for way in ways):
+        for choices in (replace(choices, care=care, flat=flat) for choices in open_choices):
             try:
-                made.append((way, _compiled(target, codes, way, positions)))
+                made.append((choices, _compiled(target, codes, choices, positions)))
             except Unkept as reason:
                 refusals.append(reason)
-                hopeful.append(way)
+                hopeful.append(choices)
             except RequestError as reason:
                 refusals.append(reason)
             except OverflowError:
@@ -117,7 +125,7 @@ def _made(target: ProgramTarget, ways: list[Way], positions: str) -> list[tuple[
                 refusals.append(RequestError(f"{name} has numbers too large for floats."))
         if made and care != _CARES[0][0]:
             break
-        ways = hopeful
+        open_choices = hopeful
     if not made:
         raise refusals[0]
     return made
@@ -134,8 +142,8 @@ def _try(program: Program, words: Words) -> None:
         program(word)
 
 
-def _ways(program: Program) -> list[Way]:
-    """The ways that can make a difference."""
+def _open_choices(program: Program) -> list[Choices]:
+    """The choices that can make a difference."""
     values = program.values
     lengths = ["sum"]
     if any(isinstance(value, Given) and value.what == "length" for value in values):
@@ -145,31 +153,38 @@ def _ways(program: Program) -> list[Way]:
     counting = [False, True] if counted_by_values(values) else [False]
     joining = [False, True] if any(map(compares_jointly, values)) else [False]
     return [
-        Way(length=length, fuse=fuse, by_values=by_values, joint=joint)
+        Choices(length=length, fuse=fuse, by_values=by_values, joint=joint)
         for length, fuse, by_values, joint in itertools.product(lengths, fusing, counting, joining)
     ]
 
 
-def _compiled(target: ProgramTarget, codes: Codes, way: Way, positions: str) -> Construction:
+def _compiled(
+    target: ProgramTarget, codes: Codes, choices: Choices, positions: str
+) -> Construction:
     try:
-        return _Compiler(target, codes, way, positions, sane_start=False).construction()
+        return _Compiler(target, codes, choices, positions, sane_start=False).construction()
     except NeedsSaneStart:
-        return _Compiler(target, codes, way, positions, sane_start=True).construction()
+        return _Compiler(target, codes, choices, positions, sane_start=True).construction()
 
 
 class _Compiler:
     def __init__(
-        self, target: ProgramTarget, codes: Codes, way: Way, positions: str, sane_start: bool
+        self,
+        target: ProgramTarget,
+        codes: Codes,
+        choices: Choices,
+        positions: str,
+        sane_start: bool,
     ) -> None:
-        self.target, self.way = target, way
-        self.sketch = WordSketch(target.words, positions)
+        self.target, self.choices = target, choices
+        self.sketch = WordSketch(target.words, positions, choices.care)
         self.sketch.sane_start = sane_start
-        self.placing = Placing(codes, self.sketch, self._make, way.fuse, way.flat)
-        self.heads = Heads(self.sketch, self.placing, way.care)
-        by_values = counted_by_values(target.program.values) if way.by_values else frozenset()
-        self.aggregates = Aggregates(self.placing, self.heads, by_values, way.joint)
-        self.scans = Scans(self.placing, self.heads, way.parallel)
-        self.tables = Tables(self.placing, self.heads)
+        self.placing = Placing(codes, self.sketch, self._make, choices.fuse, choices.flat)
+        by_values = counted_by_values(target.program.values) if choices.by_values else frozenset()
+        relations = Relations(self.placing, choices.joint)
+        self.aggregates = Aggregates(self.placing, relations, by_values)
+        self.scans = Scans(self.placing, relations, choices.parallel)
+        self.tables = Tables(self.placing)
         self.rooms: dict[Value, float] = {}  # of the answers' spacing, where it is not a quarter
         self.aside: dict[Value, float] = {}  # how far answers are from their codes on purpose
 
@@ -177,7 +192,7 @@ class _Compiler:
         target, outputs = self.target, self.target.program.outputs
         answers = [self._answer(output) for output in outputs]
         if self.sketch.needs_start:
-            self.heads.spare_start()
+            spare_start(self.sketch)
         answers, rename = merge_registers(self.sketch, answers)
         claim = Claim(target, target.words, self._ledger(strays_of(self.sketch, answers)))
         assembly = WordAssembly(self.sketch, answers)
@@ -270,12 +285,13 @@ class _Compiler:
 
     def _length(self, value: Given) -> Made:
         levels = self.placing.natural(value)
-        if self.way.length == "sum":
+        if self.choices.length == "sum":
             one = Placed(WordForm({}, 1.0), 0, True)
-            return Made(self.heads.sum("length", one, None, False), levels)
+            return Made(soft_sum(self.sketch, "length", one, None, False), levels)
         words = self.target.words
         places = np.arange(float(words.longest))
         index = self.sketch.column("index", np.zeros(len(words.alphabet)), places)
-        rows = Rows([self.sketch.token], [index], 0, 1.0)
-        found = self.heads.attend("length", rows, Placed(index, 0, True), agree=True)
+        scores = Scores([self.sketch.token], [index], 0, 1.0)
+        held = Placed(index, 0, True)
+        found = hard_head(self.sketch, "length", scores, held, agree=True)
         return Made(found.scaled(1.0, 1.0), levels)

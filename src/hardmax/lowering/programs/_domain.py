@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from hardmax._errors import RequestError
 from hardmax.core import Words
@@ -11,7 +10,7 @@ from hardmax.languages.programs import Program
 
 
 def words_for(
-    program: Program, on: Any, alphabet: Iterable[Any] | None, length: int | None
+    program: Program, on: object, alphabet: Iterable[str | int] | None, length: int | None
 ) -> Words:
     """All words up to a length: the empty one, too, unless the program answers at a position."""
     if on is not None:

@@ -1,15 +1,8 @@
-"""Functions of finitely many values as piecewise linear functions of one number.
+"""Functions of finitely many values, looked up by one number.
 
-One variable: through the points (x_i, y_i) goes the polygon
-    y = base + slope x + sum_k weight_k relu(x - knot_k),
-with a knot at each inner point where the slope changes: for a feed-forward layer a hidden unit per
-knot, the affine part being free. Several variables: a *code*, one number sum_a c_a[v_a] that tells
-apart what the function tells apart; of several codes the one with the fewest knots is taken.
+One variable: a polygon (`gadgets`). Several variables: a *code*, one number sum_a c_a[v_a] that
+tells apart what the function tells apart; of several codes the one with the fewest knots is taken.
 Addition is free in a stream, so an additive function is looked up variable by variable.
-
-A polygon hands errors of x on, magnified by its slopes. A *flat* one has a plateau of a quarter of
-the way to its neighbours on both sides of each point, so that errors of x end there; it costs up to
-two knots a point instead of one.
 
 What is found in floats is held against what was wanted (`misfit`): it must be closer than the
 smallest difference that matters, and by how much it misses is charged to the claim.
@@ -24,58 +17,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax._errors import RequestError
+from hardmax.lowering.gadgets import Polygon, polygon
 from hardmax.lowering.sketch import NOISE, misfit
 
 _SMALL = 256  # combinations up to which more codes are tried
 _FEWEST = 2  # knots: a step has two, and it is seldom worth looking further
-
-
-@dataclass(frozen=True, eq=False)
-class Polygon:
-    """base + slope x + sum of weights * relu(x - knots), on some numbers x (the levels)."""
-
-    base: float
-    slope: float
-    knots: np.ndarray
-    weights: np.ndarray
-    levels: np.ndarray
-    off: float = 0.0  # how far from what was wanted, at the levels
-
-
-def polygon(x: np.ndarray, y: np.ndarray, flat: bool = False) -> Polygon:
-    """Through all points; x ascends strictly.
-
-    Bends that floats alone explain are left out, unless the points are missed without them.
-    """
-    if len(x) == 1:
-        return Polygon(float(y[0]), 0.0, np.zeros(0), np.zeros(0), x)
-    at, height = _plateaus(x, y) if flat else (x, y)
-    widths = np.diff(at)
-    if not (widths > 0.0).all():
-        raise RequestError(
-            f"A step looks up numbers near {float(x[0]):.6g} that are too close to each other for "
-            f"float64 to tell apart. Map them to other values first."
-        )
-    slopes = np.diff(height) / widths
-    turns = np.diff(slopes)
-    steepest = float(np.abs(slopes).max())
-    for slack in (NOISE, 0.0):
-        kept = np.where(np.abs(turns) > slack * steepest, turns, 0.0)
-        course = slopes[0] + np.concatenate([[0.0], np.cumsum(kept)])
-        reached = np.concatenate([[0.0], np.cumsum(course * widths)]) + height[0]
-        if misfit(reached, height) is not None:
-            break
-    off = float(np.abs(reached - height).max())
-    slope, bends = float(slopes[0]), kept != 0.0
-    return Polygon(float(height[0] - slope * at[0]), slope, at[1:-1][bends], kept[bends], x, off)
-
-
-def _plateaus(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Each point twice, a quarter of the way to its neighbours."""
-    gaps = np.diff(x)
-    below = x - np.concatenate([gaps[:1], gaps]) / 4.0
-    above = x + np.concatenate([gaps, gaps[-1:]]) / 4.0
-    return np.stack([below, above], axis=1).reshape(-1), np.repeat(y, 2)
 
 
 def points_of(codes: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, float] | None:

@@ -27,48 +27,14 @@ from hardmax.languages.programs import (
     roots_of,
     written,
 )
+from hardmax.lowering.gadgets import polygon, polygon_by_units
 from hardmax.lowering.programs._codes import Codes, lost
-from hardmax.lowering.programs._lookup import (
-    Polygon,
-    additive_parts,
-    affine_map,
-    diagonal,
-    polygon,
-    varies,
-)
+from hardmax.lowering.programs._lookup import additive_parts, affine_map, diagonal, varies
 from hardmax.lowering.programs._questions import same_values
-from hardmax.lowering.sketch import Bends, Levels, OneOf, WordForm, WordSketch, spanned
+from hardmax.lowering.sketch import Placed, WordForm, WordSketch, spanned
 
 _MOST_CASES = 2**17  # combinations of values in one look-up
 _FEW_CASES = 2**12  # of roots: what lies between is not kept
-_SLACK = 1.0 + 2.0**-10  # what switches a unit off is larger than floats may make the unit
-
-
-@dataclass(frozen=True, eq=False)
-class Placed:
-    """A form, the first sublayer that can read it, and whether it is 0 at the start token.
-
-    What is clean is so once its constant is held by the token register.
-    """
-
-    form: WordForm
-    ready: int
-    is_clean: bool
-
-    def __add__(self, other: Placed) -> Placed:
-        return Placed(
-            self.form + other.form,
-            max(self.ready, other.ready),
-            self.is_clean and other.is_clean,
-        )
-
-    def scaled(self, factor: float, constant: float = 0.0, off: float = 0.0) -> Placed:
-        form = (self.form * factor + constant).looser(off)
-        return Placed(form, self.ready, self.is_clean)
-
-    def looser(self, off: float) -> Placed:
-        """The same place for what is so much further away."""
-        return replace(self, form=self.form.looser(off))
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,12 +45,13 @@ class Made:
     levels: np.ndarray
 
 
-class NeedsSaneStart(Exception):
-    """A head's sum is read at the start token, too: it must be a sum there."""
-
-
 class Placing:
-    """The values of one program in one sketch; `make` turns a value from elsewhere into a head."""
+    """The values of one program in one sketch.
+
+    `make` turns a value from other positions into heads, which read what was placed before: the
+    one recursion of a compilation. It is asked for when somebody reads the value, because which
+    values are read, and in which numbers, is only known then.
+    """
 
     def __init__(
         self,
@@ -244,7 +211,9 @@ class Placing:
             return self._sum(roots, parts[0], clean).looser(parts[1])
         code = self.codes.look_up(table, [self._levels(root) for root in roots], self._flat)
         inner = self._sum(roots, list(code.numbers), False).looser(code.off)
-        return self._polygon(inner, code.polygon, _lowest(code.numbers), _name(roots), clean)
+        lowest = float(sum(part.min() for part in code.numbers))
+        name = _name(roots)
+        return polygon_by_units(self.sketch, name, inner, code.polygon, lowest, clean=clean)
 
     def _levels(self, root: Value) -> np.ndarray | None:
         return None if _is_column(root) else self.held(root).levels
@@ -312,57 +281,8 @@ class Placing:
     def _looked(self, root: Value, made: Made, numbers: np.ndarray, clean: bool) -> Placed:
         order = np.argsort(made.levels)
         found = polygon(made.levels[order], numbers[order], self._flat)
-        return self._polygon(made.placed, found, float(made.levels.min()), _name([root]), clean)
-
-    def gated(self, name: str, parts: Sequence[tuple[Placed, Placed]], most: float) -> Placed:
-        """The sum of the numbers, from 0 to `most`, whose gates are 1; the other gates are 0."""
-        reach = 2.0 ** math.ceil(math.log2(most + 1.0))
-        ready = max(max(number.ready, gate.ready) for number, gate in parts)
-        sublayer = ready + 1 - ready % 2
-        register = self.sketch.register(name, most)
-        law = OneOf(reach - most)
-        for number, gate in parts:
-            unit = number.form + gate.form * reach + -reach
-            register.open_to(unit, 1.0)
-            self.sketch.unit(sublayer, name, unit, {register: 1.0}, law)
-        return Placed(WordForm({register: 1.0}), sublayer + 1, False)
-
-    def _polygon(
-        self, inner: Placed, line: Polygon, lowest: float, name: str, clean: bool
-    ) -> Placed:
-        """Hidden units for a piecewise linear function of a form.
-
-        Clean where asked: units that would be on at the start token are switched off there by the
-        token register, and so is the linear part, if what it reads is not clean itself.
-        """
-        knots, weights = line.knots, line.weights
-        slope = line.slope
-        if clean and not inner.is_clean and slope:
-            knots, weights = np.append(knots, lowest), np.append(weights, slope)
-        passed = Placed(WordForm({}, line.base, line.off), inner.ready, True)
-        if slope and (inner.is_clean or not clean):
-            passed = passed + inner.scaled(slope)
-        elif slope:
-            passed = passed.scaled(1.0, slope * lowest)
-        if not len(knots):
-            return passed
-        sublayer = inner.ready + 1 - inner.ready % 2
-        bends = Bends(knots, weights)
-        register = self.sketch.register(name, bends.largest(line.levels))
-        register.beyond = 0.0 if clean else bends.largest_within(inner.form.widest)
-        is_wild = any(one.is_wild for one in inner.form.terms)
-        register.is_wild = is_wild and not clean
-        law = Levels(line.levels - inner.form.constant - self.sketch.token_weight(inner.form))
-        for knot, weight in zip(knots.tolist(), weights.tolist(), strict=True):
-            unit = inner.form + -knot
-            if clean and not (inner.is_clean and unit.constant <= 0.0):
-                if is_wild:
-                    raise NeedsSaneStart
-                off = 2.0 ** math.ceil(math.log2(max(unit.widest, 1.0) * _SLACK))
-                unit = unit + self.sketch.token * off + -off
-            self.sketch.unit(sublayer, name, unit, {register: weight}, law)
-        found = Placed(WordForm({register: 1.0}), sublayer + 1, clean)
-        return passed + found
+        lowest, name = float(made.levels.min()), _name([root])
+        return polygon_by_units(self.sketch, name, made.placed, found, lowest, clean=clean)
 
 
 def _distinct(values: Iterable[Value]) -> list[Value]:
@@ -380,10 +300,6 @@ def _is_column(root: Value) -> bool:
 
 def _name(roots: list[Value]) -> str:
     return ", ".join(written(root) for root in roots)
-
-
-def _lowest(numbers: Sequence[np.ndarray]) -> float:
-    return float(sum(part.min() for part in numbers))
 
 
 def _numbers(items: Sequence[Item]) -> np.ndarray:

@@ -2,39 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 
 from hardmax.languages.programs import Value
-from hardmax.lowering.programs._heads import Heads, Rows
-from hardmax.lowering.programs._placing import Placed, Placing
+from hardmax.lowering.gadgets import Scores, against_start, equality_scores
+from hardmax.lowering.programs._placing import Placing
 from hardmax.lowering.programs._questions import Question, part_of
-from hardmax.lowering.sketch import WordForm
+from hardmax.lowering.sketch import Placed, WordForm
 
 
 class Relations:
-    """Turns what a question asks for into the rows of a head."""
+    """Turns what a question asks for into the scores of a head."""
 
-    def __init__(self, placing: Placing, heads: Heads, joint: bool) -> None:
-        self.placing, self.heads, self.joint = placing, heads, joint
+    def __init__(self, placing: Placing, joint: bool) -> None:
+        self.placing, self.sketch, self.joint = placing, placing.sketch, joint
 
-    def rows(self, question: Question, start: str) -> Rows:
+    def scores(self, question: Question, start: str) -> Scores:
         """Equality by a parabola, everything else by classes."""
         if question.is_about_keys:
             holds = question.holds[:, 0].astype(float)
             holds = holds.reshape([len(self.placing.items(key)) for key in question.keys])
             level = {"loses": None, "default": 0.5, "ties": 1.0}[start]
-            return self.heads.by_key(question.keys, holds, level, 0.5 if level == 0.5 else 1.0)
+            return self.by_key(question.keys, holds, level, 0.5 if level == 0.5 else 1.0)
         if self.joint and len(question.parts) > 1:
             return self._jointly(question, start)
         numbers = self._equality(question)
         if numbers is None:
-            return self.heads.related(question, start)
-        return self.heads.equal(question.keys, numbers[0], question.queries, numbers[1], start)
+            return self.related(question, start)
+        return self.equal(question.keys, numbers[0], question.queries, numbers[1], start)
 
-    def _jointly(self, question: Question, start: str) -> Rows:
+    def _jointly(self, question: Question, start: str) -> Scores:
         """Several conditions, each with a score of its own: what meets all of them has them all.
 
         A condition adds q^2 - (k - q)^2 (equality) or 1 and 0 to the score of a symbol, so whoever
@@ -42,44 +43,44 @@ class Relations:
         all that can be added, wins against less if half of 1 less than that is taken off, and ties
         if all of it is taken off.
         """
-        token = self.heads.sketch.token
-        joined = Rows([], [], 0, 1.0)
+        token = self.sketch.token
+        joined = Scores([], [], 0, 1.0)
         level, most = Placed(WordForm(), 0, True), 0.0
         alike = WordForm()  # what a key scores whoever asks
         for part in question.parts:
             asked = part_of(question, part, self.placing.codes)
             numbers = None if asked.is_about_keys else self._equality(asked)
-            rows = self._one_condition(asked, numbers)
+            own = self._one_condition(asked, numbers)
             if numbers is not None:
                 level = level + self.placing.place_function(asked.queries, numbers[1] ** 2)
             most += numbers is None
-            alike = alike + rows.key[0]
-            joined = Rows(
-                [*joined.query, *rows.query[1:]],
-                [*joined.key, *rows.key[1:]],
-                max(joined.ready, rows.ready, level.ready),
+            alike = alike + own.key[0]
+            joined = Scores(
+                [*joined.query, *own.query[1:]],
+                [*joined.key, *own.key[1:]],
+                max(joined.ready, own.ready, level.ready),
                 1.0,
             )
         if start == "loses":
             return replace(joined, query=[token, *joined.query], key=[alike, *joined.key])
-        self.heads.sketch.needs_start = True
+        self.sketch.needs_start = True
         shift = 0.5 if start == "default" else 0.0
         query = [token, level.form + (most - shift), *joined.query]
-        return Rows(query, [alike, token * -1.0, *joined.key], joined.ready, 1.0 - shift)
+        return Scores(query, [alike, token * -1.0, *joined.key], joined.ready, 1.0 - shift)
 
     def _one_condition(
         self, asked: Question, numbers: tuple[np.ndarray, np.ndarray] | None
-    ) -> Rows:
-        """Rows whose first query is the token, or 1."""
+    ) -> Scores:
+        """Scores whose first query is the token, or 1."""
         if asked.is_about_keys:
             holds = asked.holds[:, 0].astype(float)
             holds = holds.reshape([len(self.placing.items(key)) for key in asked.keys])
-            return self.heads.by_key(asked.keys, holds, None, 1.0)
+            return self.by_key(asked.keys, holds, None, 1.0)
         if numbers is not None:
-            found = self.heads.equal(asked.keys, numbers[0], asked.queries, numbers[1], "loses")
+            found = self.equal(asked.keys, numbers[0], asked.queries, numbers[1], "loses")
             return replace(found, query=found.query[::-1], key=found.key[::-1])
-        found = self.heads.related(asked, "loses")
-        token = self.heads.sketch.token
+        found = self.related(asked, "loses")
+        token = self.sketch.token
         return replace(found, query=[token, *found.query], key=[WordForm(), *found.key])
 
     def _equality(self, question: Question) -> tuple[np.ndarray, np.ndarray] | None:
@@ -107,3 +108,64 @@ class Relations:
         if not self.placing.code(value).is_plain or any(Fraction(one) % 1 for one in items):
             return None
         return np.array([float(one) for one in items])
+
+    # ---- scores --------------------------------------------------------------------------------
+
+    def by_key(
+        self, keys: Sequence[Value], scores: np.ndarray, start: float | None, gap: float
+    ) -> Scores:
+        """The same scores for everybody who asks; the start token's, if it matters, becomes 0."""
+        placed = self.placing.place_function(keys, scores, clean=True)
+        if start is not None:
+            self.sketch.needs_start = True
+        return Scores([self.sketch.token], [placed.form + -(start or 0.0)], placed.ready, gap)
+
+    def equal(
+        self,
+        keys: Sequence[Value],
+        key_numbers: np.ndarray,
+        queries: Sequence[Value],
+        query_numbers: np.ndarray,
+        start: str,
+    ) -> Scores:
+        """By `equality_scores`; all key numbers are whole and at least 1."""
+        place = self.placing.place_function
+        there = place(keys, key_numbers, clean=True)
+        squared = place(keys, key_numbers**2, clean=True)
+        here = place(queries, query_numbers)
+        scores = equality_scores(self.sketch, there, squared, here)
+        if start == "loses":
+            return scores
+        shift = -0.5 if start == "default" else 0.0
+        level = place(queries, query_numbers**2 + shift)
+        return against_start(self.sketch, scores, level, 1.0 + shift)
+
+    def related(self, question: Question, start: str) -> Scores:
+        """Any relation, by classes of keys or of queries, whichever are fewer.
+
+        The table of scores 0 and 1 between classes is a product of matrices, one row per class on
+        one side; less 1/2 or 1 for a start token that wins where nothing is selected, or ties.
+        """
+        key_class, query_class, table = question.classes()
+        table = table.astype(float)
+        there, here = np.flatnonzero(table.any(axis=1)), np.flatnonzero(table.any(axis=0))
+        shapes = [
+            [len(self.placing.items(v)) for v in side] for side in (question.keys, question.queries)
+        ]
+        place = self.placing.place_function
+        query, key, ready = [], [], 0
+        by_keys = len(there) <= len(here)
+        for one in there if by_keys else here:
+            own = (key_class == one).astype(float) if by_keys else table[:, one][key_class]
+            asked = table[one][query_class] if by_keys else (query_class == one).astype(float)
+            left = place(question.keys, own.reshape(shapes[0]), clean=True)
+            right = place(question.queries, asked.reshape(shapes[1]))
+            key.append(left.form)
+            query.append(right.form)
+            ready = max(ready, left.ready, right.ready)
+        if start == "loses":
+            return Scores(query, key, ready, 1.0)
+        self.sketch.needs_start = True
+        level = 0.5 if start == "default" else 1.0
+        token = self.sketch.token
+        return Scores([*query, token], [*key, token * -level], ready, level)

@@ -4,12 +4,8 @@
 lead from everywhere to one state among symbols that change nothing, are a head that looks at the
 last of them. *Any machine* is composed in ceil(log2 n) rounds: every token holds where each state
 leads over the last d symbols, a head fetches the map held d places earlier, and hidden units apply
-the one to the other by the scalar multiplexer: for a whole number a and 0 <= g_t <= C
-
-    g(a) = sum_t [relu(g_t + C (a - t)) - relu(g_t + C (a - t) - C)] - C a,
-
-because a term with t < a is C, one with t > a is 0, and that with t = a is g_a; C of them are left
-over a times. The start token holds the identity, attends to itself, and so keeps it.
+the one to the other by the scalar multiplexer. The start token holds the identity, attends to
+itself, and so keeps it.
 """
 
 from __future__ import annotations
@@ -31,9 +27,10 @@ from hardmax.languages.programs import (
     there,
     written,
 )
-from hardmax.lowering.programs._heads import Heads
-from hardmax.lowering.programs._placing import Made, Placed, Placing
-from hardmax.lowering.sketch import Ladder, WordForm, WordHead, WordRegister, WordSketch
+from hardmax.lowering.gadgets import hard_head, multiplexer
+from hardmax.lowering.programs._placing import Made, Placing
+from hardmax.lowering.programs._relations import Relations
+from hardmax.lowering.sketch import Placed, WordForm, WordHead, WordRegister
 
 Held = tuple[int, WordForm, int]  # after a sublayer, a form holds the value of a step
 
@@ -41,9 +38,9 @@ Held = tuple[int, WordForm, int]  # after a sublayer, a form holds the value of 
 class Scans:
     """Turns machines into layers."""
 
-    def __init__(self, placing: Placing, heads: Heads, parallel: bool) -> None:
-        self.placing, self.heads, self.parallel = placing, heads, parallel
-        self.sketch: WordSketch = placing.sketch
+    def __init__(self, placing: Placing, relations: Relations, parallel: bool) -> None:
+        self.placing, self.relations, self.parallel = placing, relations, parallel
+        self.sketch = placing.sketch
         self.held: list[Held] = []
 
     def is_composed(self, value: Scanned) -> bool:
@@ -80,10 +77,10 @@ class Scans:
         is_reset = np.array([float(len(set(leads)) == 1) for leads in moves])
         index = Sequence().index
         scores = np.add.outer(longest * is_reset, np.arange(float(longest)))
-        rows = self.heads.by_key((value.source, index), scores, longest - 0.5, 0.5)
+        asked = self.relations.by_key((value.source, index), scores, longest - 0.5, 0.5)
         held = self.placing.place(value.source, [float(leads[0]) for leads in moves], clean=True)
         self.sketch.needs_start = True
-        return self.heads.attend(written(value), rows, held, causal=True, agree=True)
+        return hard_head(self.sketch, written(value), asked, held, causal=True, agree=True)
 
     # ---- rounds --------------------------------------------------------------------------------
 
@@ -144,7 +141,7 @@ class Scans:
         key = [track.place, track.square * -1.0]
         values = [WordForm({register: 1.0}) for register in maps]
         output = [{register: 1.0} for register in before]
-        weighting = self.heads.care.coldness(1.0, self.heads.tokens)
+        weighting = self.sketch.coldness(1.0)
         step = f"{written(value)}: maps {stride} earlier"
         head = WordHead(step, query, key, values, output, weighting, does="fetch")
         self.sketch.head(sublayer, head)
@@ -159,11 +156,11 @@ class Scans:
         most = len(maps) - 1.0
         unit, wanted = self.sketch.unit, range(1 if last else len(maps))
         for s in wanted:
-            law = Ladder(most)
-            for t, option in enumerate(maps):
-                inner = WordForm({before[s]: most}) + WordForm({option: 1.0}) + -most * t
-                unit(sublayer, f"compose {s}", inner, {maps[s]: 1.0}, law)
-                unit(sublayer, f"compose {s}", inner + -most, {maps[s]: -1.0}, law)
+            rungs = (
+                WordForm({before[s]: most}) + WordForm({option: 1.0}) + -most * t
+                for t, option in enumerate(maps)
+            )
+            multiplexer(self.sketch, sublayer, f"compose {s}", rungs, most, maps[s])
             unit(
                 sublayer,
                 f"compose {s}",

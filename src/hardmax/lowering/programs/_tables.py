@@ -13,9 +13,9 @@ from __future__ import annotations
 import numpy as np
 
 from hardmax.languages.programs import Item, Memorised, Sequence, written
-from hardmax.lowering.programs._heads import Heads
-from hardmax.lowering.programs._placing import Made, Placed, Placing
-from hardmax.lowering.sketch import Ladder, OneOf, WordForm, WordSketch
+from hardmax.lowering.gadgets import multiplexer, soft_sum
+from hardmax.lowering.programs._placing import Made, Placing
+from hardmax.lowering.sketch import OneOf, Placed, WordForm, feed_forward_from
 
 _BITS = 30  # of a digit: distances add up many of them
 
@@ -23,9 +23,8 @@ _BITS = 30  # of a digit: distances add up many of them
 class Tables:
     """Turns memorised tables into layers."""
 
-    def __init__(self, placing: Placing, heads: Heads) -> None:
-        self.placing, self.heads = placing, heads
-        self.sketch: WordSketch = placing.sketch
+    def __init__(self, placing: Placing) -> None:
+        self.placing, self.sketch = placing, placing.sketch
         self.longest = placing.words.longest
 
     def make(self, value: Memorised) -> Made:
@@ -40,7 +39,7 @@ class Tables:
         digit = self.placing.place(value.source, numbers, clean=True)
         index = self._index(1)
         parabola = self._index(2)
-        sublayer = digit.ready + 1 - digit.ready % 2
+        sublayer = feed_forward_from(digit.ready)
         places = []
         for p in range(self.longest):
             away = parabola.form + index.form * (-2.0 * p) + float(p * p)
@@ -49,10 +48,10 @@ class Tables:
             inner = self.sketch.linear(digit.form + away * -(symbols + 1.0))
             self.sketch.unit(sublayer, name, inner, {register: 1.0})
             own = Placed(WordForm({register: 1.0}), sublayer + 1, True)
-            places.append(self.heads.sum(name, own, None, False, _BITS))
+            places.append(soft_sum(self.sketch, name, own, None, False, _BITS))
         squares = self.placing.place(value.source, numbers**2, clean=True)
         late = Placed(squares.form, max(squares.ready, sublayer + 1), True)
-        return places, self.heads.sum("sum of squares", late, None, False, _BITS)
+        return places, soft_sum(self.sketch, "sum of squares", late, None, False, _BITS)
 
     def _index(self, power: int) -> Placed:
         return self.placing.place(Sequence().index, np.arange(float(self.longest)) ** power)
@@ -67,7 +66,7 @@ class Tables:
         found = [
             self.sketch.register(f"answer {p}", float(np.ptp(numbers))) for p in range(self.longest)
         ]
-        sublayer = square.ready + 1 - square.ready % 2
+        sublayer = feed_forward_from(square.ready)
         law = OneOf(1.0)
         for word, answer in value.rows.items():
             if len(word) > self.longest or not all(one in digits for one in word):
@@ -87,17 +86,18 @@ class Tables:
         return [Placed(WordForm({register: 1.0}), sublayer + 1, False) for register in found]
 
     def _own(self, value: Memorised, answers: list[Placed]) -> Placed:
-        """The answer of the own index: the multiplexer of `_scans` with the index as number."""
+        """The answer of the own index: a multiplexer with the index as number."""
         numbers = self.placing.natural(value)
         low, most = float(numbers.min()), float(np.ptp(numbers))
         usual = float(self.placing.code(value).number(value.otherwise))
         index = self._index(1)
-        sublayer = answers[0].ready + 1 - answers[0].ready % 2
+        sublayer = feed_forward_from(answers[0].ready)
         register = self.sketch.register(written(value), most * self.longest)
-        law = Ladder(most)
-        for t, option in enumerate(answers):
-            inner = option.form + index.form * most + (usual - low - most * t)
-            self.sketch.unit(sublayer, "answer here", inner, {register: 1.0}, law)
-            self.sketch.unit(sublayer, "answer here", inner + -most, {register: -1.0}, law)
-            register.open_to(inner, 2.0)
+        rungs = [
+            option.form + index.form * most + (usual - low - most * t)
+            for t, option in enumerate(answers)
+        ]
+        multiplexer(self.sketch, sublayer, "answer here", rungs, most, register)
+        for rung in rungs:
+            register.open_to(rung, 2.0)
         return Placed(WordForm({register: 1.0}, low) + index.form * -most, sublayer + 1, False)

@@ -8,7 +8,6 @@ from fractions import Fraction
 import numpy as np
 
 from hardmax._errors import RequestError
-from hardmax.core import Words
 from hardmax.languages.programs import (
     Aggregated,
     Combined,
@@ -22,12 +21,12 @@ from hardmax.languages.programs import (
     there,
     written,
 )
+from hardmax.lowering.gadgets import hard_head, number_with_open_gate, soft_sum
 from hardmax.lowering.programs._codes import lost
-from hardmax.lowering.programs._heads import Heads
-from hardmax.lowering.programs._placing import Made, Placed, Placing
+from hardmax.lowering.programs._placing import Made, Placing
 from hardmax.lowering.programs._questions import Question, same_values
 from hardmax.lowering.programs._relations import Relations
-from hardmax.lowering.sketch import WordForm
+from hardmax.lowering.sketch import Placed, WordForm
 
 _MOST_SUMMANDS = 64  # different numbers in a sum over a relation
 _MOST_CLASSES = 256  # kinds of queries in a count by values
@@ -38,9 +37,7 @@ class Totals:
 
     def __init__(self, placing: Placing, relations: Relations, by_values: frozenset[Value]) -> None:
         self.placing, self.relations, self.by_values = placing, relations, by_values
-        self.heads: Heads = relations.heads
-        self.words: Words = placing.words
-        self.longest = placing.words.longest
+        self.sketch, self.longest = placing.sketch, placing.words.longest
 
     def make(self, value: Aggregated) -> Made:
         levels = self.placing.numbers(value)
@@ -115,7 +112,7 @@ class Totals:
         """The sum of what each place adds, over the places that the question is about."""
 
         def over(causal: bool) -> Placed:
-            return self.heads.sum(step, each, None, causal)
+            return soft_sum(self.sketch, step, each, None, causal)
 
         match question.order:
             case "all":
@@ -133,7 +130,7 @@ class Totals:
             case "here":
                 return each
             case _:
-                return self.heads.sum(step, each, question.mask, False)
+                return soft_sum(self.sketch, step, each, question.mask, False)
 
     def _sum_of_counts(self, value: Aggregated, levels: np.ndarray) -> Made:
         """sum over u of u times how many selected hold u."""
@@ -183,11 +180,11 @@ class Totals:
                     total = total + self._over_places(step, each, question).scaled(weight)
             mine = self.placing.place_function(queries, own.astype(float).reshape(shape))
             parts.append((total, mine))
-        return self.placing.gated(step, parts, float(self.longest))
+        return number_with_open_gate(self.sketch, step, parts, float(self.longest))
 
     def _count(self, value: Aggregated, question: Question, levels: np.ndarray) -> Made:
         """w matches and the start token share the weight: the matches have w/(1 + w) of it."""
-        rows = self.relations.rows(question, "ties")
+        scores = self.relations.scores(question, "ties")
         own = 0
         order = question.order
         causal, mask = order in ("causal", "before"), None
@@ -199,8 +196,8 @@ class Totals:
             own = 0
         elif order not in ("all", "causal"):
             causal, mask = False, question.mask
-        share = Placed(self.heads.sketch.token, 0, True)
-        found = self.heads.attend(written(value), rows, share, causal=causal, mask=mask)
+        share = Placed(self.sketch.token, 0, True)
+        found = hard_head(self.sketch, written(value), scores, share, causal=causal, mask=mask)
         return Made(found, 1.0 - 1.0 / (1.0 + own + levels))
 
 

@@ -22,7 +22,9 @@ from hardmax.lowering.sketch._layers import Levels as Levels
 from hardmax.lowering.sketch._layers import OneOf as OneOf
 from hardmax.lowering.sketch._layers import UnitSketch as UnitSketch
 from hardmax.lowering.sketch._layers import attention_after as attention_after
+from hardmax.lowering.sketch._layers import attention_from as attention_from
 from hardmax.lowering.sketch._layers import feed_forward_after as feed_forward_after
+from hardmax.lowering.sketch._layers import feed_forward_from as feed_forward_from
 from hardmax.lowering.sketch._levels import NOISE as NOISE
 from hardmax.lowering.sketch._levels import Bends as Bends
 from hardmax.lowering.sketch._levels import misfit as misfit
@@ -38,6 +40,9 @@ from hardmax.lowering.sketch._rounding import rounding as rounding
 from hardmax.lowering.sketch._straying import Strays as Strays
 from hardmax.lowering.sketch._straying import strays_of as strays_of
 from hardmax.lowering.sketch._word_layers import WordAssembly as WordAssembly
+from hardmax.lowering.sketch._word_sketch import Care as Care
+from hardmax.lowering.sketch._word_sketch import NeedsSaneStart as NeedsSaneStart
+from hardmax.lowering.sketch._word_sketch import Placed as Placed
 from hardmax.lowering.sketch._word_sketch import WordForm as WordForm
 from hardmax.lowering.sketch._word_sketch import WordHead as WordHead
 from hardmax.lowering.sketch._word_sketch import WordRegister as WordRegister

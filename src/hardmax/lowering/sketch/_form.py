@@ -105,6 +105,11 @@ class Form(Generic[R, N]):
         widest = sum(abs(w) * max(r.bound, r.beyond) for r, w in self.terms.items())
         return float(abs(self.constant) + widest)
 
+    def __repr__(self) -> str:
+        """As in Form(+2 token -0.5 index +3)."""
+        terms = [f"{float(w):+.4g} {r.name or 'register'}" for r, w in self.terms.items()]
+        return f"Form({' '.join([*terms, f'{float(self.constant):+.4g}'])})"
+
     @property
     def key(self) -> tuple[N, frozenset[tuple[R, N]]]:
         """Equal keys mean equal forms."""

@@ -126,11 +126,21 @@ class Layers(Generic[R, N]):
         return self.units[sublayer] if sublayer % 2 else self.heads[sublayer]
 
 
+def attention_from(sublayer: int) -> int:
+    """The first attention sublayer from a sublayer on."""
+    return sublayer + sublayer % 2
+
+
+def feed_forward_from(sublayer: int) -> int:
+    """The first feed-forward sublayer from a sublayer on."""
+    return sublayer + 1 - sublayer % 2
+
+
 def attention_after(sublayer: int) -> int:
     """The first attention sublayer after a sublayer."""
-    return sublayer + 1 if sublayer % 2 else sublayer + 2
+    return attention_from(sublayer + 1)
 
 
 def feed_forward_after(sublayer: int) -> int:
     """The first feed-forward sublayer after a sublayer."""
-    return sublayer + 2 if sublayer % 2 else sublayer + 1
+    return feed_forward_from(sublayer + 1)

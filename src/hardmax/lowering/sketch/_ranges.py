@@ -15,6 +15,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from hardmax.analysis import NEGLIGIBLE, line_with_kink
 from hardmax.lowering.sketch._box_sketch import (
     BoxForm,
     BoxRegister,
@@ -41,8 +42,6 @@ from hardmax.numerics import (
     stray,
     up,
 )
-
-_SETTLED = 40.0  # logits apart, as in `core`'s contest lemma
 
 
 @dataclass(eq=False)
@@ -186,8 +185,8 @@ def _in_place(
 ) -> Pair | None:
     """r + w max(v, 0) with v = a r + b: the larger (w > 0) or smaller of two lines in r.
 
-    Such a function takes its extremes at the ends of the register's range or where v = 0. The float
-    taken for -b/a is off by 3 u |b/a| at most, and the function moves by 1 + |w a| times that.
+    `line_with_kink` says where such a function is extreme. The float taken for -b/a is off by
+    3 u |b/a| at most, and the function moves by 1 + |w a| times that.
     """
     if isinstance(maker, Chooser):
         return None
@@ -199,8 +198,8 @@ def _in_place(
     slope, constant = float(maker.value.terms[register]), float(maker.value.constant)
     points = [low, high, *([-constant / slope] if low < -constant / slope < high else [])]
     x, factor = Interval.point(np.array(points)), Interval.point(weight)
-    value = x * Interval.point(maker.value.terms[register]) + Interval.point(maker.value.constant)
-    ends = x + value.maximum(0.0) * factor
+    line, level = Interval.point(maker.value.terms[register]), Interval.point(maker.value.constant)
+    ends, value = line_with_kink(x, line, level, factor), line * x + level
     short = _shortfall(maker, float(value.lo.min()), float(value.hi.max()))
     slack = (factor.magnitude + 1.0 / abs(slope)) * stray(3, abs(constant))
     off = inflate(float(short * factor.magnitude), 1), inflate(float(slack), 4)
@@ -224,7 +223,7 @@ def _shortfall(maker: Gate | Unit, low: float, high: float) -> float:
         return 0.0
     settled = down(max(low, -high) * maker.coldness)
     gap = up(softmax_gap(2) / maker.coldness)
-    if settled < _SETTLED:
+    if settled < NEGLIGIBLE:
         return float(gap)
     left = float(exp(Interval.point(-settled)).hi)
     return min(float(gap), inflate(left * max(abs(low), abs(high)), 1))

@@ -1,4 +1,4 @@
-"""How far floats stray from the program's real numbers, node by node, for a given format.
+"""How far floats stray from the sketch's real numbers, node by node, for a given format.
 
 Rounding is charged where it happens and multiplied by what it can do from there:
 
@@ -14,7 +14,7 @@ Rounding is charged where it happens and multiplied by what it can do from there
   is off by d moves it by d |z| p (1 - p) <= 0.28 d/coldness, an error relative to the logit by at
   most 0.28 |z|: y^2 e^-y/(1 + e^-y)^2 <= 0.44 and y p (1 - p) <= 0.23.
 - *A chooser.* If logits are off by d, the weights move by tanh(d/2) in total variation; if it is a
-  contest, the maximum moves by at most 2 d (c_n + d)/coldness (see `core`'s contest lemma).
+  contest, the maximum moves by at most 2 d (c_n + d)/coldness (see `analysis`'s contest lemma).
 
 All orders of summation are covered: k additions in any order are k - 1 partial sums, each at most
 the sum of all sizes, and the last one, which is the result.
@@ -22,13 +22,13 @@ the sum of all sizes, and the last one, which is the result.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
+from hardmax.analysis import weights_moved
 from hardmax.lowering.sketch._box_sketch import (
     BoxForm,
     BoxRegister,
@@ -164,7 +164,7 @@ class _Pass:
         if maker.contest:
             moved = 2 * off * (softmax_gap(n) + off) / maker.coldness
         else:
-            moved = math.tanh(min(off, 1e3) / 2) * (high - low)
+            moved = weights_moved(off) * (high - low)
         lost = self._vanished(2 * maker.coldness * size_of(self.ranges.gates[m]), n)
         size = self._table_size(maker.values)
         total = moved + lost * (high - low) + self._units(n + inputs + 5) * size

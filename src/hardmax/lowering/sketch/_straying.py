@@ -18,10 +18,9 @@ true of products with weights on a grid.
 
 *Means.* Let logits stray by d at most. Losers, ideally G behind, have at most n e^(2 d - G) of the
 weight. Among the winners the mean of values in an interval of length s moves by at most
-s tanh(d/2): it moves most if two groups are moved apart, from the odds e^-d to e^d, and that is
-attained. If all winners hold the same, it does not move. If there is one winner, and the others
-have less than u/4 of the weight, its computed weight is 1 and its value is what it was: adding a
-term t to a float errs by at most |t|, because the float itself is that near.
+s tanh(d/2) (`weights_moved`). If all winners hold the same, it does not move. If there is one
+winner, and the others have less than u/4 of the weight, its computed weight is 1 and its value is
+what it was: adding a term t to a float errs by at most |t|, because the float itself is that near.
 
 *Sums.* Each of n symbols has the weight r/(1 + r n) instead of r, so a sum S becomes S/(1 + r n),
 off by less than r n |S|; the start token, whose weight is near 1, must hold 0 exactly.
@@ -45,6 +44,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hardmax.analysis import weights_moved
 from hardmax.core import Softmax
 from hardmax.lowering.sketch._layers import EXCLUDED, Ladder, Levels, OneOf
 from hardmax.lowering.sketch._levels import Bends
@@ -254,7 +254,7 @@ class _Straying:
         lost = min(1.0, self.tokens * math.exp(-max(behind, 0.0)))
         if not head.query and head.bias is None:
             lost = 0.0  # everybody wins
-        moved = math.tanh(min(logits, 40.0) / 2.0) if head.does == "mean" else 0.0
+        moved = weights_moved(logits) if head.does == "mean" else 0.0
         held = value.stray if head.does == "fetch" else max(value.stray, first)
         if head.does == "fetch" and lost <= 0.125 * FLOAT64.unit:
             noise = 2.0 * lost  # the one that wins has all of the weight

@@ -5,13 +5,14 @@ Where it lies is decided afterwards (`WordAssembly`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from hardmax._errors import RequestError
-from hardmax.core import Words
+from hardmax.core import Softmax, Words
 from hardmax.lowering.sketch._form import Form
 from hardmax.lowering.sketch._layers import HeadSketch, Law, Layers, Levels, UnitSketch
 from hardmax.lowering.sketch._levels import spanned
@@ -44,6 +45,53 @@ WordHead = HeadSketch[WordRegister, float]
 WordUnit = UnitSketch[WordRegister, float]
 
 
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """A form, the first sublayer that can read it, and whether it is 0 at the start token.
+
+    What is clean is so once its constant is held by the token register.
+    """
+
+    form: WordForm
+    ready: int
+    is_clean: bool
+
+    def __add__(self, other: Placed) -> Placed:
+        return Placed(
+            self.form + other.form,
+            max(self.ready, other.ready),
+            self.is_clean and other.is_clean,
+        )
+
+    def scaled(self, factor: float, constant: float = 0.0, off: float = 0.0) -> Placed:
+        form = (self.form * factor + constant).looser(off)
+        return Placed(form, self.ready, self.is_clean)
+
+    def looser(self, off: float) -> Placed:
+        """The same place for what is so much further away."""
+        return replace(self, form=self.form.looser(off))
+
+
+class NeedsSaneStart(Exception):
+    """A head's sum is read at the start token, too: it must be a sum there."""
+
+
+@dataclass(frozen=True)
+class Care:
+    """How closely heads do what they stand for; what is closer has larger logits and weights."""
+
+    bits: int = 16  # a sum of n numbers of at most 1 is right to 2^-16
+    leak: float = 30.0  # e^-30 of the weight goes astray, divided by the number of tokens
+
+    def coldness(self, gap: float, tokens: int) -> Softmax:
+        """Cold enough that all losers together get less than e^-leak.
+
+        A power of 2 rounds nothing.
+        """
+        wanted = (self.leak + math.log(tokens)) / gap
+        return Softmax(2.0 ** math.ceil(math.log2(wanted)))
+
+
 def position_columns(positions: str, longest: int) -> list[np.ndarray]:
     """What the positions hold whether or not it is needed: any function of the index is linear.
 
@@ -65,12 +113,14 @@ def position_columns(positions: str, longest: int) -> list[np.ndarray]:
 class WordSketch:
     """WordRegisters, heads and hidden units of a Transformer of words."""
 
-    def __init__(self, words: Words, positions: str = "scalar") -> None:
+    def __init__(self, words: Words, positions: str = "scalar", care: Care | None = None) -> None:
         self.words, self.positions = words, positions
+        self.care = Care() if care is None else care
         self.sane_start = False  # whether the start token, too, gets sums, not multiples of them
         self.registers: list[WordRegister] = []
         self.layers: Layers[WordRegister, float] = Layers()
         self.needs_start = False
+        self.shared_heads: dict[object, WordHead] = {}  # by what they do
         self._units: dict[object, WordUnit] = {}
         self._columns: list[tuple[WordRegister, np.ndarray]] = []
         self._token: WordRegister | None = None
@@ -96,6 +146,14 @@ class WordSketch:
                 f"{known} asked for, but the step {name} needs the index itself. Use "
                 f'positions="scalar".'
             )
+
+    @property
+    def tokens(self) -> int:
+        """Of the longest word, with a start token."""
+        return self.words.longest + 1
+
+    def coldness(self, gap: float) -> Softmax:
+        return self.care.coldness(gap, self.tokens)
 
     def check_order(self, step: str) -> None:
         """A mask or a bias tells positions apart: not without positions."""
