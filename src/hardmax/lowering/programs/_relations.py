@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from fractions import Fraction
 
 import numpy as np
 
-from hardmax.languages.programs import Value
+from hardmax.languages.programs import Value, exact_number
 from hardmax.lowering.programs._heads import Heads, Rows
 from hardmax.lowering.programs._placing import Placed, Placing
 from hardmax.lowering.programs._questions import Question, part_of
@@ -104,6 +103,6 @@ class Relations:
     def _plain(self, value: Value) -> np.ndarray | None:
         """The items' own numbers, if they are whole."""
         items = self.placing.items(value)
-        if not self.placing.code(value).is_plain or any(Fraction(one) % 1 for one in items):
+        if not self.placing.code(value).is_plain or any(exact_number(one) % 1 for one in items):
             return None
-        return np.array([float(one) for one in items])
+        return np.array([float(exact_number(one)) for one in items])
