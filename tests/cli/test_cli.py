@@ -254,7 +254,45 @@ def test_a_closed_pipe_is_no_error(zoo: Path, option: str | None) -> None:
         assert process.stderr is not None
         process.stdout.close()
         assert process.stderr.read() == b""
-    assert process.returncode == (1 if option == "--help" else 141)  # click's own, and ours
+    assert process.returncode == 141
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], []])
+def test_a_closed_pipe_is_no_error_without_a_command(arguments: list[str]) -> None:
+    command = [sys.executable, "-m", "hardmax", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141
+
+
+def test_an_interruption_while_the_package_is_loaded_is_told_in_a_line() -> None:
+    """Sent from inside the import, at the first module of the package that asks for NumPy."""
+    program = (
+        "import builtins, os, signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "class Stop:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'hardmax.core':\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Stop())\n"
+        "from importlib.metadata import entry_points\n"
+        "(command,) = entry_points(group='console_scripts', name='hardmax')\n"
+        "command.load()()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "Interrupted; nothing was written.\n")
+
+
+def test_an_interruption_before_a_command_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(main, "get_help", interrupted)
+    result = CliRunner().invoke(main, [])
+    assert (result.exit_code, result.stderr) == (130, "Interrupted; nothing was written.\n")
 
 
 def test_an_interruption_writes_nothing(zoo: Path, tmp_path: Path) -> None:

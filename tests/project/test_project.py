@@ -8,6 +8,7 @@ import json
 import os
 import re
 import runpy
+import shlex
 import shutil
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from hardmax.cli import main
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "hardmax"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+GUIDE = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 HEAVY = {"torch", "matplotlib", "scipy", "numba", "flint", "pandas", "hypothesis"}
 
@@ -45,8 +47,8 @@ def modules_after(program: str) -> set[str]:
     return set(json.loads(done.stdout.splitlines()[-1]))
 
 
-def fenced(language: str) -> list[str]:
-    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", README, flags=re.DOTALL | re.MULTILINE)
+def fenced(language: str, page: str = README) -> list[str]:
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", page, flags=re.DOTALL | re.MULTILINE)
     return [text for name, text in blocks if name == language]
 
 
@@ -153,6 +155,25 @@ def test_the_readmes_commands() -> None:
         told, promised = (EFFORT.sub("", text).splitlines() for text in (result.stdout, expected))
         for said, written in zip(told, promised, strict=True):
             assert agree(said, written), f"README: {written}\nreally: {said}"
+
+
+@pytest.mark.usefixtures("beside_examples")
+def test_the_guides_snippets_run() -> None:
+    snippets = fenced("python", GUIDE)
+    assert len(snippets) >= 3
+    exec("\n".join(snippets), {})  # one after another: later ones go on where the first ended
+    assert Path("attention.svg").read_bytes().startswith(b"<?xml")
+
+
+@pytest.mark.usefixtures("beside_examples")
+def test_the_guides_commands_run() -> None:
+    commands = "".join(fenced("", GUIDE)).splitlines()
+    assert len(commands) >= 3
+    for command in commands:
+        name, *arguments = shlex.split(command)
+        assert name == "hardmax"
+        result = CliRunner().invoke(main, arguments, env={"COLUMNS": "100"})
+        assert result.exit_code == 0, f"{command}\n{result.stderr}"
 
 
 def test_the_readmes_pictures_are_there() -> None:

@@ -9,7 +9,7 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, ParamSpec, final
 
 import click
@@ -74,9 +74,36 @@ def guarded(command: Callable[_P, None]) -> Callable[_P, None]:
     return safe
 
 
+@contextlib.contextmanager
+def _ends() -> Iterator[None]:
+    """A closed pipe and Ctrl-C have the codes that they have in commands: click would say 1."""
+    try:
+        yield
+    except BrokenPipeError:
+        _forget_output()
+        raise click.exceptions.Exit(UNREAD) from None
+    except KeyboardInterrupt:
+        _say("Interrupted; nothing was written.")
+        raise click.exceptions.Exit(INTERRUPTED) from None
+
+
 @final
 class Commands(click.Group):
     """A group that has the net where its commands do not: around help, version and usage."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        with _ends():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> object:
+        with _ends():
+            return super().invoke(ctx)
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         try:

@@ -11,7 +11,7 @@ from hardmax.languages import programs as p
 from hardmax.languages.programs import Selection, Sequence, Value, there
 
 _S = Sequence()
-_NUMBERS: tuple[Callable[[int], object], ...] = (
+_NUMBERS: tuple[Callable[[int], p.Item], ...] = (
     lambda k: 10**10 + k,
     lambda k: k * 1e-10,
     lambda k: 2**60 + k,

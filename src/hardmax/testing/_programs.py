@@ -272,8 +272,8 @@ class _Draw:
                 moves[state, symbol] = to
         return Whole(p.Scanned(_S.tokens, p.Machine.of(moves, 0, (), self.words.alphabet)), 0, 2)
 
-    def _memorised(self, answers: list[Hashable], low: int, high: int) -> Whole:
-        rows = {}
+    def _memorised(self, answers: list[p.Item], low: int, high: int) -> Whole:
+        rows: dict[tuple[p.Item, ...], tuple[p.Item, ...]] = {}
         for _ in range(self.rng.randint(1, 3)):
             length = self.rng.randint(1, min(self.words.longest, 4))
             word = tuple(self.rng.choices(self.words.alphabet, k=length))

@@ -6,6 +6,7 @@ Other rooms come in here, and find the internals that they lower, print or store
 
 from hardmax.languages.programs._items import Item as Item
 from hardmax.languages.programs._items import counted as counted
+from hardmax.languages.programs._items import exact_number as exact_number
 from hardmax.languages.programs._library import copy as copy
 from hardmax.languages.programs._library import count_of as count_of
 from hardmax.languages.programs._library import counter as counter

@@ -12,9 +12,9 @@ import json
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
-from typing import Any
+from typing import TypedDict, cast
 
 from hardmax._errors import FileError, HardmaxError, SemanticsError
 from hardmax.core import EncodedTarget, Words
@@ -47,6 +47,46 @@ _NAMED = {
 }
 
 Sets = Mapping[Value, tuple[Item, ...]]
+Packed = str | int | float | list[str] | None  # an item in JSON; a list is a fraction, or `Kept`
+FunctionPart = str | list[tuple[list[Packed], Packed]]  # its name, or its answers
+
+
+class MachinePart(TypedDict, total=False):
+    alphabet: list[Packed]
+    moves: list[list[int]]
+    accepting: list[int]
+
+
+class SelectionPart(TypedDict, total=False):
+    """and, or, not of parts; or keys and queries in a relation."""
+
+    how: str
+    parts: list[SelectionPart]
+    keys: list[int]
+    queries: list[int]
+    text: str
+    function: FunctionPart
+    nothing: bool
+
+
+class NodePart(MachinePart, total=False):
+    """One value of a program, by its kind; values that it reads are told by their places."""
+
+    kind: str
+    item: Packed
+    sources: list[int]
+    source: int
+    text: str
+    nothing: bool
+    function: FunctionPart
+    numbers: list[str]
+    selection: SelectionPart
+    how: str
+    value: int | None
+    rank: int
+    default: Packed
+    rows: list[tuple[list[Packed], list[Packed]]]
+    otherwise: Packed
 
 
 class _Unwritable(Exception):
@@ -76,7 +116,7 @@ class _Writer:
         self.place: dict[Value, int] = {}
         self.rows = 0
 
-    def node(self, value: Value) -> dict[str, Any]:
+    def node(self, value: Value) -> NodePart:
         self.place[value] = len(self.place)
         match value:
             case Given(what=what):
@@ -116,15 +156,19 @@ class _Writer:
                 return {"kind": "scanned", "source": self.place[source], **_machine(machine)}
             case Memorised(source=source, rows=rows, otherwise=otherwise):
                 self._count(len(rows))
-                pairs = [[_all(word), _all(answer)] for word, answer in rows.items()]
-                rest = {"rows": pairs, "otherwise": _packed(otherwise)}
-                return {"kind": "memorised", "source": self.place[source], **rest}
+                pairs = [(_all(word), _all(answer)) for word, answer in rows.items()]
+                return {
+                    "kind": "memorised",
+                    "source": self.place[source],
+                    "rows": pairs,
+                    "otherwise": _packed(otherwise),
+                }
         raise AssertionError(f"unknown value {type(value).__name__}")
 
     def _places(self, values: tuple[Value, ...]) -> list[int]:
         return [self.place[value] for value in values]
 
-    def _selection(self, selection: Selection) -> dict[str, Any]:
+    def _selection(self, selection: Selection) -> SelectionPart:
         match selection:
             case Joined(how=how, parts=parts):
                 return {"how": how, "parts": [self._selection(part) for part in parts]}
@@ -134,14 +178,21 @@ class _Writer:
                     return related(selection, list(given[: len(keys)]), list(given[len(keys) :]))
 
                 function = self._function(relation, (*keys, *queries), holds)
-                sides = {"keys": self._places(keys), "queries": self._places(queries)}
-                told = {"nothing": True} if selection.takes_nothing else {}
-                return {"how": "related", **sides, "text": text, "function": function, **told}
+                part: SelectionPart = {
+                    "how": "related",
+                    "keys": self._places(keys),
+                    "queries": self._places(queries),
+                    "text": text,
+                    "function": function,
+                }
+                if selection.takes_nothing:
+                    part["nothing"] = True
+                return part
         raise AssertionError(f"unknown selection {type(selection).__name__}")
 
     def _function(
-        self, function: Callable[..., Any], sources: tuple[Value, ...], call: Callable[..., Any]
-    ) -> Any:
+        self, function: Callable[..., object], sources: tuple[Value, ...], call: Callable[..., Item]
+    ) -> FunctionPart:
         """Its name, or what it says to all arguments; those on which it fails are left out."""
         named = [name for name, known in _NAMED.items() if known is function]
         if named:  # by identity: a callable object need not have a hash
@@ -151,7 +202,7 @@ class _Writer:
         rows = []
         for given in itertools.product(*lists):
             try:
-                rows.append([_all(given), _packed(call(*given))])
+                rows.append((_all(given), _packed(call(*given))))
             except SemanticsError:
                 continue
         return rows
@@ -166,7 +217,7 @@ def _applier(value: Applied) -> Callable[..., Item]:
     return lambda *given: applied(value, list(given))
 
 
-def _machine(machine: Machine) -> dict[str, Any]:
+def _machine(machine: Machine) -> MachinePart:
     return {
         "alphabet": _all(machine.alphabet),
         "moves": [list(row) for row in machine.moves],
@@ -174,11 +225,11 @@ def _machine(machine: Machine) -> dict[str, Any]:
     }
 
 
-def _all(items: Any) -> list[Any]:
+def _all(items: Iterable[Item]) -> list[Packed]:
     return [_packed(one) for one in items]
 
 
-def _packed(one: Any) -> Any:
+def _packed(one: Item) -> Packed:
     """JSON has no fractions: they are written in a list of their own; so are floats and bools."""
     if isinstance(one, Kept):
         if type(one.seen) not in (bool, float):  # NumPy's numbers, say, which no file has
@@ -187,7 +238,7 @@ def _packed(one: Any) -> Any:
     return [str(one)] if isinstance(one, Fraction) else one
 
 
-def _unpacked(one: Any) -> Item:
+def _unpacked(one: Packed) -> Item:
     if isinstance(one, list):
         return _fraction(*one) if len(one) == 1 else _kept(*one)
     if one is not None and not isinstance(one, str | int | float):
@@ -235,7 +286,7 @@ class _Reader:
     def __init__(self) -> None:
         self.values: list[Value] = []
 
-    def value(self, node: dict[str, Any]) -> Value:
+    def value(self, node: NodePart) -> Value:
         kind = node["kind"]
         if kind in ("tokens", "index", "length"):
             return getattr(Sequence(), kind)
@@ -252,7 +303,7 @@ class _Reader:
             default = _unpacked(node["default"])
             return Aggregated(self._selection(node["selection"]), node["how"], read, default)
         if kind == "ranked":
-            value, rank = self.values[node["value"]], self.values[node["rank"]]
+            value, rank = self.values[cast(int, node["value"])], self.values[node["rank"]]
             default = _unpacked(node["default"])
             return Ranked(self._selection(node["selection"]), value, rank, default)
         if kind == "scanned":
@@ -269,7 +320,7 @@ class _Reader:
     def _all(self, places: list[int]) -> tuple[Value, ...]:
         return tuple(self.values[place] for place in places)
 
-    def _selection(self, part: dict[str, Any]) -> Selection:
+    def _selection(self, part: SelectionPart) -> Selection:
         if part["how"] in ("and", "or", "not"):
             return Joined(part["how"], tuple(map(self._selection, part["parts"])))
         keys, queries = self._all(part["keys"]), self._all(part["queries"])
@@ -277,14 +328,14 @@ class _Reader:
         return Related(keys, queries, _function(part["function"]), part["text"], nothing)
 
 
-def _function(written: Any) -> Callable[..., Any]:
+def _function(written: FunctionPart) -> Callable[..., Item]:
     if isinstance(written, str):
         return _NAMED[written]
     table = {tuple(map(_unpacked, given)): _unpacked(found) for given, found in written}
     return lambda *given: table[given]
 
 
-def _machine_from(node: dict[str, Any]) -> Machine:
+def _machine_from(node: NodePart) -> Machine:
     moves = tuple(tuple(map(int, row)) for row in node["moves"])
     alphabet = tuple(map(_unpacked, node["alphabet"]))
     states = range(len(moves))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
-from typing import Any
+from typing import TypeVar
 
 from hardmax._errors import SemanticsError
 from hardmax.core import plain
-from hardmax.languages.programs._items import Item, counted, in_order, item, number
+from hardmax.languages.programs._items import Item, counted, exact_number, in_order, item
 from hardmax.languages.programs._machines import Machine
 from hardmax.languages.programs._nodes import (
     Aggregated,
@@ -28,9 +28,10 @@ from hardmax.languages.programs._nodes import (
 from hardmax.languages.programs._printing import written
 
 Row = list[Item]
+_T = TypeVar("_T")
 
 
-def values_on(outputs: Iterable[Value], word: Iterable[Any]) -> dict[Value, Row]:
+def values_on(outputs: Iterable[Value], word: Iterable[Item]) -> dict[Value, Row]:
     """What every position holds, for the outputs and for all values behind them."""
     symbols = list(word)
     run = _Run(symbols)
@@ -78,7 +79,7 @@ def compared(selection: Selection) -> list[Value]:
 class _Run:
     """One word; every value is worked out once."""
 
-    def __init__(self, symbols: list[Any]) -> None:
+    def __init__(self, symbols: list[Item]) -> None:
         self.symbols = symbols
         self._known: dict[int, tuple[Value, Row]] = {}  # by identity; the value is kept alive
 
@@ -154,7 +155,7 @@ def combined(value: Combined, given: list[Item]) -> Item:
     if any(one is None for one in given):
         return None
     try:
-        terms = [w * number(one) for w, one in zip(value.weights, given, strict=True)]
+        terms = [w * exact_number(one) for w, one in zip(value.weights, given, strict=True)]
     except Exception as reason:
         held = ", ".join(map(repr, given))
         raise SemanticsError(
@@ -171,7 +172,7 @@ def related(selection: Related, keys: list[Item], queries: list[Item]) -> bool:
     return bool(_called(selection, selection.relation, given))
 
 
-def _called(node: Value | Selection, function: Callable[..., Any], given: list[Item]) -> Any:
+def _called(node: Value | Selection, function: Callable[..., _T], given: list[Item]) -> _T:
     """A user's function, which may fail: then the step and what it was given are named."""
     try:
         return function(*given)
@@ -201,7 +202,7 @@ def joined(how: str, parts: Iterable[bool]) -> bool:
 
 def aggregated(value: Aggregated, selected: list[Item]) -> Item:
     """What becomes of the values selected; nothing there counts as not selected."""
-    held = [one for one in selected if one is not None]
+    held: list[Item] = [one for one in selected if one is not None]
     if value.kind == "sum":
         return plain(sum(_numbers(value, held), Fraction(0)))
     if value.kind == "mean":
@@ -235,4 +236,4 @@ def _numbers(value: Aggregated, held: list[Item]) -> list[Fraction]:
             f"The {value.kind} in {written(value)} is of the symbols {sorted(map(str, held))}: "
             f"symbols can be told apart, but not be added or ordered. Map them to numbers first."
         )
-    return [number(one) for one in held]
+    return [exact_number(one) for one in held]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
 
 from hardmax._errors import RequestError
 from hardmax.core import plain
 
-Item = Any  # a symbol (a text), a number, or None
+Exact = int | Fraction
+# A symbol (a text), a number or nothing; a float that is given counts as the rational that it is.
+Item = str | int | float | Fraction | None
 
 
 class Kept(Fraction):
@@ -17,10 +18,10 @@ class Kept(Fraction):
     It counts as the number that it is; it is equal to nothing but what looks the same.
     """
 
-    seen: Any
+    seen: float  # or whatever else of a number a function returned: a bool, one of NumPy's
 
-    def __new__(cls, seen: Any) -> Kept:
-        made = super().__new__(cls, number(seen))
+    def __new__(cls, seen: float) -> Kept:
+        made = super().__new__(cls, exact_number(seen))
         made.seen = seen
         return made
 
@@ -38,11 +39,11 @@ class Kept(Fraction):
         return repr(self.seen)
 
 
-def item(given: Any) -> Item:
+def item(given: object) -> Item:
     """A symbol or None as it is, anything else as an exact number."""
     if given is None or isinstance(given, str | Kept):
         return given
-    return plain(number(given))
+    return plain(exact_number(given))
 
 
 def counted(one: Item) -> Item:
@@ -50,10 +51,12 @@ def counted(one: Item) -> Item:
     return plain(Fraction(one)) if isinstance(one, Kept) else one
 
 
-def number(given: Any) -> Fraction:
+def exact_number(given: object) -> Fraction:
     """An exact number; a float is the dyadic rational that it is."""
     try:
-        return Fraction(given) if not isinstance(given, str) else Fraction("no number")
+        if isinstance(given, str):  # which Fraction would read
+            raise TypeError
+        return Fraction(given)  # type: ignore[call-overload]  # it refuses the rest
     except (TypeError, ValueError, OverflowError):
         raise RequestError(
             f"Values are symbols (texts), exact numbers or None, and arithmetic is for numbers, "
@@ -61,7 +64,7 @@ def number(given: Any) -> Fraction:
         ) from None
 
 
-def in_order(one: Item) -> tuple[Any, ...]:
+def in_order(one: Item) -> tuple[int | str | Fraction, ...]:
     """A key to sort by: nothing first, then numbers, then symbols."""
     if one is None or isinstance(one, str):
         return (0, 0) if one is None else (2, one)

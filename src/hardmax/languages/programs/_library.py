@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import TypeVar, cast
 
 from hardmax._errors import RequestError
 from hardmax.languages.programs._items import Item
@@ -22,6 +22,8 @@ from hardmax.languages.programs._nodes import (
 )
 from hardmax.languages.programs._program import Program
 
+_Key = TypeVar("_Key", bound=Hashable)
+_Word = TypeVar("_Word", bound=Iterable[Item])
 _s = Sequence()
 _same = there(_s.tokens) == _s.tokens
 _before = there(_s.index) < _s.index
@@ -50,7 +52,7 @@ def sorted_by(key: Value, value: Value | None = None) -> Value:
 sort = Program(_s.everywhere.ranked(_s.tokens, _s.index), "sort")
 
 
-def sort_by(key: Any, name: str = "sort by key") -> Program:
+def sort_by(key: Callable[..., Item] | Mapping[_Key, Item], name: str = "sort by key") -> Program:
     """Tokens in the order of key(token), a function or a table; equal keys keep their order."""
     return Program(sorted_by(_s.tokens.map(key)), name)
 
@@ -70,17 +72,17 @@ most_frequent = Program(
 sort_by_frequency = Program(sorted_by(-_often), "sort by frequency")
 
 
-def count_of(symbol: Any) -> Program:
+def count_of(symbol: Item) -> Program:
     """How often a symbol occurs in the word, at every position."""
     return Program((there(_s.tokens) == symbol).count(), f"count of {symbol!r}")
 
 
-def fraction_so_far(symbol: Any) -> Program:
+def fraction_so_far(symbol: Item) -> Program:
     """Which share of the tokens up to here is the symbol."""
     return Program(_so_far.mean(_s.tokens == symbol), f"fraction of {symbol!r} so far")
 
 
-def prefix_count(symbol: Any) -> Program:
+def prefix_count(symbol: Item) -> Program:
     """How often a symbol occurred up to here."""
     return Program(_so_far.sum(_s.tokens == symbol), f"count of {symbol!r} so far")
 
@@ -88,7 +90,7 @@ def prefix_count(symbol: Any) -> Program:
 prefix_sum = Program(_so_far.sum(_s.tokens), "prefix sum")  # of tokens that are numbers
 
 
-def counter(symbol: Any, modulus: int) -> Program:
+def counter(symbol: Item, modulus: int) -> Program:
     """The number of occurrences up to here, modulo some number."""
     if not isinstance(modulus, int) or modulus < 1:
         raise RequestError(f"A counter needs a whole modulus of at least 1, not {modulus!r}.")
@@ -96,7 +98,7 @@ def counter(symbol: Any, modulus: int) -> Program:
     return Program(counted % modulus, f"count of {symbol!r} so far, modulo {modulus}")
 
 
-def detect(pattern: Iterable[Any]) -> Program:
+def detect(pattern: Iterable[Item]) -> Program:
     """Whether the pattern ends here."""
     symbols = list(pattern)
     found: Value = as_value(True)
@@ -179,11 +181,11 @@ def dyck(brackets: str | Iterable[str] = "()") -> Program:
 
 
 def fsm(
-    transitions: Mapping[tuple[Hashable, Any], Hashable] | str,
+    transitions: Mapping[tuple[Hashable, Item], Hashable] | str,
     start: Hashable = None,
     accepting: Iterable[Hashable] | None = None,
     *,
-    alphabet: Iterable[Any] | None = None,
+    alphabet: Iterable[Item] | None = None,
     name: str | None = None,
 ) -> Program:
     """A finite-state machine: its state after each symbol, or whether that state is accepting.
@@ -194,7 +196,7 @@ def fsm(
     if isinstance(transitions, str):
         if alphabet is None:
             raise RequestError("A regular expression needs the alphabet that it is about.")
-        machine = machine_of_regex(transitions, alphabet)
+        machine = machine_of_regex(transitions, cast(Iterable[str], alphabet))
         called = f"matches {transitions}"
     else:
         machine = Machine.of(transitions, start, accepting or (), alphabet)
@@ -203,18 +205,22 @@ def fsm(
         machine = machine.by_answer()
         answer = Scanned(_s.tokens, machine).map(lambda number: number in machine.accepting)
     else:
-        answer = Scanned(_s.tokens, machine).map(lambda number: machine.labels[number])
+        answer = Scanned(_s.tokens, machine).map(lambda number: cast(Item, machine.labels[number]))
     return Program(answer, called if name is None else name)
 
 
-def table(rows: Mapping[Any, Any], otherwise: Item = None, name: str = "table") -> Program:
+def table(
+    rows: Mapping[str | tuple[Item, ...], Iterable[Item]],
+    otherwise: Item = None,
+    name: str = "table",
+) -> Program:
     """A finite table from words to words, memorised; off its rows the stated answer everywhere.
 
     The answer to a word has as many items as the word has symbols.
     """
     if not rows:
         raise RequestError("A table needs at least one row.")
-    known: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+    known: dict[tuple[Item, ...], tuple[Item, ...]] = {}
     for word, answer in rows.items():
         key, items = tuple(word), tuple(answer)
         if len(key) != len(items):

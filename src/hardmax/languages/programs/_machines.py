@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from hardmax._errors import RequestError
+from hardmax.languages.programs._items import Item
 
 State = Hashable
 
@@ -19,7 +20,7 @@ class Machine:
     `labels` are the states as the user named them.
     """
 
-    alphabet: tuple[Any, ...]
+    alphabet: tuple[Item, ...]
     labels: tuple[State, ...]
     moves: tuple[tuple[int, ...], ...]
     accepting: frozenset[int]
@@ -27,10 +28,10 @@ class Machine:
     @classmethod
     def of(
         cls,
-        transitions: Mapping[tuple[State, Any], State],
+        transitions: Mapping[tuple[State, Item], State],
         start: State,
         accepting: Iterable[State] = (),
-        alphabet: Iterable[Any] | None = None,
+        alphabet: Iterable[Item] | None = None,
     ) -> Machine:
         """From a table {(state, symbol): state}, which must be complete."""
         table = dict(transitions)
@@ -54,10 +55,10 @@ class Machine:
         moves = tuple(tuple(place[table[s, a]] for a in symbols) for s in states)
         return cls(tuple(symbols), tuple(states), moves, frozenset(place[s] for s in accepting))
 
-    def step(self, state: int, symbol: Any) -> int:
+    def step(self, state: int, symbol: Item) -> int:
         return self.moves[state][self.number(symbol)]
 
-    def number(self, symbol: Any) -> int:
+    def number(self, symbol: Item) -> int:
         if symbol not in self.alphabet:
             raise RequestError(
                 f"The machine reads {list(self.alphabet)}, but the word holds {symbol!r}."
@@ -77,7 +78,7 @@ class Machine:
     def states(self) -> int:
         return len(self.moves)
 
-    def map_of(self, symbol: Any) -> tuple[int, ...]:
+    def map_of(self, symbol: Item) -> tuple[int, ...]:
         """Where a symbol leads from each state."""
         number = self.number(symbol)
         return tuple(row[number] for row in self.moves)

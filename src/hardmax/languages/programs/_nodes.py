@@ -13,17 +13,18 @@ identity is the object; their meaning is `_interpreter`.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any
+from typing import TypeVar
 
 from hardmax._errors import RequestError
 from hardmax.core import plain
-from hardmax.languages.programs._items import Item, item, number
+from hardmax.languages.programs._items import Item, exact_number, item
 from hardmax.languages.programs._machines import Machine
 
+_Key = TypeVar("_Key", bound=Hashable)
 KINDS = ("only", "mean", "sum", "count", "min", "max")
 
 
@@ -32,63 +33,63 @@ class Value:
 
     __hash__ = object.__hash__
 
-    def __add__(self, other: Any) -> Value:
+    def __add__(self, other: Operand) -> Value:
         return combination([(1, self), (1, other)])
 
-    def __radd__(self, other: Any) -> Value:
+    def __radd__(self, other: Operand) -> Value:
         return combination([(1, other), (1, self)])
 
-    def __sub__(self, other: Any) -> Value:
+    def __sub__(self, other: Operand) -> Value:
         return combination([(1, self), (-1, other)])
 
-    def __rsub__(self, other: Any) -> Value:
+    def __rsub__(self, other: Operand) -> Value:
         return combination([(1, other), (-1, self)])
 
     def __neg__(self) -> Value:
         return combination([(-1, self)])
 
-    def __mul__(self, other: Any) -> Value:
+    def __mul__(self, other: Operand) -> Value:
         if isinstance(other, Value):
             return apply(operator.mul, self, other, text="{} * {}")
         return combination([(other, self)])
 
-    def __rmul__(self, other: Any) -> Value:
+    def __rmul__(self, other: Operand) -> Value:
         return combination([(other, self)])
 
-    def __truediv__(self, other: Any) -> Value:
+    def __truediv__(self, other: Operand) -> Value:
         return apply(_quotient, self, other, text="{} / {}")
 
-    def __rtruediv__(self, other: Any) -> Value:
+    def __rtruediv__(self, other: Operand) -> Value:
         return apply(_quotient, other, self, text="{} / {}")
 
-    def __floordiv__(self, other: Any) -> Value:
+    def __floordiv__(self, other: Operand) -> Value:
         return apply(operator.floordiv, self, other, text="{} // {}")
 
-    def __mod__(self, other: Any) -> Value:
+    def __mod__(self, other: Operand) -> Value:
         return apply(operator.mod, self, other, text="{} % {}")
 
     def __eq__(self, other: object) -> Value:  # type: ignore[override]
-        return apply(operator.eq, self, other, text="{} == {}")
+        return apply(operator.eq, self, as_value(other), text="{} == {}")
 
     def __ne__(self, other: object) -> Value:  # type: ignore[override]
-        return apply(operator.ne, self, other, text="{} != {}")
+        return apply(operator.ne, self, as_value(other), text="{} != {}")
 
-    def __lt__(self, other: Any) -> Value:
+    def __lt__(self, other: Operand) -> Value:
         return apply(operator.lt, self, other, text="{} < {}")
 
-    def __le__(self, other: Any) -> Value:
+    def __le__(self, other: Operand) -> Value:
         return apply(operator.le, self, other, text="{} <= {}")
 
-    def __gt__(self, other: Any) -> Value:
+    def __gt__(self, other: Operand) -> Value:
         return apply(operator.gt, self, other, text="{} > {}")
 
-    def __ge__(self, other: Any) -> Value:
+    def __ge__(self, other: Operand) -> Value:
         return apply(operator.ge, self, other, text="{} >= {}")
 
-    def __and__(self, other: Any) -> Value:
+    def __and__(self, other: Operand) -> Value:
         return apply(_both, self, other, text="{} and {}")
 
-    def __or__(self, other: Any) -> Value:
+    def __or__(self, other: Operand) -> Value:
         return apply(_either, self, other, text="{} or {}")
 
     def __invert__(self) -> Value:
@@ -100,19 +101,22 @@ class Value:
             "where(condition, a, b) for a choice, and & | ~ for and, or, not."
         )
 
-    def map(self, function: Callable[[Any], Item] | dict[Any, Item]) -> Value:
+    def map(self, function: Callable[..., Item] | Mapping[_Key, Item]) -> Value:
         """A function of what is held here; a table (dict) gives None for what it does not list."""
-        if isinstance(function, dict):
+        if isinstance(function, Mapping):
             return apply(dict(function).get, self, text=f"table of {len(function)} at {{}}")
         return apply(function, self)
 
-    def at(self, position: Any, default: Item = None) -> Value:
+    def at(self, position: Operand, default: Item = None) -> Value:
         """What is held at a computed position (the default where there is no such position)."""
         return (there(_INDEX) == position).only(self, default)
 
     def shifted(self, by: int, default: Item = None) -> Value:
         """What is held `by` positions to the left."""
         return self.at(_INDEX - by, default)
+
+
+Operand = Value | Item  # what arithmetic and comparisons take beside a value
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,42 +238,42 @@ class Selection:
     def count(self) -> Value:
         return Aggregated(self, "count", None)
 
-    def mean(self, value: Any, default: Item = None) -> Value:
+    def mean(self, value: Operand, default: Item = None) -> Value:
         """The mean of what is held there; what one position holds, if it is the only one."""
         return Aggregated(self, "mean", as_value(value), default)
 
-    def only(self, value: Any, default: Item = None) -> Value:
+    def only(self, value: Operand, default: Item = None) -> Value:
         """What the one position selected holds; where there are several, they must agree."""
         return Aggregated(self, "only", as_value(value), default)
 
-    def sum(self, value: Any) -> Value:
+    def sum(self, value: Operand) -> Value:
         return Aggregated(self, "sum", as_value(value))
 
-    def min(self, value: Any, default: Item = None) -> Value:
+    def min(self, value: Operand, default: Item = None) -> Value:
         return Aggregated(self, "min", as_value(value), default)
 
-    def max(self, value: Any, default: Item = None) -> Value:
+    def max(self, value: Operand, default: Item = None) -> Value:
         return Aggregated(self, "max", as_value(value), default)
 
-    def ranked(self, value: Any, rank: Any, default: Item = None) -> Value:
+    def ranked(self, value: Operand, rank: Operand, default: Item = None) -> Value:
         """Of what is held there, in order, that with the given rank: 0 is the least."""
         return Ranked(self, as_value(value), as_value(rank), default)
 
-    def any(self, condition: Any = True) -> Value:
+    def any(self, condition: Operand = True) -> Value:
         """Whether the condition holds at some position selected."""
         held = apply(bool, as_value(condition), text="bool({})")
         return Aggregated(self, "sum", held) > 0
 
-    def all(self, condition: Any) -> Value:
+    def all(self, condition: Operand) -> Value:
         """Whether it holds at every position selected: also where none is."""
         fails = apply(operator.not_, as_value(condition), text="not {}")
         return Aggregated(self, "sum", fails) == 0
 
-    def first(self, value: Any, default: Item = None) -> Value:
+    def first(self, value: Operand, default: Item = None) -> Value:
         """What the leftmost position selected holds."""
         return as_value(value).at(self.min(_INDEX), default)
 
-    def last(self, value: Any, default: Item = None) -> Value:
+    def last(self, value: Operand, default: Item = None) -> Value:
         """What the rightmost position selected holds."""
         return as_value(value).at(self.max(_INDEX), default)
 
@@ -287,7 +291,7 @@ class Related(Selection):
 
     keys: tuple[Value, ...]
     queries: tuple[Value, ...]
-    relation: Callable[..., bool]
+    relation: Callable[..., object]  # true or false to Python
     text: str  # with one {} for each key and each query
     takes_nothing: bool = False  # whether it is called with None, too
 
@@ -314,19 +318,19 @@ class There:
     def __ne__(self, other: object) -> Selection:  # type: ignore[override]
         return self._related(operator.ne, other, "!=")
 
-    def __lt__(self, other: Any) -> Selection:
+    def __lt__(self, other: Operand) -> Selection:
         return self._related(operator.lt, other, "<")
 
-    def __le__(self, other: Any) -> Selection:
+    def __le__(self, other: Operand) -> Selection:
         return self._related(operator.le, other, "<=")
 
-    def __gt__(self, other: Any) -> Selection:
+    def __gt__(self, other: Operand) -> Selection:
         return self._related(operator.gt, other, ">")
 
-    def __ge__(self, other: Any) -> Selection:
+    def __ge__(self, other: Operand) -> Selection:
         return self._related(operator.ge, other, ">=")
 
-    def _related(self, relation: Callable[..., bool], here: Any, sign: str) -> Selection:
+    def _related(self, relation: Callable[..., object], here: object, sign: str) -> Selection:
         if isinstance(here, There):
             raise RequestError("A selection compares what is held there with what is held here.")
         return Related((self.value,), (as_value(here),), relation, f"there {{}} {sign} {{}}")
@@ -356,15 +360,15 @@ class Sequence:
 _TOKENS, _INDEX, _LENGTH = Given("tokens"), Given("index"), Given("length")
 
 
-def there(value: Any) -> There:
+def there(value: Operand) -> There:
     """What is held elsewhere, to be compared with what is held here."""
     return There(as_value(value))
 
 
 def select(
-    keys: Any,
-    queries: Any,
-    relation: Callable[..., bool],
+    keys: Operand | tuple[Operand, ...] | list[Operand],
+    queries: Operand | tuple[Operand, ...] | list[Operand],
+    relation: Callable[..., object],
     *,
     text: str | None = None,
     nothing: bool = False,
@@ -383,7 +387,7 @@ def select(
 
 
 def apply(
-    function: Callable[..., Item], *sources: Any, text: str | None = None, nothing: bool = False
+    function: Callable[..., Item], *sources: Operand, text: str | None = None, nothing: bool = False
 ) -> Value:
     """A function of several values held here; `nothing=True` if it is to see None, too."""
     name = getattr(function, "__name__", "function").replace("<lambda>", "function")
@@ -392,12 +396,12 @@ def apply(
     return Applied(function, tuple(map(as_value, sources)), written, nothing)
 
 
-def where(condition: Any, then: Any, otherwise: Any) -> Value:
+def where(condition: Operand, then: Operand, otherwise: Operand) -> Value:
     """`then` at positions at which the condition holds, else `otherwise`."""
     return apply(_chosen, condition, then, otherwise, text="{1} if {0} else {2}", nothing=True)
 
 
-def or_else(value: Any, default: Item) -> Value:
+def or_else(value: Operand, default: Item) -> Value:
     """The value, and the default where there is nothing."""
     shown = repr(default).replace("{", "{{").replace("}", "}}")
     return apply(
@@ -405,42 +409,42 @@ def or_else(value: Any, default: Item) -> Value:
     )
 
 
-def combination(terms: Iterable[tuple[Any, Any]]) -> Value:
+def combination(terms: Iterable[tuple[Operand, Operand]]) -> Value:
     """Multiples of values and numbers, added up."""
     constant, sources, weights = Fraction(0), [], []
     for weight, term in terms:
         if isinstance(term, Value):
             sources.append(term)
-            weights.append(number(weight))
+            weights.append(exact_number(weight))
         else:
-            constant += number(weight) * number(term)
+            constant += exact_number(weight) * exact_number(term)
     return Combined(tuple(sources), tuple(weights), constant)
 
 
-def as_value(given: Any) -> Value:
+def as_value(given: object) -> Value:
     if isinstance(given, There | Selection):
         raise RequestError(
             f"A value is needed here, but this is a {type(given).__name__.lower()}: "
             f"aggregate it first, for example by .count() or .mean(value)."
         )
-    return given if isinstance(given, Value) else Constant(given)
+    return given if isinstance(given, Value) else Constant(item(given))
 
 
-def _values(given: Any) -> tuple[Value, ...]:
+def _values(given: Operand | tuple[Operand, ...] | list[Operand]) -> tuple[Value, ...]:
     return tuple(map(as_value, given if isinstance(given, tuple | list) else (given,)))
 
 
-def _quotient(a: Any, b: Any) -> Item:
+def _quotient(a: int | Fraction, b: int | Fraction) -> Item:
     return None if b == 0 else plain(Fraction(a) / Fraction(b))
 
 
-def _both(a: Any, b: Any) -> bool:
+def _both(a: object, b: object) -> bool:
     return bool(a) and bool(b)
 
 
-def _either(a: Any, b: Any) -> bool:
+def _either(a: object, b: object) -> bool:
     return bool(a) or bool(b)
 
 
-def _chosen(condition: Any, then: Any, otherwise: Any) -> Item:
+def _chosen(condition: Item, then: Item, otherwise: Item) -> Item:
     return None if condition is None else then if condition else otherwise

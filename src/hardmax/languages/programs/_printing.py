@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
 
 from hardmax.languages.programs._nodes import (
     Aggregated,
@@ -69,7 +69,7 @@ def _bracketed(text: str) -> str:
     return f"({text})" if " " in text else text
 
 
-def _sum(node: Combined, inner: Any) -> str:
+def _sum(node: Combined, inner: Callable[[Value], str]) -> str:
     parts = []
     for weight, source in zip(node.weights, node.sources, strict=True):
         text = _bracketed(inner(source))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from hardmax._errors import RequestError
 from hardmax.languages.programs._interpreter import Row, sources_of, values_behind, values_on
-from hardmax.languages.programs._nodes import Sequence, Value, as_value
+from hardmax.languages.programs._items import Item
+from hardmax.languages.programs._nodes import Operand, Sequence, Value, as_value
 from hardmax.languages.programs._printing import written
+
+Answer = list[Item] | list[tuple[Item, ...]] | tuple[Item, ...] | Item
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +32,7 @@ class Program:
     at: int | None = None
 
     def __init__(
-        self, outputs: Value | Iterable[Value], name: str = "program", at: int | None = None
+        self, outputs: Value | Iterable[Operand], name: str = "program", at: int | None = None
     ) -> None:
         listed = (outputs,) if isinstance(outputs, Value) else tuple(outputs)
         object.__setattr__(self, "outputs", tuple(map(as_value, listed)))
@@ -41,24 +43,34 @@ class Program:
         if not self.outputs:
             raise RequestError("A program needs at least one output.")
 
-    def __call__(self, word: Iterable[Any]) -> Any:
+    def __call__(self, word: Iterable[Item]) -> Answer:
         """The answer for a word: a text, or a list of symbols."""
         if not isinstance(word, Iterable):
             raise RequestError(f"A program reads a text or a list of symbols, not {word!r}.")
+        return self.answer(self.rows(word))
+
+    def rows(self, word: Iterable[Item]) -> list[tuple[Item, ...]]:
+        """The outputs at every position that answers."""
         symbols = list(word)
-        rows = self.trace(symbols)
-        columns = [rows[output] for output in self.outputs]
-        answers = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+        held = self.trace(symbols)
+        rows = list(zip(*(held[output] for output in self.outputs), strict=True))
         if self.at is None:
-            return answers
+            return rows
         if not -len(symbols) <= self.at < len(symbols):
             raise RequestError(
                 f"The program answers at position {self.at}, which a word of "
                 f"{len(symbols)} symbols does not have."
             )
-        return answers[self.at]
+        return [rows[self.at]]
 
-    def trace(self, word: Iterable[Any]) -> dict[Value, Row]:
+    def answer(self, rows: list[tuple[Item, ...]]) -> Answer:
+        """Rows as a user sees them: a single output without its row, a single answer as such."""
+        if len(self.outputs) > 1:
+            return rows if self.at is None else rows[0]
+        items = [row[0] for row in rows]
+        return items if self.at is None else items[0]
+
+    def trace(self, word: Iterable[Item]) -> dict[Value, Row]:
         """What every position holds, value by value, in the order of the steps."""
         return values_on(self.outputs, word)
 
@@ -88,7 +100,10 @@ class Program:
 
 
 def program(
-    rule: Callable[[Sequence], Any], *, name: str | None = None, at: int | None = None
+    rule: Callable[[Sequence], Operand | list[Operand] | tuple[Operand, ...]],
+    *,
+    name: str | None = None,
+    at: int | None = None,
 ) -> Program:
     """The program that a rule writes down: a function of the sequence `s`.
 

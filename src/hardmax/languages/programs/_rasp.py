@@ -11,12 +11,12 @@ parts of a selector are worked out: one that fails does so even where the others
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
-from typing import Any
+from typing import Protocol, TypeVar, cast
 
 from hardmax._errors import RequestError
-from hardmax.languages.programs._items import Item, Kept
+from hardmax.languages.programs._items import Item, Kept, exact_number
 from hardmax.languages.programs._nodes import (
     Aggregated,
     Constant,
@@ -30,7 +30,7 @@ from hardmax.languages.programs._nodes import (
 )
 from hardmax.languages.programs._program import Program
 
-_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+_COMPARISONS: dict[str, Callable[..., bool]] = {
     "EQ": operator.eq,
     "NEQ": operator.ne,
     "LT": operator.lt,
@@ -40,10 +40,30 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "TRUE": lambda key, query: True,
     "FALSE": lambda key, query: False,
 }
+_Made = TypeVar("_Made", Value, Selection)
 _GIVEN = {"TokensType": "tokens", "IndicesType": "index", "LengthType": "length"}
 
 
-def from_rasp(expression: Any, *, causal: bool = False, name: str | None = None) -> Program:
+class RaspNode(Protocol):
+    """Whatever has the names that Tracr gives to its nodes: each kind of node has some of them."""
+
+    name: str
+    f: Callable[..., object]
+    inner: RaspNode
+    fst: RaspNode
+    snd: RaspNode
+    fst_fac: float
+    snd_fac: float
+    fill: object
+    value: object
+    selector: RaspNode
+    sop: RaspNode
+    keys: RaspNode
+    queries: RaspNode
+    predicate: object
+
+
+def from_rasp(expression: object, *, causal: bool = False, name: str | None = None) -> Program:
     """The program that a tree of RASP nodes means.
 
     `causal` restricts every selection to the positions up to here, as Tracr's argument of the same
@@ -53,8 +73,9 @@ def from_rasp(expression: Any, *, causal: bool = False, name: str | None = None)
         reverse = rasp.Aggregate(rasp.Select(...), rasp.tokens)
         hm.compile(hm.programs.from_rasp(reverse), alphabet="abc", length=8)
     """
-    found = _Reader(causal, _looked_at(expression)).value(expression)
-    if not _is_whole(expression):
+    root = cast(RaspNode, expression)
+    found = _Reader(causal, _looked_at(root)).value(root)
+    if not _is_whole(root):
         found = apply(_number, found, text="{}")
     label = getattr(expression, "name", None) or "rasp"
     return Program(found, str(label) if name is None else name)
@@ -66,25 +87,25 @@ class _Reader:
     def __init__(self, causal: bool, seen: set[int]) -> None:
         self.causal = causal
         self._seen = seen  # the nodes of which a function sees what they hold
-        self._known: dict[int, tuple[Any, Any]] = {}
+        self._known: dict[int, tuple[RaspNode, Value | Selection]] = {}
         self._open: set[int] = set()
 
-    def value(self, node: Any) -> Value:
+    def value(self, node: RaspNode) -> Value:
         return self._once(node, self._value)
 
-    def selection(self, node: Any) -> Selection:
+    def selection(self, node: RaspNode) -> Selection:
         return self._once(node, self._selection)
 
-    def _once(self, node: Any, make: Callable[[Any], Any]) -> Any:
+    def _once(self, node: RaspNode, make: Callable[[RaspNode], _Made]) -> _Made:
         if id(node) in self._open:
             raise RequestError(f"The definition of {_kind(node)} is cyclic: it reads itself.")
         if id(node) not in self._known:
             self._open.add(id(node))
             self._known[id(node)] = node, make(node)  # kept alive, so that no other has its id
             self._open.discard(id(node))
-        return self._known[id(node)][1]
+        return cast(_Made, self._known[id(node)][1])
 
-    def _value(self, node: Any) -> Value:
+    def _value(self, node: RaspNode) -> Value:
         kind = _kind(node)
         match kind:
             case "TokensType" | "IndicesType" | "LengthType":
@@ -105,14 +126,14 @@ class _Reader:
                 return self._aggregated(node, self.selection(node.selector), self.value(node.sop))
         raise RequestError(f"{kind} is not one of the RASP values that are known.")
 
-    def _linear(self, node: Any, first: Value, second: Value) -> Value:
+    def _linear(self, node: RaspNode, first: Value, second: Value) -> Value:
         """Whole numbers are combined exactly; floats as Python's floats are."""
         a, b = node.fst_fac, node.snd_fac
         if _is_whole(node):
             return combination([(a, first), (b, second)])
         return _applied(lambda x, y: a * x + b * y, first, second)
 
-    def _aggregated(self, node: Any, chosen: Selection, held: Value) -> Value:
+    def _aggregated(self, node: RaspNode, chosen: Selection, held: Value) -> Value:
         default = getattr(node, "default", None)
         if _selects_one_at_most(node.selector):
             return _only(chosen, held, default)
@@ -120,7 +141,7 @@ class _Reader:
             return _seen_mean(chosen, held, default, _is_whole(node.sop))
         return _mean(chosen, held, default)
 
-    def _selection(self, node: Any) -> Selection:
+    def _selection(self, node: RaspNode) -> Selection:
         kind = _kind(node)
         match kind:
             case "Select":
@@ -135,13 +156,13 @@ class _Reader:
                 found = ~self.selection(node.inner)
                 return found.causal() if self.causal else found
             case "ConstantSelector":
-                return self._stated(node.value)
+                return self._stated(cast(Iterable[Iterable[object]], node.value))
         raise RequestError(f"{kind} is not one of the RASP selectors that are known.")
 
-    def _both(self, node: Any) -> tuple[Selection, Selection]:
+    def _both(self, node: RaspNode) -> tuple[Selection, Selection]:
         return self.selection(node.fst), self.selection(node.snd)
 
-    def _stated(self, rows: Any) -> Selection:
+    def _stated(self, rows: Iterable[Iterable[object]]) -> Selection:
         """Rows of queries, columns of keys, written out for words of that length."""
         table = [list(row) for row in rows]
 
@@ -154,7 +175,7 @@ class _Reader:
         return found.causal() if self.causal else found
 
 
-def _constant(value: Any) -> Value:
+def _constant(value: object) -> Value:
     """One item everywhere, or a list with one for each position."""
     if not isinstance(value, list | tuple):
         return Constant(_kept(value))
@@ -175,7 +196,7 @@ def _check_length(length: int, wanted: int) -> None:
 # ---- what Python's functions see ----------------------------------------------------------------
 
 
-def _is_whole(node: Any) -> bool:
+def _is_whole(node: RaspNode) -> bool:
     """Whether a node holds symbols and ints alone, whatever the word."""
     match _kind(node):
         case "TokensType" | "IndicesType" | "LengthType" | "SelectorWidth":
@@ -186,7 +207,7 @@ def _is_whole(node: Any) -> bool:
     return False
 
 
-def _applied(function: Callable[..., Any], *sources: Value) -> Value:
+def _applied(function: Callable[..., object], *sources: Value) -> Value:
     def seen(*held: Item) -> Item:
         return _kept(function(*map(_python, held)))
 
@@ -194,18 +215,18 @@ def _applied(function: Callable[..., Any], *sources: Value) -> Value:
     return apply(seen, *sources)
 
 
-def _python(one: Item) -> Any:
+def _python(one: Item) -> str | float | None:
     """An item as the function that made it returned it: numbers that are not whole are floats."""
     if isinstance(one, Kept):
         return one.seen
     return float(one) if isinstance(one, Fraction) else one
 
 
-def _kept(found: Any) -> Item:
+def _kept(found: object) -> Item:
     """What a function returned; floats that are whole, and bools, are told from ints."""
     if found is None or isinstance(found, str) or type(found) is int:
         return found
-    return found if type(found) is float and not found.is_integer() else Kept(found)
+    return found if type(found) is float and not found.is_integer() else Kept(cast(float, found))
 
 
 def _number(one: Item) -> Item:
@@ -213,7 +234,7 @@ def _number(one: Item) -> Item:
     return Fraction(one) if isinstance(one, Kept) else one
 
 
-def _looked_at(expression: Any) -> set[int]:
+def _looked_at(expression: RaspNode) -> set[int]:
     """The nodes, by identity, of which a function sees what they hold: an int, a float or a bool.
 
     Comparisons and the answer itself take numbers for what they are.
@@ -228,7 +249,7 @@ def _looked_at(expression: Any) -> set[int]:
     return {name for name, is_seen in known if is_seen}
 
 
-def _read_by(node: Any, is_seen: bool) -> list[tuple[Any, bool]]:
+def _read_by(node: RaspNode, is_seen: bool) -> list[tuple[RaspNode, bool]]:
     """What a node reads, and whether a function sees it."""
     match _kind(node):
         case "Map":
@@ -252,7 +273,7 @@ def _read_by(node: Any, is_seen: bool) -> list[tuple[Any, bool]]:
 # ---- aggregates ---------------------------------------------------------------------------------
 
 
-def _selects_one_at_most(selector: Any) -> bool:
+def _selects_one_at_most(selector: RaspNode) -> bool:
     """Whether it is plain to see that no position selects two: there are no equal indices."""
     match _kind(selector):
         case "Select":
@@ -262,7 +283,7 @@ def _selects_one_at_most(selector: Any) -> bool:
     return False
 
 
-def _only(chosen: Selection, held: Value, default: Any) -> Value:
+def _only(chosen: Selection, held: Value, default: object) -> Value:
     """What the one position selected holds; the default where there is none."""
     found = Aggregated(chosen, "only", held, _kept(default))
     return found if default is None else _unless_none(found, chosen, held)
@@ -278,7 +299,7 @@ def _unless_none(found: Value, chosen: Selection, held: Value) -> Value:
     return apply(answer, found, nones, text="{}, unless {}", nothing=True)
 
 
-def _mean(chosen: Selection, held: Value, default: Any) -> Value:
+def _mean(chosen: Selection, held: Value, default: object) -> Value:
     """The mean as a number, of which nobody sees whether it is a float.
 
     A mean that is whole and beyond floats is that of one (`_check_mean`): it is not rounded.
@@ -294,7 +315,7 @@ def _mean(chosen: Selection, held: Value, default: Any) -> Value:
     return number if default is None else _unless_none(number, chosen, held)
 
 
-def _seen_mean(chosen: Selection, held: Value, default: Any, is_whole: bool) -> Value:
+def _seen_mean(chosen: Selection, held: Value, default: object, is_whole: bool) -> Value:
     """The mean of several as a float; what one position holds as what it is."""
     mean = Aggregated(chosen, "mean", held, None, _check_mean)
     look: Value = Constant(0) if is_whole else chosen.max(apply(_look, held, text="look of {}"))
@@ -304,7 +325,7 @@ def _seen_mean(chosen: Selection, held: Value, default: Any, is_whole: bool) -> 
             return None if count else _kept(default)
         if isinstance(found, str):
             return found
-        return _kept(float(found)) if count > 1 else _seen_as(found, look)
+        return _kept(float(found)) if count > 1 else _seen_as(exact_number(found), look)
 
     return apply(answer, mean, look, chosen.count(), text="{} as {} of {}", nothing=True)
 
@@ -319,7 +340,7 @@ def _look(one: Item) -> int:
     return 2 if type(seen) is bool else 3 if str(seen) == "-0.0" else 1
 
 
-def _seen_as(found: int | Fraction, look: int | None) -> Item:
+def _seen_as(found: Fraction, look: int | None) -> Item:
     """The item of a number with this look."""
     items = [int(found), float(found), bool(found), -0.0]
     item = items[0 if look is None else look]
@@ -334,18 +355,19 @@ def _check_mean(*selected: Item) -> None:
     Also where Python's sum is rounded on the way, so that it is not the nearest to the mean, and
     where the mean of several is whole and no float is equal to it.
     """
-    held = [_python(one) for one in selected]
-    if len(held) < 2:
+    seen = [_python(one) for one in selected]
+    if len(seen) < 2:
         return
-    if not all(isinstance(one, int | float) for one in held):
-        raise ValueError(f"several positions are selected, and they hold {held}")
-    mean = sum(map(Fraction, selected), Fraction(0)) / len(held)
+    held = [one for one in seen if isinstance(one, int | float)]
+    if len(held) < len(seen):
+        raise ValueError(f"several positions are selected, and they hold {seen}")
+    mean = sum(map(exact_number, selected), Fraction(0)) / len(held)
     is_long = mean.denominator == 1 and mean != float(mean)
     if is_long or sum(held) / len(held) != float(mean):
         raise ValueError(f"the sum of {held} is rounded on the way")
 
 
-def _relation(predicate: Any) -> Callable[[Any, Any], bool]:
+def _relation(predicate: object) -> Callable[..., bool]:
     label = _comparison(predicate)
     if label is not None:
         return _compared(label)
@@ -357,13 +379,13 @@ def _relation(predicate: Any) -> Callable[[Any, Any], bool]:
     )
 
 
-def _comparison(predicate: Any) -> str | None:
+def _comparison(predicate: object) -> str | None:
     """The name of a comparison; None for anything else."""
     label = getattr(predicate, "name", None)
     return label if isinstance(label, str) and label in _COMPARISONS else None
 
 
-def _compared(label: str) -> Callable[[Any, Any], bool]:
+def _compared(label: str) -> Callable[..., bool]:
     """A comparison, which is not for None."""
     relation = _COMPARISONS[label]
 
@@ -375,5 +397,5 @@ def _compared(label: str) -> Callable[[Any, Any], bool]:
     return holds
 
 
-def _kind(node: Any) -> str:
+def _kind(node: RaspNode) -> str:
     return type(node).__name__

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 from hardmax.core import (
     INDEX,
@@ -21,13 +21,14 @@ from hardmax.core import (
     Picked,
     Pointwise,
     Recalled,
+    SequenceStep,
     SequenceSteps,
     Words,
     plain,
 )
 from hardmax.core import Selection as Chosen
 from hardmax.languages.programs._interpreter import applied, combined, joined, related
-from hardmax.languages.programs._items import Item, counted
+from hardmax.languages.programs._items import Exact, Item, counted, exact_number
 from hardmax.languages.programs._machines import Machine
 from hardmax.languages.programs._nodes import (
     Aggregated,
@@ -46,6 +47,7 @@ from hardmax.languages.programs._nodes import (
 from hardmax.languages.programs._program import Program
 from hardmax.languages.programs._value_sets import Items
 
+Number = int | float | Fraction
 Round = tuple[tuple[int, ...], tuple[int, ...]]  # the maps held earlier, and all composed
 _GIVEN = {"index": INDEX, "length": LENGTH}
 _CLOSEST = Fraction(1, 2**40)  # of the largest number: closer ones stand for too little in floats
@@ -63,29 +65,30 @@ class Code:
     def __init__(self, items: Items, *, are_means: bool = False) -> None:
         self.items = items
         symbols = [one for one in items if isinstance(one, str)]
-        numbers = [one for one in items if one is not None and not isinstance(one, str)]
-        top = max(numbers, default=0)
-        above: dict[Item, Any] = {one: top + 1 + k for k, one in enumerate(symbols)}
+        numbers = [
+            exact_number(one) for one in items if one is not None and not isinstance(one, str)
+        ]
+        top = max(numbers, default=Fraction(0))
+        above: dict[Item, Exact] = {one: top + 1 + k for k, one in enumerate(symbols)}
         above[None] = min(numbers, default=1) - 1
-        held: list[Any] = [above.get(one, one) for one in items]
+        held = [exact_number(above.get(one, one)) for one in items]
         self.keeps_numbers = (are_means or not symbols) and _are_apart(held)
         self.adds_up = self.keeps_numbers or bool(symbols and not are_means)
         self.is_numeric = self.keeps_numbers and not symbols
         self.is_plain = self.is_numeric and None not in items
-        self._number: dict[Item, Any] = {
-            one: plain(Fraction(held[k])) if self.keeps_numbers else k
-            for k, one in enumerate(items)
+        self._number: dict[Item, Exact] = {
+            one: plain(held[k]) if self.keeps_numbers else k for k, one in enumerate(items)
         }
         self._item = {number: one for one, number in self._number.items()}
 
-    def number(self, one: Item) -> Any:
+    def number(self, one: Item) -> Exact:
         return self._number[one]
 
-    def number_or(self, one: Item, otherwise: Any) -> Any:
+    def number_or(self, one: Item, otherwise: float | Fraction) -> float | Fraction:
         """The number of an item, or something else if it never occurs."""
         return self._number.get(one, otherwise)
 
-    def item(self, number: Any) -> Item:
+    def item(self, number: Exact) -> Item:
         return self._item[number]
 
     def nearest(self, value: float) -> Item:
@@ -93,9 +96,9 @@ class Code:
         return min(self._number, key=lambda one: abs(float(self._number[one]) - value))
 
 
-def _are_apart(numbers: list[Any]) -> bool:
+def _are_apart(numbers: list[Fraction]) -> bool:
     """Whether float64 tells numbers apart, with digits to spare, and none is beyond it."""
-    exact = sorted(map(Fraction, numbers))
+    exact = sorted(numbers)
     largest = max(map(abs, exact), default=Fraction(0))
     near = largest * _CLOSEST
     return largest < 2**1000 and all(b - a >= near for a, b in itertools.pairwise(exact))
@@ -134,11 +137,11 @@ class Written(NamedTuple):
 class _Writer:
     def __init__(self, words: Words, codes: Mapping[Value, Code]) -> None:
         self.words, self.codes = words, codes
-        self.steps: list[Any] = []
+        self.steps: list[SequenceStep] = []
         self.place: dict[Value, int] = {}
         self.scans: dict[Value, list[Round]] = {}
 
-    def _add(self, step: Any) -> int:
+    def _add(self, step: SequenceStep) -> int:
         self.steps.append(step)
         return len(self.steps) + 2  # three values are given
 
@@ -174,7 +177,7 @@ class _Writer:
     ) -> int:
         readers = [self.codes[source].item for source in sources]
 
-        def answer(*numbers: Any) -> Any:
+        def answer(*numbers: Exact) -> Exact:
             return code.number(
                 function([read(n) for read, n in zip(readers, numbers, strict=True)])
             )
@@ -239,11 +242,11 @@ class _Writer:
         if code.keeps_numbers:
             return self._add(Aggregate(chosen, "mean", read, code.number_or(value.default, 0)))
         numbers = [one for one in code.items if one is not None and not isinstance(one, str)]
-        apart = min(map(Fraction, numbers), default=Fraction(0)) - 1
+        apart = min(map(exact_number, numbers), default=Fraction(0)) - 1
         found = self._add(Aggregate(chosen, "mean", read, apart))
         return self._by(code, found, {apart: value.default})
 
-    def _by(self, code: Code, place: int, named: Mapping[Any, Item] | None = None) -> int:
+    def _by(self, code: Code, place: int, named: Mapping[Exact, Item] | None = None) -> int:
         """Numbers by a code that may have others; `named` ones stand for items of their own."""
         if code.is_numeric:
             return place
@@ -266,7 +269,7 @@ class _Writer:
         if own.items == code.items or (own.is_numeric and code.is_numeric):
             return self.place[value]
 
-        def again(number: Any) -> Any:
+        def again(number: Exact) -> Exact:
             one = own.item(number)
             return 0 if one is None else code.number(counted(one) if is_mean else one)
 
@@ -283,7 +286,7 @@ class _Writer:
         own = [self.codes[key].item for key in keys]
         asked = [self.codes[query].item for query in queries]
 
-        def relation(*numbers: Any) -> bool:
+        def relation(*numbers: Exact) -> bool:
             there = [item(n) for item, n in zip(own, numbers[: len(own)], strict=True)]
             here = [item(n) for item, n in zip(asked, numbers[len(own) :], strict=True)]
             if read is not None and may_be_nothing and there[keys[read]] is None:
@@ -305,7 +308,7 @@ class _Writer:
         if machine.counter is not None:
             return self._counter(source, code, machine)
 
-        def move(state: int) -> Callable[[Any], int]:
+        def move(state: int) -> Callable[[Exact], int]:
             return lambda n: machine.moves[state][machine.number(code.item(n))]
 
         maps = [self._add(Pointwise((source,), move(state))) for state in range(machine.states)]
@@ -332,7 +335,7 @@ class _Writer:
     def _table(self, value: Memorised, code: Code) -> int:
         """The rows in numbers; those with items that the value never takes are left out."""
         own = self.codes[value.source]
-        rows = {
+        rows: dict[tuple[Number, ...], tuple[Number, ...]] = {
             tuple(own.number(one) for one in word): tuple(code.number(one) for one in answer)
             for word, answer in value.rows.items()
             if all(one in own.items for one in word)
@@ -350,16 +353,16 @@ def _is_rank(one: Item) -> bool:
     return one is not None and not isinstance(one, str) and one >= 0 and one == int(one)
 
 
-def _reached(whole: Code) -> Callable[[Any, Any], int]:
-    def reached(count: Any, n: Any) -> int:
+def _reached(whole: Code) -> Callable[[Exact, Exact], int]:
+    def reached(count: Exact, n: Exact) -> int:
         rank = whole.item(n)
-        return int(_is_rank(rank) and count <= rank)
+        return int(_is_rank(rank) and count <= exact_number(rank))
 
     return reached
 
 
-def _or_zero(one: Item) -> Any:
-    return 0 if one is None else one
+def _or_zero(one: Item) -> Exact:
+    return 0 if one is None else cast(Exact, one)  # a symbol among numbers is never selected
 
 
 def _collect(selection: Selection, keys: dict[Value, int], queries: dict[Value, int]) -> None:

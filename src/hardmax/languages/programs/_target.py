@@ -6,16 +6,13 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from hardmax._errors import RequestError
 from hardmax.core import EncodedTarget, SequenceSteps, Words
 from hardmax.languages.programs._encoding import decode_program, encode_program
-from hardmax.languages.programs._items import Item
-from hardmax.languages.programs._nodes import (
-    Value,
-)
-from hardmax.languages.programs._program import Program
+from hardmax.languages.programs._items import Exact, Item
+from hardmax.languages.programs._nodes import Value
+from hardmax.languages.programs._program import Answer, Program
 from hardmax.languages.programs._steps import Code, Round, Written, codes_of, steps_of
 from hardmax.languages.programs._value_sets import value_sets
 
@@ -54,12 +51,10 @@ class ProgramTarget:
     def parameters(self) -> int | None:
         return None
 
-    def __call__(self, word: Sequence[Any], /) -> list[list[Any]]:
-        answer = self.program(self._checked(word))
-        rows = answer if self.each_symbol else [answer]
-        return [self._numbers((row,) if self.outputs == 1 else row) for row in rows]
+    def __call__(self, word: Sequence[Item], /) -> list[list[Exact]]:
+        return [self._numbers(row) for row in self.program.rows(self._checked(word))]
 
-    def _checked(self, word: Sequence[Any]) -> list[Any]:
+    def _checked(self, word: Sequence[Item]) -> list[Item]:
         """Longer words and foreign symbols are refused, not guessed at."""
         symbols = list(word)
         if len(symbols) not in self.words.lengths:
@@ -75,11 +70,11 @@ class ProgramTarget:
                 )
         return symbols
 
-    def _numbers(self, row: Sequence[Item]) -> list[Any]:
+    def _numbers(self, row: Sequence[Item]) -> list[Exact]:
         sides = zip(self.program.outputs, row, strict=True)
         return [self.codes[output].number(one) for output, one in sides]
 
-    def decode(self, rows: Sequence[Sequence[float]]) -> Any:
+    def decode(self, rows: Sequence[Sequence[float]]) -> Answer:
         """The items whose numbers are nearest: a list, or one item for the word."""
         items = [
             tuple(
@@ -88,8 +83,7 @@ class ProgramTarget:
             )
             for row in rows
         ]
-        answers = [row[0] for row in items] if self.outputs == 1 else items
-        return answers if self.each_symbol else answers[0]
+        return self.program.answer(items)
 
     def steps(self) -> SequenceSteps | None:
         return self._steps.steps

@@ -14,9 +14,10 @@ import ast
 import operator
 from collections.abc import Callable
 from functools import reduce
-from typing import Any
+from typing import TypeAlias
 
 from hardmax._errors import RequestError
+from hardmax.languages.programs._items import Item
 from hardmax.languages.programs._nodes import (
     Selection,
     Sequence,
@@ -31,20 +32,23 @@ from hardmax.languages.programs._program import Program
 
 LONGEST_TEXT = 100_000
 
+# what a part of a text stands for
+Meaning: TypeAlias = "Value | Selection | There | Item | dict[Item, Item] | tuple[Meaning, ...]"
+
 _S = Sequence()
-_GIVEN: dict[str, Any] = {
+_GIVEN: dict[str, Value | Selection | None] = {
     "tokens": _S.tokens,
     "index": _S.index,
     "length": _S.length,
     "everywhere": _S.everywhere,
     "nothing": None,
 }
-_FUNCTIONS: dict[str, Callable[..., Any]] = {"there": there, "where": where, "or_else": or_else}
+_FUNCTIONS: dict[str, Callable[..., Meaning]] = {"there": there, "where": where, "or_else": or_else}
 _OF_VALUES = ("at", "shifted", "map")
 _OF_SELECTIONS = (
     "count", "only", "mean", "sum", "min", "max", "any", "all", "first", "last", "causal",
 )  # fmt: skip
-_BINARY: dict[type, Callable[[Any, Any], Any]] = {
+_BINARY: dict[type, Callable[..., Meaning]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
@@ -54,7 +58,7 @@ _BINARY: dict[type, Callable[[Any, Any], Any]] = {
     ast.BitAnd: operator.and_,
     ast.BitOr: operator.or_,
 }
-_COMPARED: dict[type, Callable[[Any, Any], Any]] = {
+_COMPARED: dict[type, Callable[..., Meaning]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
     ast.Lt: operator.lt,
@@ -91,7 +95,7 @@ def parse_program(text: str, name: str | None = None) -> Program:
 class _Reader:
     def __init__(self, text: str) -> None:
         self.definitions: dict[str, ast.expr] = {}
-        self._made: dict[str, Any] = {}
+        self._made: dict[str, Meaning] = {}
         self._open: list[str] = []
         lines = _parsed(text)
         for line in lines:
@@ -114,7 +118,7 @@ class _Reader:
             raise _refused(line, f"defines {name!r} a second time")
         self.definitions[name] = value
 
-    def defined(self, name: str) -> Any:
+    def defined(self, name: str) -> Meaning:
         """What a name stands for."""
         if name in self._open:
             around = " -> ".join([*self._open[self._open.index(name) :], name])
@@ -125,7 +129,7 @@ class _Reader:
             self._open.pop()
         return self._made[name]
 
-    def read(self, node: ast.expr) -> Any:
+    def read(self, node: ast.expr) -> Meaning:
         match node:
             case ast.Name(id=name):
                 return self._named(node, name)
@@ -155,7 +159,7 @@ class _Reader:
                 return self._called(node, func, arguments, options)
         raise _refused(node, "says something that programs do not know")
 
-    def _named(self, node: ast.expr, name: str) -> Any:
+    def _named(self, node: ast.expr, name: str) -> Meaning:
         if name in _GIVEN:
             return _GIVEN[name]
         if name in self.definitions:
@@ -163,14 +167,14 @@ class _Reader:
         known = ", ".join([*_GIVEN, *self.definitions])
         raise _refused(node, f"uses {name!r}, which is not defined; there are {known}")
 
-    def _plain(self, node: ast.expr) -> Any:
+    def _plain(self, node: ast.expr) -> Item:
         """A literal of a table."""
         found = self.read(node)
         if isinstance(found, Value | Selection | There | dict | tuple):
             raise _refused(node, "has a table that does not consist of numbers and texts")
         return found
 
-    def _unary(self, node: ast.expr, op: ast.unaryop, operand: Any) -> Any:
+    def _unary(self, node: ast.expr, op: ast.unaryop, operand: Meaning) -> Meaning:
         match op:
             case ast.USub():
                 return self._tried(node, operator.neg, operand)
@@ -178,7 +182,9 @@ class _Reader:
                 return ~operand
         raise _refused(node, "says something that programs do not know")
 
-    def _compared(self, node: ast.expr, sign: Callable[..., Any], left: Any, right: Any) -> Any:
+    def _compared(
+        self, node: ast.expr, sign: Callable[..., Meaning], left: Meaning, right: Meaning
+    ) -> Meaning:
         """`here < there` is `there > here`: a selection compares there with here."""
         if isinstance(right, There) and not isinstance(left, There):
             left, right, sign = right, left, _MIRRORED.get(sign, sign)
@@ -188,7 +194,7 @@ class _Reader:
 
     def _called(
         self, node: ast.expr, func: ast.expr, arguments: list[ast.expr], options: list[ast.keyword]
-    ) -> Any:
+    ) -> Meaning:
         given = [self.read(argument) for argument in arguments]
         named = {option.arg: self.read(option.value) for option in options if option.arg}
         match func:
@@ -206,7 +212,9 @@ class _Reader:
                 raise _refused(node, f"asks a {kind} for {word!r}; it knows {known}")
         raise _refused(node, "calls something that programs do not know")
 
-    def _tried(self, node: ast.expr, make: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    def _tried(
+        self, node: ast.expr, make: Callable[..., Meaning], *given: Meaning, **named: Meaning
+    ) -> Meaning:
         try:
             return make(*given, **named)
         except RequestError as reason:

@@ -23,7 +23,7 @@ from hardmax.languages.programs._interpreter import (
     sources_of,
     values_behind,
 )
-from hardmax.languages.programs._items import Item, counted, in_order, number
+from hardmax.languages.programs._items import Item, counted, exact_number, in_order
 from hardmax.languages.programs._nodes import (
     Aggregated,
     Applied,
@@ -164,7 +164,7 @@ class _Sets:
         total = {value.constant}
         for source, weight in weights.items():
             numbers = [
-                weight * number(one)
+                weight * exact_number(one)
                 for one in self.sets[source]
                 if one is not None and not isinstance(one, str)
             ]
@@ -175,7 +175,7 @@ class _Sets:
         return {plain(one) for one in total} | nothing
 
     def _aggregates(self, value: Aggregated, items: Items) -> set[Item]:
-        held = {one for one in items if one is not None}
+        held: set[Item] = {one for one in items if one is not None}
         nothing = set() if self._finds_some(value, items) else {value.default}
         if value.kind in ("only", "min", "max"):
             return held | nothing
@@ -183,7 +183,7 @@ class _Sets:
         symbols = {one for one in held if isinstance(one, str)}
         if value.kind == "mean" and symbols:
             return held | nothing | self._mixed(value, held - symbols)
-        numbers = sorted(map(number, held)) or [Fraction(0)]
+        numbers = sorted(map(exact_number, held)) or [Fraction(0)]
         unit = _unit(numbers)
         longest = self.words.longest
         low, high = min(numbers[0], Fraction(0)), max(numbers[-1], Fraction(0))
@@ -198,7 +198,7 @@ class _Sets:
         """The means of the numbers beside symbols, if several of them may be selected."""
         if len(held) < 2 or self._selects_one_at_most(value.selection):
             return set()
-        numbers = sorted(map(number, held))
+        numbers = sorted(map(exact_number, held))
         return self._means(value, numbers, _unit(numbers))
 
     def _selects_one_at_most(self, selection: Selection) -> bool:

@@ -18,6 +18,7 @@ from hardmax.languages.programs import (
     Value,
     counted,
     evaluated,
+    exact_number,
     roots_of,
     select,
     written,
@@ -218,7 +219,7 @@ class Aggregates:
             known = np.array([r if ok else -1 for r, ok in zip(ranks, is_rank, strict=True)])
             return self.placing.place_function([count, rank], gain * (counts[:, None] <= known))
         ahead = Combined((count, rank), (Fraction(1), Fraction(-1)), Fraction(0))
-        whole = [int(one) for one in self.placing.items(rank)]
+        whole = [int(exact_number(one)) for one in self.placing.items(rank)]
         apart = range(-max(whole), self.longest - min(whole) + 1)
         self.placing.learn(ahead, tuple(apart))
         return self.placing.place_by(ahead, gain * (np.array(apart) <= 0))

@@ -17,6 +17,7 @@ from hardmax.languages.programs import (
     Value,
     codes_of,
     evaluated,
+    exact_number,
     value_sets,
 )
 from hardmax.lowering.programs._lookup import Code as LookUpCode
@@ -83,6 +84,6 @@ def _is_long(one: Item) -> bool:
 
 def lost(items: Iterable[Item]) -> float:
     """How far floats are from numbers, at most."""
-    exact = [Fraction(one) for one in items if isinstance(one, Fraction) or _is_long(one)]
+    exact = [exact_number(one) for one in items if isinstance(one, Fraction) or _is_long(one)]
     worst = max((abs(one - Fraction(float(one))) for one in exact), default=Fraction(0))
     return up(float(worst))

@@ -21,6 +21,7 @@ from hardmax.languages.programs import (
     Ranked,
     Scanned,
     Value,
+    exact_number,
 )
 from hardmax.lowering.gadgets import Scores, hard_head, soft_sum, spare_start
 from hardmax.lowering.programs._aggregates import Aggregates
@@ -257,7 +258,7 @@ class _Compiler:
         if not (isinstance(source, Scanned) and self.scans.is_composed(source)):
             return None
         code = self.target.codes[output]
-        states = np.array([float(one) for one in self.placing.items(source)])
+        states = np.array([float(exact_number(one)) for one in self.placing.items(source)])
         answers = [float(code.number(output.function(one))) for one in self.placing.items(source)]
         low, high = answers[int(states.argmin())], answers[int(states.argmax())]
         last = max(s for s, one in zip(states, answers, strict=True) if one == low)

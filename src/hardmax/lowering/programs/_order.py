@@ -50,8 +50,8 @@ def _shows_order(program: Program, word: Word, other: Word) -> tuple[object, obj
     if word == other:
         return None
     try:
-        first, second = program(word), program(other)
+        first, second = program.rows(word), program.rows(other)
     except (SemanticsError, RequestError):
         return None
     fits = first == second if program.at is not None else [*first[1:], first[0]] == second
-    return None if fits else (first, second)
+    return None if fits else (program.answer(first), program.answer(second))

@@ -24,6 +24,7 @@ from hardmax.languages.programs import (
     Given,
     Item,
     Value,
+    exact_number,
     roots_of,
     written,
 )
@@ -188,7 +189,7 @@ class Placing:
         for source, weight in zip(value.sources, value.weights, strict=True):
             items = self.items(source)
             own = self.place(source, _numbers(items), clean=clean).looser(lost(items))
-            most = max(abs(float(one)) for one in items)
+            most = max(abs(float(exact_number(one))) for one in items)
             total = total + own.scaled(float(weight), 0.0, lost([weight]) * most)
         return total.looser(lost(self.items(value))).scaled(scale, shift, off)
 
@@ -303,4 +304,4 @@ def _name(roots: list[Value]) -> str:
 
 
 def _numbers(items: Sequence[Item]) -> np.ndarray:
-    return np.array([float(one) for one in items])
+    return np.array([float(exact_number(one)) for one in items])

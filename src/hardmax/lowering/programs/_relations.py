@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from fractions import Fraction
 
 import numpy as np
 
-from hardmax.languages.programs import Value
+from hardmax.languages.programs import Value, exact_number
 from hardmax.lowering.gadgets import Scores, against_start, equality_scores
 from hardmax.lowering.programs._placing import Placing
 from hardmax.lowering.programs._questions import Question, part_of
@@ -105,9 +104,9 @@ class Relations:
     def _plain(self, value: Value) -> np.ndarray | None:
         """The items' own numbers, if they are whole."""
         items = self.placing.items(value)
-        if not self.placing.code(value).is_plain or any(Fraction(one) % 1 for one in items):
+        if not self.placing.code(value).is_plain or any(exact_number(one) % 1 for one in items):
             return None
-        return np.array([float(one) for one in items])
+        return np.array([float(exact_number(one)) for one in items])
 
     # ---- scores --------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from hardmax.languages.programs import (
     Sequence,
     apply,
     evaluated,
+    exact_number,
     roots_of,
     there,
     written,
@@ -66,7 +67,9 @@ class Scans:
         index = Sequence().index
         step = apply(lambda symbol: shifts[machine.number(symbol)], value.source)
         total = (there(index) <= index).sum(step)
-        states = [float(circle[int(one) % len(circle)]) for one in self.placing.items(total)]
+        states = [
+            float(circle[int(exact_number(one)) % len(circle)]) for one in self.placing.items(total)
+        ]
         return self.placing.place(total, states)
 
     def _reset(self, value: Scanned) -> Placed:
