@@ -48,8 +48,9 @@ from hardmax.geometry.hulls._frame import _Search
 from hardmax.geometry.hulls._incremental import _Facets
 from hardmax.geometry.hulls._points import Points
 from hardmax.geometry.polytopes import _graph as _minkowski_graph
+from hardmax.geometry.polytopes import _ray_kernels as _rays
 from hardmax.geometry.polytopes import _walk as _minkowski_walk
-from hardmax.geometry.polytopes import _walk_kernels as _minkowski_kernels
+from hardmax.geometry.polytopes import _wrap_kernels as _wraps
 from hardmax.numerics import FAINT, TINY, UNIT
 
 Draw = Callable[[np.random.Generator], tuple[float, Fraction, float]]
@@ -844,28 +845,26 @@ def test_products_with_directions() -> None:
         total = 0.0
         for c in range(2):
             total += v[c] * x[c]
-        return total, dot(v, x), _minkowski_kernels._doubt.py_func(v, np.zeros(2), x)
+        return total, dot(v, x), _rays._doubt.py_func(v, np.zeros(2), x)
 
     def minor(rng: np.random.Generator) -> tuple[float, Fraction, float]:
         a, b = near_one(rng, 2), signed(rng, 2) * (2.0**-9, 1.0)
-        value, error = _minkowski_kernels._minor.py_func(a, np.zeros(2), b, np.zeros(2), 0, 1)
+        value, error = _wraps._minor.py_func(a, np.zeros(2), b, np.zeros(2), 0, 1)
         truth = exact(a[0]) * exact(b[1]) - exact(a[1]) * exact(b[0])
         return value, truth, error
 
     assert largest_share(draw) > 0.4
     assert largest_share(minor) > 0.7
-    blurred = _minkowski_kernels._doubt.py_func(
-        np.ones(2), np.array([0.25, 0.5]), np.array([1.0, 2.0])
-    )
+    blurred = _rays._doubt.py_func(np.ones(2), np.array([0.25, 0.5]), np.array([1.0, 2.0]))
     assert blurred >= 1.25
-    spread = _minkowski_kernels._minor.py_func(
-        np.ones(2), np.full(2, 0.25), np.ones(2), np.full(2, 0.5), 0, 1
-    )[1]
+    spread = _wraps._minor.py_func(np.ones(2), np.full(2, 0.25), np.ones(2), np.full(2, 0.5), 0, 1)[
+        1
+    ]
     assert spread >= 2 * (0.25 + 0.5 + 0.125)
 
 
 def test_what_is_left_of_a_plane_is_surely_so() -> None:
-    is_left = _minkowski_kernels._is_left.py_func
+    is_left = _wraps._is_left.py_func
     one, none = np.array([1.0, 0.0, 0.0]), np.zeros(3)
     assert is_left(one, none, one, none)
     assert not is_left(one, none, one, np.array([1.0, 0.0, 0.0]))

@@ -50,9 +50,12 @@ from hardmax.geometry.counting.switch._exact import ExactCell, homogeneous
 from hardmax.geometry.diagrams import _boxed, _diagram, _locating, _locating_kernels
 from hardmax.geometry.hulls import _facet_kernels as _kernels
 from hardmax.geometry.hulls import _frame, _incremental, _points
+from hardmax.geometry.polytopes import _arrays as _minkowski_arrays
 from hardmax.geometry.polytopes import _graph as _minkowski_graph
+from hardmax.geometry.polytopes import _ray_kernels as _rays
 from hardmax.geometry.polytopes import _walk as _minkowski_walk
-from hardmax.geometry.polytopes import _walk_kernels as _minkowski_kernels
+from hardmax.geometry.polytopes import _whole_kernels as _wholes
+from hardmax.geometry.polytopes import _wrap_kernels as _wraps
 from hardmax.geometry.temperature import (
     _arrays,
     _cloud,
@@ -200,13 +203,13 @@ def test_centres_on_a_facet_are_unsure(large: Large) -> None:
 
 
 def test_doubts_of_products(large: Large) -> None:
-    k = large(_minkowski_kernels)
+    k = large(_rays)
     vector, blur, x = np.array([1.0, -2.0]), np.array([0.5, 0.25]), np.array([4.0, -8.0])
     assert k._doubt(vector, blur, x) == (3 * U * (4 + 16) + (2.0 + 2.0)) * G + FAINT
 
 
 def test_doubts_of_minors(large: Large) -> None:
-    k = large(_minkowski_kernels)
+    k = large(_wraps)
     a, ea = np.array([1.0, -2.0]), np.array([0.5, 0.25])
     b, eb = np.array([4.0, 8.0]), np.array([0.125, 1.0])
     value, error = k._minor(a, ea, b, eb, 0, 1)
@@ -215,7 +218,7 @@ def test_doubts_of_minors(large: Large) -> None:
 
 
 def test_left_of_planes(large: Large) -> None:
-    k = large(_minkowski_kernels)
+    k = large(_wraps)
     vector, spread = np.array([1.0, 0.0, 0.0]), np.array([0.125, 0.0, 0.25])
     normal, blur = np.array([2.0, 0.0, 0.0]), np.array([0.0, 0.0, 0.5])
     known = 4 * U * 2 + 0.125 * 2 + 0.25 * 0.5
@@ -226,37 +229,37 @@ def test_left_of_planes(large: Large) -> None:
 
 def test_wraps_of_directions_that_may_be_one(large: Large) -> None:
     """The turn from one end to another must be beyond the doubt of the minor."""
-    k = large(_minkowski_kernels)
+    k = large(_wraps)
     for turn, clear in just_beyond(FAINT / (1 - 2 * U * G)):
-        vectors, blurs = np.array([[1.0, 0.0], [0.0, turn]]), np.zeros((2, 2))
-        status = np.full(2, k.UNKNOWN)
-        made = np.zeros((2, 2)), np.zeros((2, 2))
-        assert k._wrap_plane(vectors, blurs, 2, status, 0, *made) == clear
+        cone = _minkowski_arrays.new_cone(2, 2)
+        cone.vectors[:] = [[1.0, 0.0], [0.0, turn]]
+        assert k._wrap_plane(cone, 2, 0) == clear
 
 
 @pytest.mark.parametrize("left", [0.0, 2.0**-5])
 @pytest.mark.parametrize("blur", [0.0, 2.0**-6])
 def test_weights_that_are_positive_beyond_doubt(large: Large, left: float, blur: float) -> None:
     """Twice one vector is the other: the weight 2, against its residual and that of the inverse."""
-    k = large(_minkowski_kernels)
+    k = large(_rays)
     weight, inverse = 2.0, 0.5 * (1.0 + left)
     row = left + 3 * U * (2.0 + left) + inverse * blur
     known = left + 3 * U * (8.0 + left) + blur * weight
     most = (weight - FAINT) / G * (1.0 - row) / inverse - known
     for more, unclear in just_beyond(most):
-        vectors, blurs = np.array([[2.0], [4.0 + left]]), np.array([[blur], [more]])
-        tableau = np.array([[0.0, inverse, weight]])
-        given = (np.array([0]), 1, 1, tableau, np.array([0]), np.array([1.0]))
-        assert k._is_inner(vectors, blurs, *given) != unclear
+        cone, scratch = _minkowski_arrays.new_cone(2, 1), _minkowski_arrays.new_scratch(2, 1, 2)
+        cone.vectors[:], cone.blurs[:] = [[2.0], [4.0 + left]], [[blur], [more]]
+        scratch.tableau[0, :3], scratch.signs[:] = [0.0, inverse, weight], 1.0
+        assert k._is_inner(cone, 1, 1, scratch) != unclear
 
 
 def test_what_is_unknown_is_settled(large: Large, monkeypatch: pytest.MonkeyPatch) -> None:
-    k = large(_minkowski_kernels)
+    k = large(_wholes)
     monkeypatch.setattr(k, "in_cone", lambda *_: True)
     for status in (k.OPEN, k.UNKNOWN, k.EXTREME, k.INNER):
-        found = np.array([status])
-        k.settle(np.zeros((1, 1), int), 1, found, np.zeros((1, 1), int), None, None)
-        assert found[0] == (k.EXTREME if status == k.EXTREME else k.INNER)
+        cone = _minkowski_arrays.new_cone(1, 1)
+        cone.status[0] = status
+        k.settle(cone, 1, _minkowski_arrays.new_scratch(1, 1, 1))
+        assert cone.status[0] == (k.EXTREME if status == k.EXTREME else k.INNER)
 
 
 # ---- switches ------------------------------------------------------------------------------------
@@ -1027,7 +1030,7 @@ def test_maximisers(large: Large, monkeypatch: pytest.MonkeyPatch) -> None:
         first=np.array([0]), terms=[0], columns=(0,), scales=np.array([2.0]), floor=-1,
         vertices=SimpleNamespace(floats=np.array([[4.0]]), slack=np.array([0.25])),
     )  # fmt: skip
-    k._starting(graph, SimpleNamespace(integers=lambda *_, size: np.array([-8])))
+    k._starting_vertex(graph, SimpleNamespace(integers=lambda *_, size: np.array([-8])))
     off = 1.25 * 0.5 * 8.0 + FAINT
     assert seen[0].tolist() == [(rounded(1, 1.25 * 8.0 * 8.0) + off) * 1.5]
 
