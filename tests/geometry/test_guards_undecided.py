@@ -52,10 +52,7 @@ def answering(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.mark.parametrize("clear", [True, False])
 def test_winners_that_are_unsure_are_settled(monkeypatch: pytest.MonkeyPatch, clear: bool) -> None:
-    def climb(*given: Any) -> None:
-        given[-2][:], given[-1][:] = 0, clear
-
-    monkeypatch.setattr(_locating_kernels, "climb", climb)
+    monkeypatch.setattr(_locating_kernels, "climb", lambda *_: (np.array([0]), np.array([clear])))
     column = SimpleNamespace(floats=np.zeros((2, 1)))
     locator = SimpleNamespace(
         _across=(None, None), keys=_Floats(np.zeros((2, 1))), levels=column, _landmarks=None,
@@ -81,16 +78,15 @@ class _Floats:
 def verification(**given: Any) -> Any:
     points = SimpleNamespace(floats=np.zeros((2, 1)), slack=None)
     return SimpleNamespace(
-        simplices=ONE, neighbours=ONE, points=points, slack=None, centre=1, exact=False, decided=0,
-        normals=None, blurs=None, **given,
+        simplices=ONE, neighbours=ONE, points=points, centre=1, exact=False, decided=0,
+        normals=None, blurs=None, cloud=None, facets=None, work=None, **given,
     )  # fmt: skip
 
 
 @pytest.mark.parametrize("clear", [True, False])
 def test_normals_that_are_unsure_are_oriented(answering: Any, clear: bool) -> None:
     asked: list[int] = []
-    normals_of = (None, None, np.array([clear]))
-    answering(_verification.kernels, is_closed=True, normals_of=normals_of)
+    answering(_verification.kernels, is_closed=True, orient=np.array([clear]))
     run = verification(
         _orient=lambda unsure: asked.extend(unsure), _ridges=lambda: None,
         _covers_once=lambda: None, _holds_all=lambda corners: None,

@@ -138,12 +138,11 @@ def test_minors(large: Large) -> None:
 
 def test_normals(large: Large) -> None:
     k = large(_kernels)
-    points, slack = np.array([[1.0, 1.0], [3.0, 5.0]]), np.array([0.25, 0.5])
-    work = (np.empty((1, 2)), np.empty((1, 2)), np.array([1.0, 0, 0, 0]), np.zeros(4))
-    normal, blur = np.empty(2), np.empty(2)
-    k._normal(points, slack, np.array([0, 1]), *work, normal, blur)
-    assert np.abs(normal).tolist() == [4.0, 2.0]
-    assert blur.tolist() == [4 * U + 1.0, 2 * U + 0.5]
+    cloud = k.Cloud(np.array([[1.0, 1.0], [3.0, 5.0]]), np.array([0.25, 0.5]))
+    work = k.new_work(2)
+    k._find_normal(cloud, np.array([0, 1]), work)
+    assert np.abs(work.normal).tolist() == [4.0, 2.0]
+    assert work.blur.tolist() == [4 * U + 1.0, 2 * U + 0.5]
 
 
 @pytest.mark.parametrize("slack", [0.0, 0.25])
@@ -156,15 +155,20 @@ def test_sides(large: Large, slack: float, blur: float) -> None:
     ex, ey = U * x + 2 * slack, U * y + 2 * slack
     known = x * blur + n * ex + ex * blur + U * n * x + 2 * U * n * x
     for more, unclear in just_beyond(((n * x - FAINT) / G - known) / (y + ey)):
-        side = k._side(points, np.full(2, slack), normal, np.array([blur, more]), 0, 1)
+        cloud, plane = (
+            k.Cloud(points, np.full(2, slack)),
+            k.Plane(normal, np.array([blur, more]), 0),
+        )
+        side = k._side(cloud, plane, 1)
         assert side == (k.UNSURE if unclear else k.OUTSIDE)
 
 
 def test_sides_underflow_and_grow(large: Large) -> None:
     k = large(_kernels)
-    at = np.array([[0.0], [1.0]])
+    cloud = k.Cloud(np.array([[0.0], [1.0]]), np.zeros(1))
     for size, clear in just_beyond(FAINT / (1 - G * 3 * U)):
-        assert (k._side(at, np.zeros(1), np.array([size]), np.zeros(1), 0, 1) != k.UNSURE) == clear
+        side = k._side(cloud, k.Plane(np.array([size]), np.zeros(1), 0), 1)
+        assert (side != k.UNSURE) == clear
 
 
 def test_cones_behind(large: Large) -> None:
@@ -184,19 +188,25 @@ def test_walls_that_are_unsure_leave_points_open(
     names = {0: k.UNSURE, 1: k.OUTSIDE}
     monkeypatch.setattr(k, "_wall_side", lambda *_: (names[side], names[own]))
     monkeypatch.setattr(k, "_side", lambda *_: k.INSIDE)
-    points, simplices = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), np.array([[1, 2]])
-    found = k.cones_over(points, np.zeros(2), simplices, 0, 1)
-    assert found.tolist() == [k.UNSURE]
-    given = (points, np.zeros(2), simplices, np.array([[0, 0]]), np.ones((1, 2)), np.ones((1, 2)))
-    _, state = k.walk(*given, 0, np.array([1]), np.array([0]), 4)
+    monkeypatch.setattr(k, "lent", lambda given: given)
+    cloud = k.Cloud(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), np.zeros(2))
+    ones = np.ones((1, 2))
+    facets = k.Facets(np.array([[1, 2]]), np.array([[0, 0]]), ones, ones)
+    sides = k.cones_over(cloud, facets.simplices, 0, 1, k.new_work(2))
+    assert sides.tolist() == [k.UNSURE]
+    _, state = k.walk(cloud, facets, 0, np.array([1]), np.array([0]), k.new_work(2), 4)
     assert state.tolist() == [k.UNSURE]
 
 
-def test_centres_on_a_facet_are_unsure(large: Large) -> None:
+def test_centres_on_a_facet_are_unsure(large: Large, monkeypatch: pytest.MonkeyPatch) -> None:
     k = large(_kernels)
+    monkeypatch.setattr(k, "lent", lambda given: given)
     points = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 0.0], [0.5, 9.0]])
-    assert k.normals_of(points, np.zeros(2), np.array([[0, 1]]), 2)[2].tolist() == [False]
-    assert k.normals_of(points, np.zeros(2), np.array([[0, 1]]), 3)[2].tolist() == [True]
+    normals = np.empty((1, 2)), np.empty((1, 2))
+    facets = k.Facets(np.array([[0, 1]]), np.array([[0, 0]]), *normals)
+    for centre, sure in ((2, False), (3, True)):
+        cloud = k.Cloud(points, np.zeros(2))
+        assert k.orient(cloud, facets, centre, k.new_work(2)).tolist() == [sure]
 
 
 # ---- sums of polytopes ---------------------------------------------------------------------------
@@ -515,11 +525,8 @@ def test_winners_lead_by_more_than_rounding(large: Large) -> None:
     k = large(_locating_kernels)
     for lead, clear in just_beyond(0.25 * (1 + 4.0) * G + 2 * 3 * TINY):
         keys, levels = np.zeros((2, 1)), np.array([lead, 0.0])
-        winners, sure = np.empty(1, int), np.empty(1, bool)
-        k.climb(
-            np.array([[4.0]]), keys, levels, np.array([0, 1, 2]), np.array([1, 0]),
-            np.array([0]), 0.25, winners, sure,
-        )  # fmt: skip
+        cells = k.Cells(keys, levels, np.array([0, 1, 2]), np.array([1, 0]), np.array([0]))
+        _, sure = k.climb(cells, np.array([[4.0]]), 0.25)
         assert sure[0] == clear
 
 
