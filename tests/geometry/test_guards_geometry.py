@@ -48,8 +48,9 @@ from hardmax.geometry.hulls._frame import _Search
 from hardmax.geometry.hulls._incremental import _Facets
 from hardmax.geometry.hulls._points import Points
 from hardmax.geometry.polytopes import _graph as _minkowski_graph
+from hardmax.geometry.polytopes import _ray_kernels as _rays
 from hardmax.geometry.polytopes import _walk as _minkowski_walk
-from hardmax.geometry.polytopes import _walk_kernels as _minkowski_kernels
+from hardmax.geometry.polytopes import _wrap_kernels as _wraps
 from hardmax.numerics import FAINT, TINY, UNIT
 
 Draw = Callable[[np.random.Generator], tuple[float, Fraction, float]]
@@ -696,6 +697,11 @@ def test_minors_carry_their_errors() -> None:
     assert largest_share(blurred) > 0.9
 
 
+def side_of(points, slack, normal, blur, corner: int, other: int) -> int:
+    plane = _kernels.Plane(normal, blur, corner)
+    return _kernels._side.py_func(_kernels.Cloud(points, slack), plane, other)
+
+
 def test_sides_of_planes_are_never_wrong() -> None:
     """Points an ulp from a line: what is said is so, and most that is not said is too close."""
     rng, said = np.random.default_rng(2), 0
@@ -704,11 +710,9 @@ def test_sides_of_planes_are_never_wrong() -> None:
         x = near_one(rng, 3) * (1.0, 1.5, 1.25)
         points = np.stack([x, x * slope], axis=1)
         points[2, 1] += int(rng.integers(-6, 7)) * 2.0**-53
-        normal, blur = np.empty(2), np.empty(2)
-        work = (np.empty((1, 2)), np.empty((1, 2)), np.zeros(4), np.zeros(4))
-        corners = np.array([0, 1])
-        _kernels._normal.py_func(points, np.zeros(2), corners, *work, normal, blur)
-        side = _kernels._side.py_func(points, np.zeros(2), normal, blur, 0, 2)
+        cloud, work = _kernels.Cloud(points, np.zeros(2)), _kernels.new_work(2)
+        _kernels._find_normal.py_func(cloud, np.array([0, 1]), work)
+        side = side_of(points, np.zeros(2), work.normal, work.blur, 0, 2)
         (a, b), (c, d), (e, f) = [[exact(t) for t in row] for row in points]
         # the normal's determinant: (c - a, d - b) against (e - a, f - b)
         truth = (c - a) * (f - b) - (d - b) * (e - a)
@@ -722,14 +726,14 @@ def test_sides_count_what_underflows() -> None:
     """0.4 + 0.4 - 0.6 of the smallest number is positive; floats see 0 + 0 - 1."""
     normal, blur = np.array([0.4, 0.4, -0.6]), np.zeros(3)
     points = np.array([[0.0] * 3, [TINY] * 3])
-    assert _kernels._side.py_func(points, np.zeros(3), normal, blur, 0, 1) == _kernels.UNSURE
+    assert side_of(points, np.zeros(3), normal, blur, 0, 1) == _kernels.UNSURE
     far = np.array([[0.0] * 3, [1.0] * 3])
-    assert _kernels._side.py_func(far, np.zeros(3), normal, blur, 0, 1) == _kernels.OUTSIDE
+    assert side_of(far, np.zeros(3), normal, blur, 0, 1) == _kernels.OUTSIDE
 
 
 def test_sides_see_slack_and_blur() -> None:
     points, normal = np.array([[0.0, 0.0], [1.0, 1.0]]), np.array([1.0, -0.5])
-    side = _kernels._side.py_func
+    side = side_of
     assert side(points, np.zeros(2), normal, np.zeros(2), 0, 1) == _kernels.OUTSIDE
     assert side(points, np.full(2, 0.2), normal, np.zeros(2), 0, 1) == _kernels.UNSURE
     assert side(points, np.zeros(2), normal, np.full(2, 0.25), 0, 1) == _kernels.UNSURE
@@ -844,28 +848,26 @@ def test_products_with_directions() -> None:
         total = 0.0
         for c in range(2):
             total += v[c] * x[c]
-        return total, dot(v, x), _minkowski_kernels._doubt.py_func(v, np.zeros(2), x)
+        return total, dot(v, x), _rays._doubt.py_func(v, np.zeros(2), x)
 
     def minor(rng: np.random.Generator) -> tuple[float, Fraction, float]:
         a, b = near_one(rng, 2), signed(rng, 2) * (2.0**-9, 1.0)
-        value, error = _minkowski_kernels._minor.py_func(a, np.zeros(2), b, np.zeros(2), 0, 1)
+        value, error = _wraps._minor.py_func(a, np.zeros(2), b, np.zeros(2), 0, 1)
         truth = exact(a[0]) * exact(b[1]) - exact(a[1]) * exact(b[0])
         return value, truth, error
 
     assert largest_share(draw) > 0.4
     assert largest_share(minor) > 0.7
-    blurred = _minkowski_kernels._doubt.py_func(
-        np.ones(2), np.array([0.25, 0.5]), np.array([1.0, 2.0])
-    )
+    blurred = _rays._doubt.py_func(np.ones(2), np.array([0.25, 0.5]), np.array([1.0, 2.0]))
     assert blurred >= 1.25
-    spread = _minkowski_kernels._minor.py_func(
-        np.ones(2), np.full(2, 0.25), np.ones(2), np.full(2, 0.5), 0, 1
-    )[1]
+    spread = _wraps._minor.py_func(np.ones(2), np.full(2, 0.25), np.ones(2), np.full(2, 0.5), 0, 1)[
+        1
+    ]
     assert spread >= 2 * (0.25 + 0.5 + 0.125)
 
 
 def test_what_is_left_of_a_plane_is_surely_so() -> None:
-    is_left = _minkowski_kernels._is_left.py_func
+    is_left = _wraps._is_left.py_func
     one, none = np.array([1.0, 0.0, 0.0]), np.zeros(3)
     assert is_left(one, none, one, none)
     assert not is_left(one, none, one, np.array([1.0, 0.0, 0.0]))

@@ -26,7 +26,8 @@ from hardmax.geometry.counting.switch._exact import ExactCell, homogeneous
 from hardmax.geometry.diagrams import _locating, _locating_kernels
 from hardmax.geometry.hulls import _verification
 from hardmax.geometry.hulls._verification import _Verification
-from hardmax.geometry.polytopes import _walk_kernels as _minkowski_kernels
+from hardmax.geometry.polytopes import _arrays as _minkowski_arrays
+from hardmax.geometry.polytopes import _ray_kernels, _walk_kernels
 
 ONE = np.array([[0]])
 
@@ -51,10 +52,7 @@ def answering(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.mark.parametrize("clear", [True, False])
 def test_winners_that_are_unsure_are_settled(monkeypatch: pytest.MonkeyPatch, clear: bool) -> None:
-    def climb(*given: Any) -> None:
-        given[-2][:], given[-1][:] = 0, clear
-
-    monkeypatch.setattr(_locating_kernels, "climb", climb)
+    monkeypatch.setattr(_locating_kernels, "climb", lambda *_: (np.array([0]), np.array([clear])))
     column = SimpleNamespace(floats=np.zeros((2, 1)))
     locator = SimpleNamespace(
         _across=(None, None), keys=_Floats(np.zeros((2, 1))), levels=column, _landmarks=None,
@@ -80,16 +78,15 @@ class _Floats:
 def verification(**given: Any) -> Any:
     points = SimpleNamespace(floats=np.zeros((2, 1)), slack=None)
     return SimpleNamespace(
-        simplices=ONE, neighbours=ONE, points=points, slack=None, centre=1, exact=False, decided=0,
-        normals=None, blurs=None, **given,
+        simplices=ONE, neighbours=ONE, points=points, centre=1, exact=False, decided=0,
+        normals=None, blurs=None, cloud=None, facets=None, work=None, **given,
     )  # fmt: skip
 
 
 @pytest.mark.parametrize("clear", [True, False])
 def test_normals_that_are_unsure_are_oriented(answering: Any, clear: bool) -> None:
     asked: list[int] = []
-    normals_of = (None, None, np.array([clear]))
-    answering(_verification.kernels, is_closed=True, normals_of=normals_of)
+    answering(_verification.kernels, is_closed=True, orient=np.array([clear]))
     run = verification(
         _orient=lambda unsure: asked.extend(unsure), _ridges=lambda: None,
         _covers_once=lambda: None, _holds_all=lambda corners: None,
@@ -146,25 +143,32 @@ def test_points_that_are_unsure_are_settled(answering: Any, code: str) -> None:
 
 @pytest.mark.parametrize("inner", [True, False])
 def test_rays_are_looked_at(answering: Any, inner: bool) -> None:
-    k = answering(_minkowski_kernels, _guess=1, _is_inner=inner)
-    status = np.array([k.UNKNOWN])
-    vectors, chosen = np.ones((1, 1)), np.zeros(1, int)
-    k.extreme_rays(vectors, vectors, 1, status, None, None, None, chosen, None, None, None)
-    assert status.tolist() == [k.INNER if inner else k.OPEN]
+    k = answering(_ray_kernels, _guess=_ray_kernels.SOLVED, _is_inner=inner)
+    cone = _minkowski_arrays.new_cone(1, 1)
+    k.find_extreme_rays(cone, 1, _minkowski_arrays.new_scratch(1, 1, 1))
+    assert cone.status.tolist() == [k.INNER if inner else k.OPEN]
 
 
 @pytest.mark.parametrize("is_small", [True, False])
-def test_rays_of_which_nothing_is_known_are_settled(answering: Any, is_small: bool) -> None:
+def test_rays_of_which_nothing_is_known_are_settled(
+    answering: Any, monkeypatch: pytest.MonkeyPatch, is_small: bool
+) -> None:
     """No centre is found, so the status stays unknown: whole numbers decide, here or above."""
-    k = answering(_minkowski_kernels, _gather=1, find_centre=False, link=1, settle=None)
-    one, whole = np.ones((1, 4)), np.ones((1, 4), dtype=int)
-    found = k.explore(
-        0, 1, 1, 1, one, one, whole, is_small, -1, None, None, None, None, np.zeros((9, 1), int),
-        None, np.full(9, -1), np.zeros((9, 2)), np.zeros(40, int), np.zeros(1, int),
-        np.zeros(1, int),
+    answers = {"_gather": 1, "find_centre": False, "_step_across": None, "settle": None}
+    k, arrays = answering(_walk_kernels, **answers), _minkowski_arrays
+    monkeypatch.setattr(k, "lent", lambda given: given)
+    directions, nothing = np.ones((1, 4)), np.zeros(0, int)
+    graph = arrays.Graph(
+        nothing, nothing, nothing, directions, directions, np.ones((1, 4), int), nothing, -1,
+        is_small,
     )  # fmt: skip
-    assert found[3] == 1
-    assert found[0] == (k.DONE if is_small else k.PENDING)
+    queue = arrays.Queue(
+        now=np.array([0, 1, 0, 0]), cells=np.zeros((9, 1), int), keys=nothing,
+        arrivals=np.full(9, -1), hints=np.zeros((9, 2, 4)), table=np.zeros(40, int),
+    )  # fmt: skip
+    why = k.explore(graph, queue, arrays.new_cone(1, 4), arrays.new_scratch(1, 4, 1), 1)
+    assert queue.now[arrays.DECIDED] == 1
+    assert why == (arrays.DONE if is_small else arrays.PENDING)
 
 
 # ---- cells ---------------------------------------------------------------------------------------

@@ -50,9 +50,12 @@ from hardmax.geometry.counting.switch._exact import ExactCell, homogeneous
 from hardmax.geometry.diagrams import _boxed, _diagram, _locating, _locating_kernels
 from hardmax.geometry.hulls import _facet_kernels as _kernels
 from hardmax.geometry.hulls import _frame, _incremental, _points
+from hardmax.geometry.polytopes import _arrays as _minkowski_arrays
 from hardmax.geometry.polytopes import _graph as _minkowski_graph
+from hardmax.geometry.polytopes import _ray_kernels as _rays
 from hardmax.geometry.polytopes import _walk as _minkowski_walk
-from hardmax.geometry.polytopes import _walk_kernels as _minkowski_kernels
+from hardmax.geometry.polytopes import _whole_kernels as _wholes
+from hardmax.geometry.polytopes import _wrap_kernels as _wraps
 from hardmax.geometry.temperature import (
     _arrays,
     _cloud,
@@ -135,12 +138,11 @@ def test_minors(large: Large) -> None:
 
 def test_normals(large: Large) -> None:
     k = large(_kernels)
-    points, slack = np.array([[1.0, 1.0], [3.0, 5.0]]), np.array([0.25, 0.5])
-    work = (np.empty((1, 2)), np.empty((1, 2)), np.array([1.0, 0, 0, 0]), np.zeros(4))
-    normal, blur = np.empty(2), np.empty(2)
-    k._normal(points, slack, np.array([0, 1]), *work, normal, blur)
-    assert np.abs(normal).tolist() == [4.0, 2.0]
-    assert blur.tolist() == [4 * U + 1.0, 2 * U + 0.5]
+    cloud = k.Cloud(np.array([[1.0, 1.0], [3.0, 5.0]]), np.array([0.25, 0.5]))
+    work = k.new_work(2)
+    k._find_normal(cloud, np.array([0, 1]), work)
+    assert np.abs(work.normal).tolist() == [4.0, 2.0]
+    assert work.blur.tolist() == [4 * U + 1.0, 2 * U + 0.5]
 
 
 @pytest.mark.parametrize("slack", [0.0, 0.25])
@@ -153,15 +155,20 @@ def test_sides(large: Large, slack: float, blur: float) -> None:
     ex, ey = U * x + 2 * slack, U * y + 2 * slack
     known = x * blur + n * ex + ex * blur + U * n * x + 2 * U * n * x
     for more, unclear in just_beyond(((n * x - FAINT) / G - known) / (y + ey)):
-        side = k._side(points, np.full(2, slack), normal, np.array([blur, more]), 0, 1)
+        cloud, plane = (
+            k.Cloud(points, np.full(2, slack)),
+            k.Plane(normal, np.array([blur, more]), 0),
+        )
+        side = k._side(cloud, plane, 1)
         assert side == (k.UNSURE if unclear else k.OUTSIDE)
 
 
 def test_sides_underflow_and_grow(large: Large) -> None:
     k = large(_kernels)
-    at = np.array([[0.0], [1.0]])
+    cloud = k.Cloud(np.array([[0.0], [1.0]]), np.zeros(1))
     for size, clear in just_beyond(FAINT / (1 - G * 3 * U)):
-        assert (k._side(at, np.zeros(1), np.array([size]), np.zeros(1), 0, 1) != k.UNSURE) == clear
+        side = k._side(cloud, k.Plane(np.array([size]), np.zeros(1), 0), 1)
+        assert (side != k.UNSURE) == clear
 
 
 def test_cones_behind(large: Large) -> None:
@@ -181,32 +188,38 @@ def test_walls_that_are_unsure_leave_points_open(
     names = {0: k.UNSURE, 1: k.OUTSIDE}
     monkeypatch.setattr(k, "_wall_side", lambda *_: (names[side], names[own]))
     monkeypatch.setattr(k, "_side", lambda *_: k.INSIDE)
-    points, simplices = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), np.array([[1, 2]])
-    found = k.cones_over(points, np.zeros(2), simplices, 0, 1)
-    assert found.tolist() == [k.UNSURE]
-    given = (points, np.zeros(2), simplices, np.array([[0, 0]]), np.ones((1, 2)), np.ones((1, 2)))
-    _, state = k.walk(*given, 0, np.array([1]), np.array([0]), 4)
+    monkeypatch.setattr(k, "lent", lambda given: given)
+    cloud = k.Cloud(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), np.zeros(2))
+    ones = np.ones((1, 2))
+    facets = k.Facets(np.array([[1, 2]]), np.array([[0, 0]]), ones, ones)
+    sides = k.cones_over(cloud, facets.simplices, 0, 1, k.new_work(2))
+    assert sides.tolist() == [k.UNSURE]
+    _, state = k.walk(cloud, facets, 0, np.array([1]), np.array([0]), k.new_work(2), 4)
     assert state.tolist() == [k.UNSURE]
 
 
-def test_centres_on_a_facet_are_unsure(large: Large) -> None:
+def test_centres_on_a_facet_are_unsure(large: Large, monkeypatch: pytest.MonkeyPatch) -> None:
     k = large(_kernels)
+    monkeypatch.setattr(k, "lent", lambda given: given)
     points = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 0.0], [0.5, 9.0]])
-    assert k.normals_of(points, np.zeros(2), np.array([[0, 1]]), 2)[2].tolist() == [False]
-    assert k.normals_of(points, np.zeros(2), np.array([[0, 1]]), 3)[2].tolist() == [True]
+    normals = np.empty((1, 2)), np.empty((1, 2))
+    facets = k.Facets(np.array([[0, 1]]), np.array([[0, 0]]), *normals)
+    for centre, sure in ((2, False), (3, True)):
+        cloud = k.Cloud(points, np.zeros(2))
+        assert k.orient(cloud, facets, centre, k.new_work(2)).tolist() == [sure]
 
 
 # ---- sums of polytopes ---------------------------------------------------------------------------
 
 
 def test_doubts_of_products(large: Large) -> None:
-    k = large(_minkowski_kernels)
+    k = large(_rays)
     vector, blur, x = np.array([1.0, -2.0]), np.array([0.5, 0.25]), np.array([4.0, -8.0])
     assert k._doubt(vector, blur, x) == (3 * U * (4 + 16) + (2.0 + 2.0)) * G + FAINT
 
 
 def test_doubts_of_minors(large: Large) -> None:
-    k = large(_minkowski_kernels)
+    k = large(_wraps)
     a, ea = np.array([1.0, -2.0]), np.array([0.5, 0.25])
     b, eb = np.array([4.0, 8.0]), np.array([0.125, 1.0])
     value, error = k._minor(a, ea, b, eb, 0, 1)
@@ -215,7 +228,7 @@ def test_doubts_of_minors(large: Large) -> None:
 
 
 def test_left_of_planes(large: Large) -> None:
-    k = large(_minkowski_kernels)
+    k = large(_wraps)
     vector, spread = np.array([1.0, 0.0, 0.0]), np.array([0.125, 0.0, 0.25])
     normal, blur = np.array([2.0, 0.0, 0.0]), np.array([0.0, 0.0, 0.5])
     known = 4 * U * 2 + 0.125 * 2 + 0.25 * 0.5
@@ -226,37 +239,37 @@ def test_left_of_planes(large: Large) -> None:
 
 def test_wraps_of_directions_that_may_be_one(large: Large) -> None:
     """The turn from one end to another must be beyond the doubt of the minor."""
-    k = large(_minkowski_kernels)
+    k = large(_wraps)
     for turn, clear in just_beyond(FAINT / (1 - 2 * U * G)):
-        vectors, blurs = np.array([[1.0, 0.0], [0.0, turn]]), np.zeros((2, 2))
-        status = np.full(2, k.UNKNOWN)
-        made = np.zeros((2, 2)), np.zeros((2, 2))
-        assert k._wrap_plane(vectors, blurs, 2, status, 0, *made) == clear
+        cone = _minkowski_arrays.new_cone(2, 2)
+        cone.vectors[:] = [[1.0, 0.0], [0.0, turn]]
+        assert k._wrap_plane(cone, 2, 0) == clear
 
 
 @pytest.mark.parametrize("left", [0.0, 2.0**-5])
 @pytest.mark.parametrize("blur", [0.0, 2.0**-6])
 def test_weights_that_are_positive_beyond_doubt(large: Large, left: float, blur: float) -> None:
     """Twice one vector is the other: the weight 2, against its residual and that of the inverse."""
-    k = large(_minkowski_kernels)
+    k = large(_rays)
     weight, inverse = 2.0, 0.5 * (1.0 + left)
     row = left + 3 * U * (2.0 + left) + inverse * blur
     known = left + 3 * U * (8.0 + left) + blur * weight
     most = (weight - FAINT) / G * (1.0 - row) / inverse - known
     for more, unclear in just_beyond(most):
-        vectors, blurs = np.array([[2.0], [4.0 + left]]), np.array([[blur], [more]])
-        tableau = np.array([[0.0, inverse, weight]])
-        given = (np.array([0]), 1, 1, tableau, np.array([0]), np.array([1.0]))
-        assert k._is_inner(vectors, blurs, *given) != unclear
+        cone, scratch = _minkowski_arrays.new_cone(2, 1), _minkowski_arrays.new_scratch(2, 1, 2)
+        cone.vectors[:], cone.blurs[:] = [[2.0], [4.0 + left]], [[blur], [more]]
+        scratch.tableau[0, :3], scratch.signs[:] = [0.0, inverse, weight], 1.0
+        assert k._is_inner(cone, 1, 1, scratch) != unclear
 
 
 def test_what_is_unknown_is_settled(large: Large, monkeypatch: pytest.MonkeyPatch) -> None:
-    k = large(_minkowski_kernels)
+    k = large(_wholes)
     monkeypatch.setattr(k, "in_cone", lambda *_: True)
     for status in (k.OPEN, k.UNKNOWN, k.EXTREME, k.INNER):
-        found = np.array([status])
-        k.settle(np.zeros((1, 1), int), 1, found, np.zeros((1, 1), int), None, None)
-        assert found[0] == (k.EXTREME if status == k.EXTREME else k.INNER)
+        cone = _minkowski_arrays.new_cone(1, 1)
+        cone.status[0] = status
+        k.settle(cone, 1, _minkowski_arrays.new_scratch(1, 1, 1))
+        assert cone.status[0] == (k.EXTREME if status == k.EXTREME else k.INNER)
 
 
 # ---- switches ------------------------------------------------------------------------------------
@@ -512,11 +525,8 @@ def test_winners_lead_by_more_than_rounding(large: Large) -> None:
     k = large(_locating_kernels)
     for lead, clear in just_beyond(0.25 * (1 + 4.0) * G + 2 * 3 * TINY):
         keys, levels = np.zeros((2, 1)), np.array([lead, 0.0])
-        winners, sure = np.empty(1, int), np.empty(1, bool)
-        k.climb(
-            np.array([[4.0]]), keys, levels, np.array([0, 1, 2]), np.array([1, 0]),
-            np.array([0]), 0.25, winners, sure,
-        )  # fmt: skip
+        cells = k.Cells(keys, levels, np.array([0, 1, 2]), np.array([1, 0]), np.array([0]))
+        _, sure = k.climb(cells, np.array([[4.0]]), 0.25)
         assert sure[0] == clear
 
 
@@ -1027,7 +1037,7 @@ def test_maximisers(large: Large, monkeypatch: pytest.MonkeyPatch) -> None:
         first=np.array([0]), terms=[0], columns=(0,), scales=np.array([2.0]), floor=-1,
         vertices=SimpleNamespace(floats=np.array([[4.0]]), slack=np.array([0.25])),
     )  # fmt: skip
-    k._starting(graph, SimpleNamespace(integers=lambda *_, size: np.array([-8])))
+    k._starting_vertex(graph, SimpleNamespace(integers=lambda *_, size: np.array([-8])))
     off = 1.25 * 0.5 * 8.0 + FAINT
     assert seen[0].tolist() == [(rounded(1, 1.25 * 8.0 * 8.0) + off) * 1.5]
 

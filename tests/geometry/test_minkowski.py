@@ -8,24 +8,22 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from numba import njit
 
 from hardmax._errors import RequestError, ShapeError
 from hardmax.geometry.bounds import attaining_keys, several_heads, two_polygons
 from hardmax.geometry.hulls._points import Points
-from hardmax.geometry.polytopes._exact_cone import fits, is_in_cone
+from hardmax.geometry.polytopes._arrays import EXTREME, INNER, OPEN, new_cone, new_scratch
 from hardmax.geometry.polytopes._minkowski import minkowski_sum, upper_sum
 from hardmax.geometry.polytopes._polytope import Polytope
-from hardmax.geometry.polytopes._walk_kernels import (
-    EXTREME,
-    INNER,
-    OPEN,
-    extreme_rays,
-    in_cone,
-    wrap,
-)
+from hardmax.geometry.polytopes._ray_kernels import find_extreme_rays
+from hardmax.geometry.polytopes._whole_kernels import fits, in_cone, is_in_cone
+from hardmax.geometry.polytopes._wrap_kernels import wrap
 from hardmax.geometry.tropical._refinement import common_refinement
 from hardmax.geometry.tropical._tropical import Tropical
 from hardmax.languages import MaxAffine
+
+compiled_in_cone = njit(in_cone)  # on int64, as `settle` runs it
 
 
 def polygons(sides):
@@ -316,7 +314,7 @@ def test_both_ways_of_the_exact_simplex_method_agree_with_elimination(width):
         assert fits(columns)
         tableau = np.zeros((width + 1, len(columns) + 1), dtype=np.int64)
         basis = np.zeros(width, dtype=np.int64)
-        found = in_cone(columns, len(columns), target, tableau, basis)
+        found = compiled_in_cone(columns, len(columns), target, tableau, basis)
         python = is_in_cone(columns.astype(object), target.astype(object))
         separated = has_solution([*columns.tolist(), (-target).tolist()])
         assert found == python == (not separated)
@@ -334,39 +332,29 @@ def test_int64_holds_every_number_that_fits():
         inside = columns[rng.permutation(9)[:4]].sum(axis=0)
         for target in (inside, -inside):
             tableau, basis = np.zeros((5, 10), dtype=np.int64), np.zeros(4, dtype=np.int64)
-            found = in_cone(columns, 9, target, tableau, basis)
+            found = compiled_in_cone(columns, 9, target, tableau, basis)
             assert found == is_in_cone(columns.astype(object), target.astype(object))
             assert found or target is not inside
 
 
 # The vectors (1, 0), (0, 1) and (1, lean); both functions are told that (0, 1) is extreme.
+def _leaning(lean, blur):
+    cone, scratch = new_cone(3, 2), new_scratch(3, 2, 3)
+    cone.vectors[:] = [[1.0, 0.0], [0.0, 1.0], [1.0, lean]]
+    cone.blurs[:] = blur
+    return cone, scratch
+
+
 def _by_programs(lean, blur):
-    vectors = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, lean]])
-    status, chosen, basis = (np.zeros(n, dtype=np.int64) for n in (3, 3, 2))
-    status[1] = EXTREME
-    feet, beyond, tableau = np.zeros((3, 2)), np.zeros((3, 2)), np.zeros((4, 7))
-    extreme_rays(
-        vectors,
-        np.full((3, 2), blur),
-        3,
-        status,
-        np.array([-1.0, -1.0]),
-        feet,
-        beyond,
-        chosen,
-        tableau,
-        basis,
-        np.zeros(2),
-    )
-    return status.tolist()
+    cone, scratch = _leaning(lean, blur)
+    cone.status[1], scratch.centre[:] = EXTREME, -1.0
+    find_extreme_rays(cone, 3, scratch)
+    return cone.status.tolist()
 
 
 def _by_wrapping(lean, blur):
-    vectors = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, lean]])
-    status, ring = np.zeros(3, dtype=np.int64), np.zeros(3, dtype=np.int64)
-    room = [np.zeros((3, 2)) for _ in range(3)]
-    known = wrap(vectors, np.full((3, 2), blur), 3, status, 1, ring, *room)
-    return status.tolist() if known else None
+    cone, scratch = _leaning(lean, blur)
+    return cone.status.tolist() if wrap(cone, 3, 1, scratch) else None
 
 
 @pytest.mark.parametrize(

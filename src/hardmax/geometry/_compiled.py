@@ -47,8 +47,18 @@ def _stamp(folder: Path) -> str:
 
 def entry(function: _Kernel) -> _Kernel:
     """A kernel that Python calls: compiled once, and kept on disk."""
+    return _kept(function, set())
+
+
+def contracted_entry(function: _Kernel) -> _Kernel:
+    """The same, where a product and a sum may be rounded once: for bounds that hold either way."""
+    return _kept(function, {"contract"})
+
+
+def _kept(function: _Kernel, freedoms: set[str]) -> _Kernel:
     function.__qualname__ += "_" + _stamp(Path(function.__code__.co_filename).parent)
-    return cast("_Kernel", njit(cache=True, nogil=True, error_model="numpy")(function))
+    options = njit(cache=True, nogil=True, error_model="numpy", fastmath=freedoms)
+    return cast("_Kernel", options(function))
 
 
 def called(function: _Kernel) -> _Kernel:

@@ -17,8 +17,7 @@ from hardmax.geometry.counting.plane._piece import PlaneCell
 from hardmax.geometry.counting.space._counting import SpaceCell
 from hardmax.geometry.hulls._equations import nearest_float
 from hardmax.geometry.hulls._hull import convex_hull
-from hardmax.geometry.hulls._points import Points
-from hardmax.geometry.hulls._signs import whole_normals
+from hardmax.geometry.hulls._points import Points, whole_normals
 
 if TYPE_CHECKING:  # opening that file compiles loops
     from hardmax.geometry.counting.switch._leaves import SwitchCell

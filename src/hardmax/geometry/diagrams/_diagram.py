@@ -26,8 +26,7 @@ from hardmax.geometry.diagrams._locating import Locator
 from hardmax.geometry.hulls._equations import least_solution, nearest_float
 from hardmax.geometry.hulls._faces import Faces
 from hardmax.geometry.hulls._hull import Hull, convex_hull
-from hardmax.geometry.hulls._points import Points, depth_of
-from hardmax.geometry.hulls._signs import whole_normals, whole_signs
+from hardmax.geometry.hulls._points import Points, depth_of, whole_normals, whole_signs
 from hardmax.numerics import FAINT, TINY, UNIT, frozen_array, inflate
 
 MOST_DIMENSIONS = 8  # of keys and biases together: facets grow like n^(d/2)

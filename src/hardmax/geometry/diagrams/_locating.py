@@ -58,19 +58,13 @@ class Locator:
 
     def winners(self, asked: Points) -> np.ndarray:
         """For each query the first key of those with the largest score."""
-        from hardmax.geometry.diagrams._locating_kernels import climb
+        from hardmax.geometry.diagrams._locating_kernels import Cells, climb
 
-        queries = asked.floats
-        found = np.empty(len(queries), dtype=np.int64)
-        sure = np.empty(len(queries), dtype=np.bool_)
-        begin, across = self._across
         keys = np.ascontiguousarray(self.keys.floats[self.cells])
         levels = np.ascontiguousarray(self.levels.floats[self.cells, 0])
-        climb(
-            np.ascontiguousarray(queries), keys, levels, begin, across,
-            self._landmarks, self._spare, found, sure,
-        )  # fmt: skip
-        winners = self.cells[found]
+        cells = Cells(keys, levels, *self._across, self._landmarks)
+        places, sure = climb(cells, np.ascontiguousarray(asked.floats), self._spare)
+        winners = self.cells[places]
         unsure = np.flatnonzero(~sure)
         step = max(1, _ROWS // len(self.keys))
         for start in range(0, len(unsure), step):

@@ -1,35 +1,50 @@
-"""Climbing from key to key, compiled."""
+"""Climbing from key to key, compiled; a file of its own, so that Numba is loaded late."""
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
+from typing import NamedTuple
 
+import numpy as np
+
+from hardmax.geometry._compiled import contracted_entry
 from hardmax.numerics import GROWN, TINY
 
 FAR = 1e280  # of what rounding does: 2^-50 of a score, so that below it no score overflows
 
 
-@njit(cache=True, fastmath={"contract"})
-def climb(queries, keys, levels, begin, across, landmarks, spare, winners, sure):  # type: ignore[no-untyped-def]
+class Cells(NamedTuple):
+    """The keys that have cells, with their biases, and the neighbours of each."""
+
+    keys: np.ndarray
+    levels: np.ndarray
+    begin: np.ndarray  # across[begin[k]:begin[k + 1]] are those of key k
+    across: np.ndarray
+    landmarks: np.ndarray  # where climbing begins
+
+
+@contracted_entry
+def climb(cells: Cells, queries: np.ndarray, spare: float) -> tuple[np.ndarray, np.ndarray]:
     """The winner for each query, and whether it leads all its neighbours by more than rounding.
 
-    `begin` and `across` list the neighbours of each key; `spare` times the query's size bounds
-    what rounding does to a difference of two scores. Nothing is sure where that is FAR: a score
-    that overflowed, if only on the way, says nothing, and what is no number loses unseen.
+    `spare` times the query's size bounds what rounding does to a difference of two scores. Nothing
+    is sure where that is FAR: a score that overflowed, if only on the way, says nothing, and what
+    is no number loses unseen.
     """
+    keys, levels, begin, across = cells.keys, cells.levels, cells.begin, cells.across
+    winners = np.empty(len(queries), dtype=np.int64)
+    sure = np.empty(len(queries), dtype=np.bool_)
     width = keys.shape[1]
     for n in range(queries.shape[0]):
         size = 1.0
         for c in range(width):
             size += abs(queries[n, c])
-        here, best = landmarks[0], -np.inf
-        for one in landmarks:
-            score = levels[one]
+        here, best = cells.landmarks[0], -np.inf
+        for mark in cells.landmarks:
+            score = levels[mark]
             for c in range(width):
-                score += queries[n, c] * keys[one, c]
+                score += queries[n, c] * keys[mark, c]
             if score > best:  # for speed: any landmark is a start
-                here, best = one, score
+                here, best = mark, score
         climbing = True
         while climbing:
             climbing, ahead = False, here
@@ -46,3 +61,4 @@ def climb(queries, keys, levels, begin, across, landmarks, spare, winners, sure)
         winners[n] = here
         doubt = spare * size * GROWN + 2.0 * (width + 2) * TINY
         sure[n] = doubt < FAR and best - second > doubt
+    return winners, sure

@@ -32,8 +32,7 @@ from hardmax.geometry.diagrams._diagram import (
     sites_of,
 )
 from hardmax.geometry.hulls._hull import Hull, convex_hull
-from hardmax.geometry.hulls._points import Points
-from hardmax.geometry.hulls._signs import whole_normals
+from hardmax.geometry.hulls._points import Points, whole_normals
 
 _MOST_SETS = 200_000
 

@@ -1,19 +1,41 @@
-"""The faces of a hull: facets joined where they lie in one plane, true corners, true edges.
+"""The verified boundary of a hull, and its faces: facets, true corners, true edges.
 
-The smallest face that holds some corners is the intersection of the facets that hold them all. So a
-corner is a vertex of the hull exactly if the facets at it have nothing else in common, and two
-vertices span an edge exactly if the facets at both have only these two. Where no ridge is flat this
-needs no test: all facets are simplices.
+Simplices that lie in one plane are one facet. The smallest face that holds some corners is the
+intersection of the facets that hold them all. So a corner is a vertex of the hull exactly if the
+facets at it have nothing else in common, and two vertices span an edge exactly if the facets at
+both have only these two. Where no ridge is flat this needs no test: all facets are simplices.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from hardmax.geometry.hulls._surface import Surface, seen_in
+
+@dataclass(frozen=True, eq=False)
+class Surface:
+    """A verified boundary: simplices, their neighbours, normals, and which ridges are flat."""
+
+    simplices: np.ndarray
+    neighbours: np.ndarray
+    normals: np.ndarray  # outward, of the points as they were scaled
+    blurs: np.ndarray  # how far the normals' coordinates may be off
+    flat: np.ndarray  # simplices x corners: whether the ridge opposite is in one plane
+    decided: int  # signs that floats left open
+
+
+class Unproved(Exception):
+    """These simplices are not the boundary of a convex hull."""
+
+
+def seen_in(numbers: np.ndarray, count: int) -> np.ndarray:
+    """The numbers below `count` that occur, in order: np.unique for small whole numbers."""
+    found = np.zeros(count, dtype=bool)
+    found[numbers.ravel()] = True
+    return np.flatnonzero(found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,30 +75,25 @@ class Faces:
         return self.surface.simplices[f[:, None], kept[i]]
 
     @cached_property
+    def _pairs(self) -> list[tuple[int, int]]:
+        """Each facet with each corner of its simplices."""
+        simplices = self.surface.simplices
+        facets = np.repeat(self.facet, simplices.shape[1])
+        return list(zip(facets.tolist(), simplices.ravel().tolist(), strict=True))
+
+    @cached_property
     def _corners_of(self) -> dict[int, frozenset[int]]:
-        """The corners of each facet that has more than one simplex, and of those around it."""
-        found: dict[int, set[int]] = {}
-        for facet, simplex in zip(
-            self.facet.tolist(), self.surface.simplices.tolist(), strict=True
-        ):
-            found.setdefault(facet, set()).update(simplex)
-        return {facet: frozenset(own) for facet, own in found.items()}
+        return _grouped(self._pairs)
 
     @cached_property
     def _facets_at(self) -> dict[int, frozenset[int]]:
-        found: dict[int, set[int]] = {}
-        for facet, simplex in zip(
-            self.facet.tolist(), self.surface.simplices.tolist(), strict=True
-        ):
-            for corner in simplex:
-                found.setdefault(corner, set()).add(facet)
-        return {corner: frozenset(own) for corner, own in found.items()}
+        return _grouped((corner, facet) for facet, corner in self._pairs)
 
     def _smallest(self, corners: tuple[int, ...]) -> frozenset[int]:
         """The corners of the smallest face with these."""
-        facets = frozenset.intersection(*(self._facets_at[one] for one in corners))
+        facets = frozenset.intersection(*(self._facets_at[corner] for corner in corners))
         common: frozenset[int] | None = None
-        for own in sorted((self._corners_of[one] for one in facets), key=len):
+        for own in sorted((self._corners_of[facet] for facet in facets), key=len):
             common = own if common is None else common & own
             if len(common) == len(corners):
                 break
@@ -87,7 +104,7 @@ class Faces:
     def _between(self) -> frozenset[int]:
         """Corners of simplices that are not vertices: they lie within larger faces."""
         doubtful = np.unique(self._doubtful).tolist()
-        return frozenset(one for one in doubtful if len(self._smallest((one,))) > 1)
+        return frozenset(corner for corner in doubtful if len(self._smallest((corner,))) > 1)
 
     @cached_property
     def vertices(self) -> np.ndarray:
@@ -104,18 +121,26 @@ class Faces:
             return pairs
         between = self._between
         doubtful = set(map(tuple, pairs_of(self._doubtful).tolist()))
-        found = {
+        edges = {
             (a, b)
             for a, b in map(tuple, pairs.tolist())
             if a not in between
             and b not in between
             and ((a, b) not in doubtful or len(self._smallest((a, b)) - between) == 2)
         }
-        for one in between & set(chosen.ravel().tolist()):  # an edge may be cut by such a corner
-            ends = sorted(self._smallest((one,)) - between)
+        for corner in between & set(chosen.ravel().tolist()):  # an edge may be cut by such a corner
+            ends = sorted(self._smallest((corner,)) - between)
             if len(ends) == 2:
-                found.add((ends[0], ends[1]))
-        return np.array(sorted(found), dtype=np.int64).reshape(-1, 2)
+                edges.add((ends[0], ends[1]))
+        return np.array(sorted(edges), dtype=np.int64).reshape(-1, 2)
+
+
+def _grouped(pairs: Iterable[tuple[int, int]]) -> dict[int, frozenset[int]]:
+    """The second numbers that come with each first one."""
+    groups: dict[int, set[int]] = {}
+    for number, other in pairs:
+        groups.setdefault(number, set()).add(other)
+    return {number: frozenset(others) for number, others in groups.items()}
 
 
 def pairs_of(simplices: np.ndarray) -> np.ndarray:

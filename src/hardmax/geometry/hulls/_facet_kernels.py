@@ -9,16 +9,69 @@ and all that underflows together is far below FAINT.
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
+from typing import NamedTuple
 
+import numpy as np
+
+from hardmax.geometry._compiled import called, entry, inlined, lent
 from hardmax.numerics import FAINT, GROWN, UNIT
 
 INSIDE, UNSURE, OUTSIDE = -1, 0, 1
 
 
-@njit(cache=True)
-def _minors(rows, slack_rows, value, error):  # type: ignore[no-untyped-def]
+class Cloud(NamedTuple):
+    """Points in floats, and how far each column may be off."""
+
+    points: np.ndarray
+    slack: np.ndarray
+
+
+class Facets(NamedTuple):
+    """Simplices, who lies across each of their ridges, and their outward normals."""
+
+    simplices: np.ndarray
+    neighbours: np.ndarray
+    normals: np.ndarray
+    blurs: np.ndarray  # how far the normals may be off
+
+
+class Plane(NamedTuple):
+    """Through a corner, with a normal that is off by at most `blur`."""
+
+    normal: np.ndarray
+    blur: np.ndarray
+    corner: int
+
+
+class Work(NamedTuple):
+    """Scratch for one normal."""
+
+    rows: np.ndarray
+    doubts: np.ndarray
+    value: np.ndarray
+    error: np.ndarray
+    normal: np.ndarray
+    blur: np.ndarray
+    corners: np.ndarray
+
+
+def new_work(width: int) -> Work:
+    return Work(
+        rows=np.empty((width - 1, width)),
+        doubts=np.empty((width - 1, width)),
+        value=np.zeros(1 << width),
+        error=np.zeros(1 << width),
+        normal=np.empty(width),
+        blur=np.empty(width),
+        corners=np.empty(width, dtype=np.int64),
+    )
+
+
+# ---- one facet -----------------------------------------------------------------------------------
+
+
+@called
+def _minors(rows: np.ndarray, slack_rows: np.ndarray, value: np.ndarray, error: np.ndarray) -> None:
     """All minors of the first rows, by sets of columns as bits; those of all rows come last."""
     count, width = rows.shape
     value[0], error[0] = 1.0, 0.0
@@ -46,28 +99,31 @@ def _minors(rows, slack_rows, value, error):  # type: ignore[no-untyped-def]
         value[chosen], error[chosen] = total, doubt
 
 
-@njit(cache=True)
-def _normal(points, slack, corners, rows, doubts, value, error, normal, blur):  # type: ignore[no-untyped-def]
-    width = points.shape[1]
+@inlined
+def _find_normal(cloud: Cloud, corners: np.ndarray, work: Work) -> None:
+    """The normal of the simplex with these corners, into `work`, and how far it may be off."""
+    points, width = cloud.points, cloud.points.shape[1]
     for k in range(width - 1):
         for c in range(width):
-            rows[k, c] = points[corners[k + 1], c] - points[corners[0], c]
-            doubts[k, c] = UNIT * abs(rows[k, c]) + 2.0 * slack[c]
-    _minors(rows, doubts, value, error)
+            away = points[corners[k + 1], c] - points[corners[0], c]
+            work.rows[k, c] = away
+            work.doubts[k, c] = UNIT * abs(away) + 2.0 * cloud.slack[c]
+    _minors(work.rows, work.doubts, work.value, work.error)
     full = (1 << width) - 1
     for c in range(width):
-        one = full ^ (1 << c)
-        normal[c] = value[one] if (width - 1 + c) % 2 == 0 else -value[one]
-        blur[c] = error[one]
+        rest = full ^ (1 << c)
+        work.normal[c] = work.value[rest] if (width - 1 + c) % 2 == 0 else -work.value[rest]
+        work.blur[c] = work.error[rest]
 
 
-@njit(cache=True)
-def _side(points, slack, normal, blur, corner, other):  # type: ignore[no-untyped-def]
+@inlined
+def _side(cloud: Cloud, plane: Plane, other: int) -> int:
     """On which side of a facet's plane a point is: the sign, if it is sure."""
+    points, normal, blur = cloud.points, plane.normal, plane.blur
     total, doubt = 0.0, 0.0
     for c in range(points.shape[1]):
-        a = points[other, c] - points[corner, c]
-        ea = UNIT * abs(a) + 2.0 * slack[c]
+        a = points[other, c] - points[plane.corner, c]
+        ea = UNIT * abs(a) + 2.0 * cloud.slack[c]
         term = a * normal[c]
         doubt += abs(a) * blur[c] + abs(normal[c]) * ea + ea * blur[c] + UNIT * abs(term)
         total += term
@@ -77,26 +133,61 @@ def _side(points, slack, normal, blur, corner, other):  # type: ignore[no-untype
     return UNSURE
 
 
-@njit(cache=True)
-def normals_of(points, slack, simplices, centre):  # type: ignore[no-untyped-def]
-    """Outward normals with their errors, and whether the centre's side is sure."""
-    count, width = simplices.shape
-    normals, blurs = np.empty((count, width)), np.empty((count, width))
+@inlined
+def _plane_of(facets: Facets, f: int) -> Plane:
+    return Plane(facets.normals[f], facets.blurs[f], facets.simplices[f, 0])
+
+
+@called
+def _wall_side(
+    cloud: Cloud, simplex: np.ndarray, i: int, centre: int, other: int, work: Work
+) -> tuple[int, int]:
+    """Whether `other` is on the simplex's side of the wall through the centre and ridge i.
+
+    1 if it is, -1 if it is not, UNSURE if that or the simplex's own side is; and that side.
+    """
+    work.corners[0] = centre
+    place = 1
+    for j in range(len(simplex)):
+        if j != i:
+            work.corners[place] = simplex[j]
+            place += 1
+    _find_normal(cloud, work.corners, work)
+    wall = Plane(work.normal, work.blur, centre)
+    own = _side(cloud, wall, simplex[i])
+    return own * _side(cloud, wall, other), own
+
+
+# ---- a closed surface ----------------------------------------------------------------------------
+
+
+@entry
+def orient(cloud: Cloud, facets: Facets, centre: int, work: Work) -> np.ndarray:
+    """Fill in the outward normals with their errors; whether the centre's side is sure."""
+    cloud, facets, work = lent(cloud), lent(facets), lent(work)
+    count, width = facets.simplices.shape
     sure = np.empty(count, dtype=np.bool_)
-    rows, doubts = np.empty((width - 1, width)), np.empty((width - 1, width))
-    value, error = np.zeros(1 << width), np.zeros(1 << width)
     for f in range(count):
-        _normal(points, slack, simplices[f], rows, doubts, value, error, normals[f], blurs[f])
-        side = _side(points, slack, normals[f], blurs[f], simplices[f, 0], centre)
+        _find_normal(cloud, facets.simplices[f], work)
+        side = _side(cloud, Plane(work.normal, work.blur, facets.simplices[f, 0]), centre)
         sure[f] = side != UNSURE
-        if side == OUTSIDE:
-            for c in range(width):
-                normals[f, c] = -normals[f, c]
-    return normals, blurs, sure
+        for c in range(width):
+            facets.normals[f, c] = -work.normal[c] if side == OUTSIDE else work.normal[c]
+            facets.blurs[f, c] = work.blur[c]
+    return sure
 
 
-@njit(cache=True)
-def is_closed(simplices, neighbours):  # type: ignore[no-untyped-def]
+@inlined
+def _has_corner(simplex: np.ndarray, corner: int, but: int) -> bool:
+    """Whether a simplex has a corner, its place `but` not counted."""
+    has = False
+    for j in range(len(simplex)):
+        has |= j != but and simplex[j] == corner
+    return has
+
+
+@entry
+def is_closed(simplices: np.ndarray, neighbours: np.ndarray) -> bool:
     """Whether the i-th neighbour of each simplex shares all corners but the i-th, and knows it."""
     count, width = simplices.shape
     for f in range(count):
@@ -106,88 +197,54 @@ def is_closed(simplices, neighbours):  # type: ignore[no-untyped-def]
                 return False
             shared, back = 0, False
             for j in range(width):
-                found = False
-                for k in range(width):
-                    if j != i and simplices[g, k] == simplices[f, j]:
-                        found = True
-                shared += found
-            for k in range(width):
-                is_apex = True
-                for j in range(width):
-                    if simplices[g, k] == simplices[f, j] and j != i:
-                        is_apex = False
-                if is_apex and neighbours[g, k] == f:
-                    back = True
+                shared += j != i and _has_corner(simplices[g], simplices[f, j], -1)
+                is_apex = not _has_corner(simplices[f], simplices[g, j], i)
+                back |= is_apex and neighbours[g, j] == f
             if shared != width - 1 or not back:
                 return False
     return True
 
 
-@njit(cache=True)
-def apexes(simplices, neighbours):  # type: ignore[no-untyped-def]
+@entry
+def apexes(simplices: np.ndarray, neighbours: np.ndarray) -> np.ndarray:
     """For the i-th neighbour of each simplex, the corner that the simplex does not have."""
     count, width = simplices.shape
-    found = np.empty((count, width), dtype=np.int64)
+    across = np.empty((count, width), dtype=np.int64)
     for f in range(count):
         for i in range(width):
             g = neighbours[f, i]
             for k in range(width):
-                shared = False
-                for j in range(width):
-                    if j != i and simplices[f, j] == simplices[g, k]:
-                        shared = True
-                if not shared:
-                    found[f, i] = simplices[g, k]
-    return found
+                if not _has_corner(simplices[f], simplices[g, k], i):
+                    across[f, i] = simplices[g, k]
+    return across
 
 
-@njit(cache=True)
-def ridge_sides(points, slack, simplices, normals, blurs, across):  # type: ignore[no-untyped-def]
+@entry
+def ridge_sides(cloud: Cloud, facets: Facets, across: np.ndarray) -> np.ndarray:
     """The side of each facet on which its neighbours' other corners lie."""
-    count, width = simplices.shape
+    cloud, facets = lent(cloud), lent(facets)
+    count, width = facets.simplices.shape
     sides = np.empty((count, width), dtype=np.int8)
     for f in range(count):
         for i in range(width):
-            sides[f, i] = _side(points, slack, normals[f], blurs[f], simplices[f, 0], across[f, i])
+            sides[f, i] = _side(cloud, _plane_of(facets, f), across[f, i])
     return sides
 
 
-@njit(cache=True)
-def _wall_side(points, slack, simplex, i, centre, other, work):  # type: ignore[no-untyped-def]
-    """Whether `other` is on the simplex's side of the wall through the centre and ridge i."""
-    rows, doubts, value, error, normal, blur, corners = work
-    width = len(simplex)
-    corners[0] = centre
-    place = 1
-    for j in range(width):
-        if j != i:
-            corners[place] = simplex[j]
-            place += 1
-    _normal(points, slack, corners, rows, doubts, value, error, normal, blur)
-    own = _side(points, slack, normal, blur, centre, simplex[i])
-    return own * _side(points, slack, normal, blur, centre, other), own
+# ---- points that are no corners ------------------------------------------------------------------
 
 
-@njit(cache=True)
-def _workspace(width):  # type: ignore[no-untyped-def]
-    return (
-        np.empty((width - 1, width)),
-        np.empty((width - 1, width)),
-        np.zeros(1 << width),
-        np.zeros(1 << width),
-        np.empty(width),
-        np.empty(width),
-        np.empty(width, dtype=np.int64),
-    )
-
-
-@njit(cache=True)
-def climb(points, neighbours, normals, simplices, centre, others, starts):  # type: ignore[no-untyped-def]
+@entry
+def climb(
+    cloud: Cloud, facets: Facets, centre: int, others: np.ndarray, starts: np.ndarray
+) -> np.ndarray:
     """For each other point the simplex in whose cone it probably lies, by floats alone.
 
     On the cone of a simplex its own n.x / n.c, with n its normal and c a corner, both as seen from
     the centre, is the largest of all; and a convex function is climbed from neighbour to neighbour.
     """
+    points, neighbours = cloud.points, facets.neighbours
+    normals, simplices = facets.normals, facets.simplices
     count, width = simplices.shape
     slopes = np.empty((count, width))
     for f in range(count):
@@ -219,14 +276,17 @@ def climb(points, neighbours, normals, simplices, centre, others, starts):  # ty
     return home
 
 
-@njit(cache=True)
-def walk(points, slack, simplices, neighbours, normals, blurs, centre, others, starts, most):  # type: ignore[no-untyped-def]
+@entry
+def walk(
+    cloud: Cloud, facets: Facets, centre: int, others: np.ndarray, starts: np.ndarray,
+    work: Work, most: int,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """For each other point the simplex in whose cone from the centre it lies, and what is sure.
 
     Sure (INSIDE, OUTSIDE) only if every wall of the cone and the facet itself are.
     """
-    width = simplices.shape[1]
-    work = _workspace(width)
+    cloud, facets, work = lent(cloud), lent(facets), lent(work)
+    width = facets.simplices.shape[1]
     home = np.empty(len(others), dtype=np.int64)
     state = np.empty(len(others), dtype=np.int8)
     for n in range(len(others)):
@@ -236,23 +296,23 @@ def walk(points, slack, simplices, neighbours, normals, blurs, centre, others, s
             unsure, moved = False, False
             for turn in range(width):
                 i = (turn + steps) % width
-                side, own = _wall_side(points, slack, simplices[f], i, centre, others[n], work)
+                side, own = _wall_side(cloud, facets.simplices[f], i, centre, others[n], work)
                 if own == UNSURE or side == UNSURE:
                     unsure = True
                 elif side < 0:
-                    f, moved = neighbours[f, i], True
+                    f, moved = facets.neighbours[f, i], True
                     break
             if not moved:
                 break
         home[n] = f
         state[n] = UNSURE
         if not unsure:
-            state[n] = _side(points, slack, normals[f], blurs[f], simplices[f, 0], others[n])
+            state[n] = _side(cloud, _plane_of(facets, f), others[n])
     return home, state
 
 
-@njit(cache=True)
-def _is_behind(points, simplex, centre, other):  # type: ignore[no-untyped-def]
+@inlined
+def _is_behind(points: np.ndarray, simplex: np.ndarray, centre: int, other: int) -> bool:
     """Whether all corners are clearly behind the centre, as seen towards the other point.
 
     Coordinates are at most 2 and off by at most 2 u. So differences are at most 4 and off by 8 u,
@@ -270,22 +330,24 @@ def _is_behind(points, simplex, centre, other):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(cache=True)
-def cones_over(points, slack, simplices, centre, other):  # type: ignore[no-untyped-def]
+@entry
+def cones_over(
+    cloud: Cloud, simplices: np.ndarray, centre: int, other: int, work: Work
+) -> np.ndarray:
     """For each simplex, whether the point is in its cone: OUTSIDE, as of a facet; INSIDE if not."""
+    cloud, work = lent(cloud), lent(work)
     count, width = simplices.shape
-    work = _workspace(width)
-    found = np.empty(count, dtype=np.int8)
+    sides = np.empty(count, dtype=np.int8)
     for f in range(count):
-        found[f] = INSIDE
-        if _is_behind(points, simplices[f], centre, other):
+        sides[f] = INSIDE
+        if _is_behind(cloud.points, simplices[f], centre, other):
             continue
-        found[f] = OUTSIDE
+        sides[f] = OUTSIDE
         for i in range(width):
-            side, own = _wall_side(points, slack, simplices[f], i, centre, other, work)
+            side, own = _wall_side(cloud, simplices[f], i, centre, other, work)
             if own == UNSURE or side == UNSURE:
-                found[f] = min(found[f], UNSURE)
+                sides[f] = min(sides[f], UNSURE)
             elif side < 0:
-                found[f] = INSIDE
+                sides[f] = INSIDE
                 break
-    return found
+    return sides

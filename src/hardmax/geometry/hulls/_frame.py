@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hardmax.geometry.hulls._points import Points
-from hardmax.geometry.hulls._signs import whole_normals
+from hardmax.geometry.hulls._points import Points, whole_normals
 from hardmax.numerics import STEP, inflate
 
 

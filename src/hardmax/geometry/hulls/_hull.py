@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hardmax.geometry.hulls._faces import Surface, Unproved
 from hardmax.geometry.hulls._frame import Frame, affine_frame
 from hardmax.geometry.hulls._incremental import incremental_hull
 from hardmax.geometry.hulls._points import Points
-from hardmax.geometry.hulls._surface import Surface, Unproved
 
 _SEED = 0  # the order in which the slow way takes its points
 

@@ -13,8 +13,7 @@ import itertools
 
 import numpy as np
 
-from hardmax.geometry.hulls._points import Points
-from hardmax.geometry.hulls._signs import whole_normals
+from hardmax.geometry.hulls._points import Points, whole_normals
 from hardmax.numerics import matmul_up, stray
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -17,6 +16,9 @@ from hardmax.numerics import TINY, UNIT, frozen_array, inflate
 _MANTISSA = 53
 _WHOLE = 2.0**53  # whole numbers up to here are floats
 _REAL = (int, float, Fraction, np.integer, np.floating)
+
+Real = int | float | Fraction | np.integer | np.floating
+Row = np.ndarray | Sequence[Real]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +32,7 @@ class Points:
     fractions: np.ndarray | None = None  # of Fractions, where some are no floats
 
     @classmethod
-    def of(cls, rows: Any, name: str = "points") -> Points:
+    def of(cls, rows: Rows, name: str = "points") -> Points:
         """Numbers as a user writes them: floats, whole numbers, Fractions."""
         if isinstance(rows, Points):
             return rows
@@ -56,8 +58,8 @@ class Points:
 
     @classmethod
     def _of_rationals(cls, given: np.ndarray, floats: np.ndarray) -> Points:
-        flat = [Fraction(one) for one in given.ravel().tolist()]
-        held = [Fraction(one) for one in floats.ravel().tolist()]
+        flat = [Fraction(x) for x in given.ravel().tolist()]
+        held = [Fraction(x) for x in floats.ravel().tolist()]
         if flat == held:
             return cls(frozen_array(floats + 0.0))
         fractions = np.array(flat, dtype=object).reshape(given.shape)
@@ -81,7 +83,7 @@ class Points:
             return np.zeros(self.dimension)
         return inflate(UNIT * np.abs(self.floats).max(axis=0) + TINY, 2)
 
-    def take(self, rows: Any) -> Points:
+    def take(self, rows: np.ndarray | Sequence[int]) -> Points:
         rows = np.asarray(rows)
         some = None if self.fractions is None else self.fractions[rows]
         return Points(self.floats[rows], some)
@@ -103,13 +105,13 @@ class Points:
         floats = frozen_array(np.vstack([self.floats, row]))
         if self.fractions is None:
             return Points(floats)
-        own = np.array([[Fraction(one) for one in row.tolist()]], dtype=object)
+        own = np.array([[Fraction(x) for x in row.tolist()]], dtype=object)
         return Points(floats, np.vstack([self.fractions, own]))
 
     def with_mean(self, rows: list[int]) -> Points:
         """These points and the mean of some of them, exactly."""
         mean = self.rationals(rows).sum(axis=0) / len(rows)
-        floats = np.array([float(one) for one in mean.tolist()])
+        floats = np.array([float(x) for x in mean.tolist()])
         return Points(
             frozen_array(np.vstack([self.floats, floats])), np.vstack([self.rationals(), mean])
         )
@@ -124,12 +126,12 @@ class Points:
         powers = [Fraction(2**k) if k >= 0 else Fraction(1, 2**-k) for k in exponents.tolist()]
         return Points(frozen_array(floats), self.rationals() * np.array(powers, dtype=object))
 
-    def rationals(self, rows: Any = slice(None)) -> np.ndarray:
+    def rationals(self, rows: np.ndarray | list[int] | slice = slice(None)) -> np.ndarray:
         """The exact coordinates as Fractions."""
         if self.fractions is not None:
             return self.fractions[rows]
         chosen = self.floats[rows]
-        exact = [Fraction(one) for one in chosen.ravel().tolist()]
+        exact = [Fraction(x) for x in chosen.ravel().tolist()]
         return np.array(exact, dtype=object).reshape(chosen.shape)
 
     def whole(self, rows: np.ndarray) -> np.ndarray:
@@ -164,25 +166,29 @@ class Points:
         return np.unique(kinds, return_index=True)[1], kinds
 
 
-def depth_of(rows: Any) -> int:
+Rows = np.ndarray | Sequence[Row] | Points  # numbers as a user writes them
+
+
+def depth_of(rows: object) -> int:
     """How deep a nested list is, or an array; 2 if its rows have different lengths."""
     try:
-        return np.ndim(rows)
+        return np.asarray(rows).ndim
     except ValueError:
         return 2
 
 
-def _numbers(rows: Any, name: str) -> np.ndarray:
+def _numbers(rows: Rows, name: str) -> np.ndarray:
     """An array of real numbers, floats, whole numbers or Fractions; nothing else."""
+    refusal = ShapeError(f"The {name} must be rows of numbers, all of one dimension.")
     try:
         given = np.asarray(rows)
     except (TypeError, ValueError, OverflowError) as reason:
-        raise ShapeError(f"The {name} must be rows of numbers, all of one dimension.") from reason
+        raise refusal from reason
     plain = given.dtype.kind in "fiu" or not given.size
     if given.dtype == object:
-        plain = all(isinstance(one, _REAL) for one in given.ravel().tolist())
+        plain = all(isinstance(x, _REAL) for x in given.ravel().tolist())
     if not plain:
-        raise ShapeError(f"The {name} must be rows of numbers, all of one dimension.")
+        raise refusal
     return given.astype(np.float64) if not given.size else given
 
 
@@ -200,4 +206,49 @@ def _in_order(first: np.ndarray, kind: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 def _common(column: np.ndarray) -> int:
     """The least common denominator."""
-    return math.lcm(*(one.denominator for one in column.tolist()))
+    return math.lcm(*(x.denominator for x in column.tolist()))
+
+
+# ---- signs in whole numbers: for the few that floats leave open ----------------------------------
+
+
+def whole_normals(corners: np.ndarray) -> np.ndarray:
+    """Normals of simplices, given as (simplices, corners, coordinates) of whole numbers.
+
+    Minors by expansion along the last row, over all sets of columns as bits.
+    """
+    count, width = corners.shape[0], corners.shape[2]
+    rows = corners[:, 1:] - corners[:, :1]
+    minors: dict[int, np.ndarray] = {0: np.array([1] * count, dtype=object)}
+    for chosen in range(1, 1 << width):
+        k = chosen.bit_count()
+        if k > width - 1:
+            continue
+        total = np.array([0] * count, dtype=object)
+        for place, c in enumerate(c for c in range(width) if chosen >> c & 1):
+            term = rows[:, k - 1, c] * minors[chosen ^ (1 << c)]
+            total = total + term if (k - 1 + place) % 2 == 0 else total - term
+        minors[chosen] = total
+    full = (1 << width) - 1
+    columns = [
+        minors[full ^ (1 << c)] * (1 if (width - 1 + c) % 2 == 0 else -1) for c in range(width)
+    ]
+    return np.stack(columns, axis=1)
+
+
+def whole_signs(numbers: np.ndarray) -> np.ndarray:
+    """-1, 0 or 1 for whole numbers of any size."""
+    return np.array([(x > 0) - (x < 0) for x in numbers.tolist()], dtype=np.int8)
+
+
+def sides_of(points: Points, simplices: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """For each simplex the sign of the determinant with its other point: which side it is on."""
+    if not len(simplices):
+        return np.zeros(0, dtype=np.int8)
+    count, width = simplices.shape
+    used, place = np.unique(np.concatenate([simplices.ravel(), others]), return_inverse=True)
+    whole = points.whole(used)
+    corners = whole[place[: count * width]].reshape(count, width, -1)
+    normals = whole_normals(corners)
+    away = whole[place[count * width :]] - corners[:, 0]
+    return whole_signs((normals * away).sum(axis=1))

@@ -22,9 +22,8 @@ from __future__ import annotations
 import numpy as np
 
 from hardmax.geometry.hulls import _facet_kernels as kernels
-from hardmax.geometry.hulls._points import Points
-from hardmax.geometry.hulls._signs import sides
-from hardmax.geometry.hulls._surface import Surface, Unproved, seen_in
+from hardmax.geometry.hulls._faces import Surface, Unproved, seen_in
+from hardmax.geometry.hulls._points import Points, sides_of
 
 _MOST_STEPS = 10_000
 
@@ -55,18 +54,19 @@ class _Verification:
         self, points: Points, simplices: np.ndarray, neighbours: np.ndarray, *, exact: bool
     ) -> None:
         self.exact = exact
-        self.points, self.slack = points, points.slack
+        self.points, self.cloud = points, kernels.Cloud(points.floats, points.slack)
         self.simplices = np.ascontiguousarray(simplices, dtype=np.int64)
         self.neighbours = np.ascontiguousarray(neighbours, dtype=np.int64)
+        self.normals, self.blurs = np.empty(simplices.shape), np.empty(simplices.shape)
+        self.facets = kernels.Facets(self.simplices, self.neighbours, self.normals, self.blurs)
+        self.work = kernels.new_work(points.dimension)
         self.centre = len(points) - 1
         self.decided = 0
 
     def surface(self, corners: np.ndarray) -> Surface:
         if not kernels.is_closed(self.simplices, self.neighbours):
             raise Unproved
-        self.normals, self.blurs, sure = kernels.normals_of(
-            self.points.floats, self.slack, self.simplices, self.centre
-        )
+        sure = kernels.orient(self.cloud, self.facets, self.centre, self.work)
         self._orient(np.flatnonzero(~sure))
         flat = self._ridges()
         self._covers_once()
@@ -77,7 +77,7 @@ class _Verification:
 
     def _exact(self, simplices: np.ndarray, others: np.ndarray) -> np.ndarray:
         self.decided += len(simplices)
-        return sides(self.points, simplices, others)
+        return sides_of(self.points, simplices, others)
 
     def _orient(self, unsure: np.ndarray) -> None:
         """Normals point away from the centre; a plane through the centre proves nothing."""
@@ -92,9 +92,7 @@ class _Verification:
     def _ridges(self) -> np.ndarray:
         """Which ridges are flat; none may be reflex, and none folded."""
         across = kernels.apexes(self.simplices, self.neighbours)
-        side = kernels.ridge_sides(
-            self.points.floats, self.slack, self.simplices, self.normals, self.blurs, across
-        )
+        side = kernels.ridge_sides(self.cloud, self.facets, across)
         if (side == kernels.OUTSIDE).any():
             raise Unproved
         where = np.argwhere(side == kernels.UNSURE)
@@ -123,12 +121,11 @@ class _Verification:
             points = self.points.with_mean(self.simplices[0].tolist())
         else:
             points = self.points.with_row(self.points.floats[self.simplices[0]].mean(axis=0))
-        found = kernels.cones_over(
-            points.floats, points.slack, self.simplices, self.centre, len(points) - 1
-        )
-        over = found == kernels.OUTSIDE
-        for f in np.flatnonzero(found == kernels.UNSURE):
-            over[f] = self._in_cone(points, int(f), len(points) - 1)
+        cloud, ray = kernels.Cloud(points.floats, points.slack), len(points) - 1
+        sides = kernels.cones_over(cloud, self.simplices, self.centre, ray, self.work)
+        over = sides == kernels.OUTSIDE
+        for f in np.flatnonzero(sides == kernels.UNSURE):
+            over[f] = self._in_cone(points, int(f), ray)
         if over.sum() != 1:
             raise Unproved
 
@@ -139,8 +136,8 @@ class _Verification:
         own = walls[np.arange(width), np.arange(width)]
         walls[np.arange(width), np.arange(width)] = self.centre
         self.decided += width
-        inner = sides(points, walls, own)
-        return bool((inner * sides(points, walls, np.full(width, other)) >= 0).all())
+        inner = sides_of(points, walls, own)
+        return bool((inner * sides_of(points, walls, np.full(width, other)) >= 0).all())
 
     def _holds_all(self, corners: np.ndarray) -> None:
         """No point that is not a corner is beyond the surface."""
@@ -149,26 +146,10 @@ class _Verification:
         others = np.flatnonzero(is_other)
         if not len(others):
             return
-        starts = kernels.climb(
-            self.points.floats,
-            self.neighbours,
-            self.normals,
-            self.simplices,
-            self.centre,
-            others,
-            self._near(corners, others),
-        )
+        near = self._near(corners, others)
+        starts = kernels.climb(self.cloud, self.facets, self.centre, others, near)
         home, state = kernels.walk(
-            self.points.floats,
-            self.slack,
-            self.simplices,
-            self.neighbours,
-            self.normals,
-            self.blurs,
-            self.centre,
-            others,
-            starts,
-            _MOST_STEPS,
+            self.cloud, self.facets, self.centre, others, starts, self.work, _MOST_STEPS
         )
         if (state == kernels.OUTSIDE).any():
             raise Unproved

@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from hardmax._errors import RequestError
+from hardmax.geometry.polytopes import _arrays as arrays
 from hardmax.geometry.polytopes._graph import EdgeGraph
 from hardmax.numerics import FAINT, down, inflate, matmul_up, stray, up
 
@@ -23,95 +24,96 @@ def walk(graph: EdgeGraph, progress: Progress | None, most: int) -> tuple[np.nda
     """All vertices of the sum, a row each, and how many signs needed whole numbers."""
     if not graph.columns:
         return graph.first[None, :], 0
-    return _Walk(graph, most).all(progress)
+    return _Walk(graph, most).all_vertices(progress)
 
 
 class _Walk:
-    """The vertices known so far, the queue of those to leave, and a table to find them in."""
+    """The vertices known so far, and the compiled loop that finds more; Python's integers help."""
 
     def __init__(self, graph: EdgeGraph, most: int) -> None:
-        from hardmax.geometry.polytopes._exact_cone import fits
+        from hardmax.geometry.polytopes._whole_kernels import fits
 
         self.graph, self.limit = graph, most
-        self.is_small = fits(graph.whole)
-        self.small = graph.whole.astype(np.int64) if self.is_small else np.zeros((0, 0), np.int64)
+        is_small = fits(graph.whole)
         rng = np.random.default_rng(_SEED)
-        self.marks = rng.integers(2**63, size=len(graph.terms), dtype=np.uint64)
-        row, direction = _starting(graph, rng)
-        heads, width = len(graph.first), len(graph.columns)
-        size = max(_FIRST, 1 << (2 * graph.most).bit_length())
-        self.cells = np.zeros((size, heads), dtype=np.int32)
-        self.keys = np.zeros(size, dtype=np.uint64)
-        self.arrivals = np.full(size, -1, dtype=np.int64)
-        self.hints = np.full((size, 2, width), np.nan)
-        self.table = np.full(4 * size, -1, dtype=np.int64)
-        self.cells[0], self.keys[0] = row, np.bitwise_xor.reduce(self.marks[row])
-        self.hints[0] = direction
-        self.head, self.found, self.decided = 0, 1, 0
-        self.ways = np.zeros(graph.most, dtype=np.int64)
-        self.status = np.zeros(graph.most, dtype=np.int64)
+        marks = rng.integers(2**63, size=len(graph.terms), dtype=np.uint64)
+        row, direction = _starting_vertex(graph, rng)
+        width, size = len(graph.columns), max(_FIRST, 1 << (2 * graph.most).bit_length())
+        self.queue = arrays.Queue(
+            now=np.array([0, 1, 0, 0], dtype=np.int64),
+            cells=np.zeros((size, len(graph.first)), dtype=np.int32),
+            keys=np.zeros(size, dtype=np.uint64),
+            arrivals=np.full(size, -1, dtype=np.int64),
+            hints=np.full((size, 2, width), np.nan),
+            table=np.full(4 * size, -1, dtype=np.int64),
+        )
+        self.queue.cells[0], self.queue.keys[0] = row, np.bitwise_xor.reduce(marks[row])
+        self.queue.hints[0] = direction
+        self.cone = arrays.new_cone(graph.most, width)
+        self.scratch = arrays.new_scratch(graph.most, width, len(graph.directions))
+        self.edges = arrays.Graph(
+            graph.start, graph.target, graph.way, graph.directions, graph.blurs,
+            graph.whole.astype(np.int64) if is_small else np.zeros((0, 0), np.int64),
+            marks, graph.floor, is_small,
+        )  # fmt: skip
 
-    def all(self, progress: Progress | None) -> tuple[np.ndarray, int]:
-        from hardmax.geometry.polytopes import _walk_kernels as kernels
+    @property
+    def known(self) -> int:
+        return int(self.queue.now[arrays.KNOWN])
 
-        kernels.rehash(1, self.keys, self.table)
+    def all_vertices(self, progress: Progress | None) -> tuple[np.ndarray, int]:
+        from hardmax.geometry.polytopes._walk_kernels import explore, fill_table
+
+        fill_table(self.queue)
         while True:
-            why, count = self._explore(kernels)
-            if why == kernels.FULL:
-                self._grow(kernels)
-            elif why == kernels.PENDING:
-                self._settle(kernels, count)
+            why = explore(self.edges, self.queue, self.cone, self.scratch, _STRIDE)
+            if why == arrays.FULL:
+                self._grow()
+            elif why == arrays.PENDING:
+                self._settle()
             elif progress is not None:
-                progress(self.found)
-            if why == kernels.DONE:
-                return self.cells[: self.found].copy(), self.decided
-            if self.found > self.limit:
+                progress(self.known)
+            if why == arrays.DONE:
+                decided = int(self.queue.now[arrays.DECIDED])
+                return self.queue.cells[: self.known].copy(), decided
+            if self.known > self.limit:
                 raise RequestError(
                     f"The sum has more than {self.limit:,} vertices, which is the limit that was "
                     f"set. Raise `most`, or use hardmax.bounds for an estimate."
                 )
 
-    def _explore(self, kernels) -> tuple[int, int]:  # type: ignore[no-untyped-def]
-        g = self.graph
-        why, self.head, self.found, decided, count = kernels.explore(
-            self.head, self.found, _STRIDE, g.most, g.directions, g.blurs, self.small,
-            self.is_small, g.floor, g.start, g.target, g.way, self.marks, self.cells, self.keys,
-            self.arrivals, self.hints, self.table, self.ways, self.status,
-        )  # fmt: skip
-        self.decided += decided
-        return why, count
+    def _grow(self) -> None:
+        """Room for twice as many vertices; rows move in the table, so it is filled anew."""
+        from hardmax.geometry.polytopes._walk_kernels import fill_table
 
-    def _grow(self, kernels) -> None:  # type: ignore[no-untyped-def]
-        for name in ("cells", "keys", "arrivals", "hints"):
-            old = getattr(self, name)
-            fill = np.nan if name == "hints" else 0
-            more = np.full_like(old, fill)
-            setattr(self, name, np.concatenate([old, more]))
-        self.table = np.full(4 * len(self.cells), -1, dtype=np.int64)
-        kernels.rehash(self.found, self.keys, self.table)
+        queue = self.queue
+        doubled = {
+            name: np.concatenate([rows, np.zeros_like(rows)])
+            for name, rows in queue._asdict().items()
+            if name not in ("now", "table")
+        }
+        table = np.full(8 * len(queue.cells), -1, dtype=np.int64)
+        self.queue = queue._replace(**doubled, table=table)
+        fill_table(self.queue)
 
-    def _settle(self, kernels, count: int) -> None:  # type: ignore[no-untyped-def]
+    def _settle(self) -> None:
         """The vertex at the head of the queue, in Python's integers."""
-        from hardmax.geometry.polytopes._exact_cone import is_in_cone
+        from hardmax.geometry.polytopes._walk_kernels import leave
+        from hardmax.geometry.polytopes._whole_kernels import is_in_cone
 
-        g, status = self.graph, self.status
-        whole = g.whole[self.ways[:count]]
+        cone, count = self.cone, int(self.queue.now[arrays.COUNT])
+        status, whole = cone.status, self.graph.whole[cone.ways[:count]]
         for i in range(count):
-            if status[i] in (kernels.EXTREME, kernels.INNER):
+            if status[i] in (arrays.EXTREME, arrays.INNER):
                 continue
-            others = [j for j in range(count) if j != i and status[j] != kernels.INNER]
+            others = [j for j in range(count) if j != i and status[j] != arrays.INNER]
             inside = is_in_cone(whole[others], whole[i])
-            status[i] = kernels.INNER if inside else kernels.EXTREME
-        nowhere = np.full((count, len(g.columns)), np.nan)
-        self.found = kernels.link(
-            self.head, count, self.ways, status, nowhere, nowhere, g.floor, g.start, g.target,
-            g.way, self.marks, self.cells, self.keys, self.arrivals, self.hints, self.table,
-            self.found,
-        )  # fmt: skip
-        self.head += 1
+            status[i] = arrays.INNER if inside else arrays.EXTREME
+        cone.feet[:], cone.beyond[:] = np.nan, np.nan  # what floats left open gives no hint
+        leave(self.edges, self.queue, cone)
 
 
-def _starting(graph: EdgeGraph, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def _starting_vertex(graph: EdgeGraph, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """A vertex of the sum: the one maximiser of every summand in a random direction.
 
     The direction is a row of small whole numbers (in the scaled columns), up if there is a floor.

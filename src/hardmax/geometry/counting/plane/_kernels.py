@@ -25,35 +25,8 @@ To be read from `run`, at the end, upwards; then `_sign_kernels`, `_cut_kernels`
 from __future__ import annotations
 
 from hardmax.geometry._compiled import called, entry, inlined, lent
-from hardmax.geometry.counting.plane._arrays import (
-    CELLS,
-    COUNT,
-    DONE,
-    EMIT,
-    EMITTED,
-    FACET,
-    FULL,
-    GIVEN,
-    LAYER,
-    LAYERS,
-    MORE_NODES,
-    MORE_SIDES,
-    OPEN,
-    OVER,
-    PAUSED,
-    REGIONS,
-    SIDE,
-    SIDES,
-    SIGNS,
-    SILENT,
-    STEP,
-    TOP,
-    Net,
-    Node,
-    Walk,
-    X,
-    Y,
-)
+from hardmax.geometry.counting.plane import _arrays as arrays
+from hardmax.geometry.counting.plane._arrays import Net, Node, Walk
 from hardmax.geometry.counting.plane._cut_kernels import Line, cut
 from hardmax.geometry.counting.plane._facet_kernels import write_silent_facets
 from hardmax.geometry.counting.plane._sign_kernels import (
@@ -108,7 +81,7 @@ def _switch_on(net: Net, walk: Walk, node: Node, s: int, active: int) -> None:
 @inlined
 def _begin_layer(net: Net, walk: Walk, s: int, layer: int) -> None:
     """Node s begins a layer whose maps are known: all neurons are open, nothing is summed."""
-    walk.head[s, LAYER], walk.head[s, OPEN] = layer, -1
+    walk.head[s, arrays.LAYER], walk.head[s, arrays.OPEN] = layer, -1
     if layer + 2 < len(net.start):
         for t in range(net.start[layer + 2] - net.start[layer + 1]):
             walk.sums[s, 0, t] = 0.0
@@ -159,8 +132,12 @@ def _branch(net: Net, walk: Walk, node: Node, count: int, fast: bool) -> None:
     plus, minus = cut(walk, node, walk.kept[middle], line, net.reach, fast)
     walk.open[s, middle] = walk.open[s, count - 1]
     _share(walk, node, count)
-    head[s, SIDES], head[s, OPEN] = minus, count - 1
-    head[s + 1, LAYER], head[s + 1, SIDES], head[s + 1, OPEN] = layer, plus, count - 1
+    head[s, arrays.SIDES], head[s, arrays.OPEN] = minus, count - 1
+    head[s + 1, arrays.LAYER], head[s + 1, arrays.SIDES], head[s + 1, arrays.OPEN] = (
+        layer,
+        plus,
+        count - 1,
+    )
     walk.pattern[s, i], walk.pattern[s + 1, i] = 0, 1
     walk.on[0] = i
     _switch_on(net, walk, node, s + 1, 1)
@@ -171,47 +148,47 @@ def _branch(net: Net, walk: Walk, node: Node, count: int, fast: bool) -> None:
 
 @called
 def _emit(net: Net, walk: Walk, node: Node) -> None:
-    at = walk.now[EMITTED]
+    at = walk.now[arrays.EMITTED]
     walk.cell_heads[at, 0] = node.sides
     for k in range(node.sides):
-        walk.cells[at, 0, k] = walk.poly[node.place, X, k]
-        walk.cells[at, 1, k] = walk.poly[node.place, Y, k]
+        walk.cells[at, 0, k] = walk.poly[node.place, arrays.X, k]
+        walk.cells[at, 1, k] = walk.poly[node.place, arrays.Y, k]
         walk.cell_heads[at, 1 + k] = walk.code[node.place, k]
     for layer in range(node.last):
         for i in range(net.start[layer + 1] - net.start[layer]):
             walk.cell_patterns[at, net.start[layer] + i] = walk.below[layer, i]
     for i in range(node.width):
         walk.cell_patterns[at, node.first + i] = walk.pattern[node.place, i]
-    walk.now[EMITTED] = at + 1
+    walk.now[arrays.EMITTED] = at + 1
 
 
 @inlined
 def _count_cells(walk: Walk, node: Node, cells: int) -> None:
     """So many cells of the last layer, and the node is done."""
-    walk.now[LAYERS + node.layer] += cells
-    walk.now[CELLS] += cells
-    walk.now[TOP] = node.place - 1
+    walk.now[arrays.LAYERS + node.layer] += cells
+    walk.now[arrays.CELLS] += cells
+    walk.now[arrays.TOP] = node.place - 1
 
 
 @inlined
 def _leaf(net: Net, walk: Walk, node: Node, mode: int, fast: bool) -> int:
     """A cell of the last layer; why the walk must stop, or PAUSED if it need not."""
-    if mode == REGIONS:
-        if walk.now[SILENT] + node.sides > len(walk.silent):
-            return FULL
-        fresh = walk.now[SIDE] == 0
+    if mode == arrays.REGIONS:
+        if walk.now[arrays.SILENT] + node.sides > len(walk.silent):
+            return arrays.FULL
+        fresh = walk.now[arrays.SIDE] == 0
         asks = write_silent_facets(net, walk, node, fast)
         _count_cells(walk, node, 1 if fresh else 0)
         if asks:
-            walk.now[TOP] = node.place
-            return FACET
+            walk.now[arrays.TOP] = node.place
+            return arrays.FACET
     else:
-        if mode == EMIT:
-            if walk.now[EMITTED] == len(walk.cell_heads):
-                return FULL
+        if mode == arrays.EMIT:
+            if walk.now[arrays.EMITTED] == len(walk.cell_heads):
+                return arrays.FULL
             _emit(net, walk, node)
         _count_cells(walk, node, 1)
-    return PAUSED
+    return arrays.PAUSED
 
 
 # ---- the walk ------------------------------------------------------------------------------------
@@ -221,33 +198,33 @@ def _leaf(net: Net, walk: Walk, node: Node, mode: int, fast: bool) -> int:
 def _look(net: Net, walk: Walk, node: Node, fast: bool) -> int:
     """Decide open neurons; how many cross, or -1 if signs are unsure."""
     head, s = walk.head, node.place
-    count, active = head[s, OPEN], 0
-    if not walk.now[GIVEN]:
+    count, active = head[s, arrays.OPEN], 0
+    if not walk.now[arrays.GIVEN]:
         if count < 0:
             count, active = decide_all(net, walk, node)
         else:
             count, active = decide_open(net, walk, node, count)
         _switch_on(net, walk, node, s, active)
-        head[s, OPEN] = count
+        head[s, arrays.OPEN] = count
         if find_signs(net, walk, node, count) and not fast:
             count = forget_nothings(net, walk, node, count)
-            head[s, OPEN] = count
+            head[s, arrays.OPEN] = count
             if find_signs(net, walk, node, count):
                 return -1
-    walk.now[GIVEN] = 0
+    walk.now[arrays.GIVEN] = 0
     count, active = sort_by_signs(walk, node, count)
     _switch_on(net, walk, node, s, active)
-    head[s, OPEN] = count
+    head[s, arrays.OPEN] = count
     return count
 
 
 @inlined
 def _top_node(net: Net, walk: Walk) -> Node:
-    s = walk.now[TOP]
-    layer, last = walk.head[s, LAYER], len(net.start) - 2
+    s = walk.now[arrays.TOP]
+    layer, last = walk.head[s, arrays.LAYER], len(net.start) - 2
     first, width = net.start[layer], net.start[layer + 1] - net.start[layer]
     next_width = net.start[layer + 2] - net.start[layer + 1] if layer < last else 0
-    return Node(s, layer, walk.head[s, SIDES], first, width, next_width, last)
+    return Node(s, layer, walk.head[s, arrays.SIDES], first, width, next_width, last)
 
 
 @entry
@@ -256,33 +233,33 @@ def run(net: Net, walk: Walk, mode: int, fast: bool, steps: int, limit: int) -> 
     net, walk = lent(net), lent(walk)
     now = walk.now
     for _ in range(steps):
-        if now[TOP] < 0:
-            return DONE
-        if now[CELLS] > limit:
-            return OVER
-        if now[TOP] + 2 > len(walk.head):
-            return MORE_NODES
+        if now[arrays.TOP] < 0:
+            return arrays.DONE
+        if now[arrays.CELLS] > limit:
+            return arrays.OVER
+        if now[arrays.TOP] + 2 > len(walk.head):
+            return arrays.MORE_NODES
         node = _top_node(net, walk)
         if node.sides + 2 > walk.code.shape[1]:
-            return MORE_SIDES
+            return arrays.MORE_SIDES
         count = _look(net, walk, node, fast)
         if count < 0:
-            return SIGNS
+            return arrays.SIGNS
         is_last = node.layer == node.last
-        if count == 1 and is_last and mode == COUNT:
+        if count == 1 and is_last and mode == arrays.COUNT:
             _count_cells(walk, node, 2)
         elif count > 0:
             _branch(net, walk, node, count, fast)
-            now[TOP] = node.place + 1
+            now[arrays.TOP] = node.place + 1
         elif not is_last:
-            now[LAYERS + node.layer] += 1
+            now[arrays.LAYERS + node.layer] += 1
             _descend(net, walk, node)
-        elif mode == STEP:
-            return PAUSED
-        elif mode == COUNT:
+        elif mode == arrays.STEP:
+            return arrays.PAUSED
+        elif mode == arrays.COUNT:
             _count_cells(walk, node, 1)
         else:
             why = _leaf(net, walk, node, mode, fast)
-            if why != PAUSED:
+            if why != arrays.PAUSED:
                 return why
-    return PAUSED
+    return arrays.PAUSED

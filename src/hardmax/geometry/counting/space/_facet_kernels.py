@@ -9,17 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from hardmax.geometry._compiled import called, inlined
-from hardmax.geometry.counting.space._arrays import (
-    SILENT,
-    SIZE,
-    START,
-    Net,
-    Path,
-    Pile,
-    Record,
-    Room,
-    Store,
-)
+from hardmax.geometry.counting.space import _arrays as arrays
+from hardmax.geometry.counting.space._arrays import Net, Path, Pile, Record, Room, Store
 
 
 @inlined
@@ -104,7 +95,7 @@ def _acts(net: Net, path: Path, room: Room, on: np.ndarray, layer: int, j: int) 
 @called
 def _write(net: Net, path: Path, record: Record, on: np.ndarray, label: int) -> None:
     """A silent facet: the names of both cells, the exclusive or over the neurons that are on."""
-    silent, at = record.silent, record.now[SILENT]
+    silent, at = record.silent, record.now[arrays.SILENT]
     for word in range(2):
         silent[at, word] = 0
         for layer in range(len(net.widths)):
@@ -112,7 +103,7 @@ def _write(net: Net, path: Path, record: Record, on: np.ndarray, label: int) -> 
                 if _is_on(net, path, on, layer, i):
                     silent[at, word] ^= net.words[net.firsts[layer] + i, word]
         silent[at, 2 + word] = silent[at, word] ^ net.words[label, word]
-    record.now[SILENT] = at + 1
+    record.now[arrays.SILENT] = at + 1
 
 
 @called
@@ -124,11 +115,11 @@ def write_silent_facets(
     False, and none of them, if one is unclear.
     """
     room.seen[-1] += 1
-    on, leaf, before = pile.on[depth], room.seen[-1], record.now[SILENT]
-    start, d = pile.nodes[depth, START], store.points.shape[1]
+    on, leaf, before = pile.on[depth], room.seen[-1], record.now[arrays.SILENT]
+    start, d = pile.nodes[depth, arrays.START], store.points.shape[1]
     if len(net.out) > 0:
         _find_effects(net, path, room, on, 0)
-    for v in range(start, start + pile.nodes[depth, SIZE]):
+    for v in range(start, start + pile.nodes[depth, arrays.SIZE]):
         for c in range(d):
             label = store.labels[v, c]
             if label >= net.firsts[-1] or room.seen[label] == leaf:
@@ -140,7 +131,7 @@ def write_silent_facets(
                 continue
             acts = _acts(net, path, room, on, layer, j)
             if acts < 0:
-                record.now[SILENT] = before
+                record.now[arrays.SILENT] = before
                 return False
             if acts == 0:
                 _write(net, path, record, on, label)

@@ -11,19 +11,8 @@ have to be distinct. In dimension 0 the earlier walls have to miss the point.
 from __future__ import annotations
 
 from hardmax.geometry._compiled import inlined
-from hardmax.geometry.counting.space._arrays import (
-    CROSSING,
-    LAYER,
-    OPEN,
-    SIZE,
-    START,
-    Flat,
-    Net,
-    Path,
-    Pile,
-    Room,
-    Store,
-)
+from hardmax.geometry.counting.space import _arrays as arrays
+from hardmax.geometry.counting.space._arrays import Flat, Net, Path, Pile, Room, Store
 from hardmax.geometry.counting.space._form_kernels import doubt_of, find_values, wall_of
 from hardmax.geometry.counting.space._section_kernels import cross, join, share_off
 from hardmax.geometry.counting.space._vertex_kernels import find_again
@@ -66,7 +55,7 @@ def _walls_that_meet(
         kind = find_values(path, room, store, flat, meeting, wall, net.fast)
         if kind < 0:
             return kind
-        if kind == CROSSING:
+        if kind == arrays.CROSSING:
             room.open[flat.level, meeting] = i
             meeting += 1
     return meeting
@@ -105,11 +94,11 @@ def count_by_flats(
     level: walls still to cut with, first vertex, number of vertices.
     """
     where, places, d = room.where, len(room.new), store.points.shape[1]
-    layer, count = pile.nodes[depth, LAYER], pile.nodes[depth, OPEN]
+    layer, count = pile.nodes[depth, arrays.LAYER], pile.nodes[depth, arrays.OPEN]
     for n in range(count):
         room.open[d + 1, n] = pile.left[depth, n]
     total, level, earlier = 0, 0, d + 1
-    flat = Flat(0, pile.nodes[depth, START], pile.nodes[depth, SIZE])
+    flat = Flat(0, pile.nodes[depth, arrays.START], pile.nodes[depth, arrays.SIZE])
     while True:
         here = store if level == 0 else cut
         meeting = _meet_surely(net, path, room, here, flat, layer, earlier, count)

@@ -5,22 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from hardmax.geometry._compiled import inlined
-from hardmax.geometry.counting.space._arrays import (
-    CROSSING,
-    LAYER,
-    NEGATIVE,
-    OPEN,
-    POSITIVE,
-    SIZE,
-    START,
-    Flat,
-    Net,
-    Path,
-    Pile,
-    Room,
-    Store,
-    Wall,
-)
+from hardmax.geometry.counting.space import _arrays as arrays
+from hardmax.geometry.counting.space._arrays import Flat, Net, Path, Pile, Room, Store, Wall
 from hardmax.numerics import GROWN
 
 
@@ -55,8 +41,8 @@ def find_values(
         room.value[flat.level, n, v] = z
         above += z > 0.0
     if above == 0:
-        return NEGATIVE
-    return POSITIVE if above == flat.size else CROSSING
+        return arrays.NEGATIVE
+    return arrays.POSITIVE if above == flat.size else arrays.CROSSING
 
 
 @inlined
@@ -67,27 +53,27 @@ def next_cut(
 
     -1 - v if a sign at vertex v is unclear, and the number of those left.
     """
-    layer, count = pile.nodes[depth, LAYER], pile.nodes[depth, OPEN]
-    cell = Flat(0, pile.nodes[depth, START], pile.nodes[depth, SIZE])
+    layer, count = pile.nodes[depth, arrays.LAYER], pile.nodes[depth, arrays.OPEN]
+    cell = Flat(0, pile.nodes[depth, arrays.START], pile.nodes[depth, arrays.SIZE])
     while count > 0:
         i = pile.left[depth, count - 1]
         kind = find_values(path, room, store, cell, 0, wall_of(net, path, layer, i), net.fast)
-        if kind == CROSSING or kind < 0:
+        if kind == arrays.CROSSING or kind < 0:
             return kind, count
-        pile.on[depth, i] = kind == POSITIVE
+        pile.on[depth, i] = kind == arrays.POSITIVE
         count -= 1
-    return NEGATIVE, 0
+    return arrays.NEGATIVE, 0
 
 
 @inlined
 def classify(net: Net, path: Path, room: Room, pile: Pile, store: Store, depth: int) -> int:
     """Decide the neurons of one sign; how many are left, or -1 - that if one of them is unclear."""
-    layer, start = pile.nodes[depth, LAYER], pile.nodes[depth, START]
+    layer, start = pile.nodes[depth, arrays.LAYER], pile.nodes[depth, arrays.START]
     maps, row, d = path.maps, room.row, store.points.shape[1]
     width, first = net.widths[layer], net.firsts[layer]
     for i in range(width):
         row[1, i], row[2, i], row[3, i] = np.inf, -np.inf, 1.0
-    for v in range(start, start + pile.nodes[depth, SIZE]):
+    for v in range(start, start + pile.nodes[depth, arrays.SIZE]):
         radius = store.radii[v]
         for i in range(width):
             row[0, i] = maps[layer, d, i]

@@ -31,34 +31,8 @@ To be read from `advance`, at the end; then `_form_kernels`, `_section_kernels`,
 from __future__ import annotations
 
 from hardmax.geometry._compiled import entry, inlined, lent
-from hardmax.geometry.counting.space._arrays import (
-    BUDGET,
-    CELLS,
-    COUNT,
-    CROSSING,
-    DEPTH,
-    DONE,
-    DOUBT,
-    FLATS,
-    FULL,
-    LAYER,
-    LEAF,
-    LIMIT,
-    OPEN,
-    PAUSED,
-    REGIONS,
-    SILENT,
-    SIZE,
-    STAINED,
-    START,
-    UNSURE,
-    Net,
-    Path,
-    Pile,
-    Record,
-    Room,
-    Store,
-)
+from hardmax.geometry.counting.space import _arrays as arrays
+from hardmax.geometry.counting.space._arrays import Net, Path, Pile, Record, Room, Store
 from hardmax.geometry.counting.space._facet_kernels import write_silent_facets
 from hardmax.geometry.counting.space._flat_kernels import UNCLEAR, count_by_flats
 from hardmax.geometry.counting.space._form_kernels import classify, enter_layer, next_cut
@@ -86,15 +60,15 @@ def _leaf(
     mode: int,
 ) -> int:
     """What is wanted of the leaf on top: why to stop, or that the walk can go on."""
-    if mode == CELLS:
-        return LEAF
-    if mode == REGIONS:
-        if record.now[SILENT] + net.firsts[-1] > len(record.silent):
-            return FULL
-        if pile.nodes[depth, STAINED]:
-            return DOUBT
+    if mode == arrays.CELLS:
+        return arrays.LEAF
+    if mode == arrays.REGIONS:
+        if record.now[arrays.SILENT] + net.firsts[-1] > len(record.silent):
+            return arrays.FULL
+        if pile.nodes[depth, arrays.STAINED]:
+            return arrays.DOUBT
         if not write_silent_facets(net, path, room, pile, store, record, depth):
-            return DOUBT
+            return arrays.DOUBT
     return _GO_ON
 
 
@@ -102,18 +76,18 @@ def _leaf(
 def _descend(net: Net, path: Path, room: Room, pile: Pile, store: Store, depth: int) -> bool:
     """The node on top, complete in its layer, begins the next one; False if a sign is unclear."""
     nodes = pile.nodes
-    layer, start = nodes[depth, LAYER], nodes[depth, START]
+    layer, start = nodes[depth, arrays.LAYER], nodes[depth, arrays.START]
     for i in range(net.widths[layer]):
         path.pattern[layer, i] = pile.on[depth, i]
     enter_layer(net, path, layer + 1)
-    nodes[depth, LAYER] = layer + 1
+    nodes[depth, arrays.LAYER] = layer + 1
     while True:
         left = classify(net, path, room, pile, store, depth)
-        nodes[depth, OPEN] = left if left >= 0 else -1 - left
+        nodes[depth, arrays.OPEN] = left if left >= 0 else -1 - left
         if left >= 0:
             return True
         gained = False
-        for v in range(start, start + nodes[depth, SIZE]):
+        for v in range(start, start + nodes[depth, arrays.SIZE]):
             if find_again(net, path, room, store, v):
                 gained = True
         if not gained:
@@ -130,37 +104,37 @@ def advance(
     store, cut, record = lent(store), lent(cut), lent(record)
     now, counts, nodes = record.now, record.counts, pile.nodes
     deepest = len(net.widths) - 1
-    while now[DEPTH] > 0:
-        if now[BUDGET] <= 0 or counts[deepest] >= now[LIMIT]:
-            return PAUSED
-        now[BUDGET] -= 1
-        depth = now[DEPTH] - 1
-        layer, left = nodes[depth, LAYER], nodes[depth, OPEN]
+    while now[arrays.DEPTH] > 0:
+        if now[arrays.BUDGET] <= 0 or counts[deepest] >= now[arrays.LIMIT]:
+            return arrays.PAUSED
+        now[arrays.BUDGET] -= 1
+        depth = now[arrays.DEPTH] - 1
+        layer, left = nodes[depth, arrays.LAYER], nodes[depth, arrays.OPEN]
         if left == 0 and layer < deepest:
             counts[layer] += 1
             if not _descend(net, path, room, pile, store, depth):
-                return UNSURE
+                return arrays.UNSURE
         elif left == 0:
             why = _leaf(net, path, room, pile, store, record, depth, mode)
             if why != _GO_ON:
                 return why
             counts[layer] += 1
-            now[DEPTH] -= 1
-        elif mode == COUNT and layer == deepest and left <= FLATS:
+            now[arrays.DEPTH] -= 1
+        elif mode == arrays.COUNT and layer == deepest and left <= arrays.FLATS:
             cells = count_by_flats(net, path, room, pile, store, cut, depth)
             if cells < 0:
-                return UNSURE if cells == UNCLEAR else FULL
+                return arrays.UNSURE if cells == UNCLEAR else arrays.FULL
             counts[layer] += cells
-            now[BUDGET] -= cells
-            now[DEPTH] -= 1
+            now[arrays.BUDGET] -= cells
+            now[arrays.DEPTH] -= 1
         else:
             kind, left = next_cut(net, path, room, pile, store, depth)
-            nodes[depth, OPEN] = left
+            nodes[depth, arrays.OPEN] = left
             if kind < 0:
-                if not find_again(net, path, room, store, nodes[depth, START] - 1 - kind):
-                    return UNSURE
-            elif kind == CROSSING:
+                if not find_again(net, path, room, store, nodes[depth, arrays.START] - 1 - kind):
+                    return arrays.UNSURE
+            elif kind == arrays.CROSSING:
                 if not split(net, path, room, pile, store, cut, depth):
-                    return FULL
-                now[DEPTH] += 1
-    return DONE
+                    return arrays.FULL
+                now[arrays.DEPTH] += 1
+    return arrays.DONE

@@ -10,19 +10,8 @@ and to the section, and no search for pairs of vertices.
 from __future__ import annotations
 
 from hardmax.geometry._compiled import inlined
-from hardmax.geometry.counting.space._arrays import (
-    LAYER,
-    OPEN,
-    SIZE,
-    START,
-    Flat,
-    Net,
-    Path,
-    Pile,
-    Room,
-    Store,
-    Wall,
-)
+from hardmax.geometry.counting.space import _arrays as arrays
+from hardmax.geometry.counting.space._arrays import Flat, Net, Path, Pile, Room, Store, Wall
 from hardmax.geometry.counting.space._form_kernels import doubt_of, wall_of
 from hardmax.numerics import GROWN, TINY, UNIT
 
@@ -148,8 +137,8 @@ def split(
 ) -> bool:
     """Replace the node on top by its two parts; False if there is no place for them."""
     nodes, d = pile.nodes, store.points.shape[1]
-    layer, left = nodes[depth, LAYER], nodes[depth, OPEN] - 1
-    cell = Flat(0, nodes[depth, START], nodes[depth, SIZE])
+    layer, left = nodes[depth, arrays.LAYER], nodes[depth, arrays.OPEN] - 1
+    cell = Flat(0, nodes[depth, arrays.START], nodes[depth, arrays.SIZE])
     i = pile.left[depth, left]
     if cell.size * d > 2 * len(room.new) or depth + 2 >= len(nodes):
         return False
@@ -166,12 +155,12 @@ def split(
     for side in (False, True):
         base += _write_part(room, store, cell, cut, count, base, side)
         if not side:
-            nodes[depth, START], nodes[depth, SIZE] = first, base - first
+            nodes[depth, arrays.START], nodes[depth, arrays.SIZE] = first, base - first
             first = base
-    nodes[depth, OPEN] = left
+    nodes[depth, arrays.OPEN] = left
     for k in range(nodes.shape[1]):
         nodes[depth + 1, k] = nodes[depth, k]
-    nodes[depth + 1, START], nodes[depth + 1, SIZE] = first, base - first
+    nodes[depth + 1, arrays.START], nodes[depth + 1, arrays.SIZE] = first, base - first
     for k in range(left):
         pile.left[depth + 1, k] = pile.left[depth, k]
     for k in range(net.widths[layer]):
