@@ -24,7 +24,7 @@ from hardmax.cli._files import check_different, check_picture_place, check_writa
 from hardmax.cli._points import points_from
 from hardmax.cli._records import print_json
 from hardmax.cli._workers import hide_warnings
-from hardmax.geometry import input_width
+from hardmax.geometry import Regions, input_width
 
 COLOURS = ("map", "depth", "winner")
 
@@ -124,6 +124,8 @@ def show_regions(
         if plot is not None:
             from hardmax.plots import regions_picture
 
+            if not isinstance(found, Regions):
+                raise RequestError("Cells with curved walls are not drawn: leave out --plot.")
             regions_picture(found, path=plot, colour=colour)
             note_written(plot)
             record["picture"] = plot
