@@ -18,7 +18,7 @@ from hardmax import _atomic
 from hardmax._reading import read_file
 from hardmax.cli import main
 from hardmax.core import Words
-from hardmax.geometry.counting._run import Way
+from hardmax.geometry.counting._run import Execution
 
 
 def run(*arguments: object) -> Result:
@@ -156,7 +156,7 @@ def test_volumes_beyond_all_floats(tmp_path: Path) -> None:
 
 def test_a_limit_beyond_all_integers_of_the_loops() -> None:
     """Nobody counts so far."""
-    limit = Way(limit=10**30).limit
+    limit = Execution(limit=10**30).limit
     assert limit is not None
     assert 10**18 < limit < np.iinfo(np.int64).max
 

@@ -18,11 +18,11 @@ import pytest
 
 import hardmax as hm
 from hardmax.geometry.counting import _stack
+from hardmax.geometry.counting._chain import chain_of
 from hardmax.geometry.counting._stack import Stack
 from hardmax.geometry.counting.conic import _boxes as _conic_boxes
 from hardmax.geometry.counting.line import _batch as _line_batch
 from hardmax.geometry.counting.line import _kernels as _line_kernels
-from hardmax.geometry.counting.line._chain import chain_of
 from hardmax.geometry.counting.line._quadratic import roots
 from hardmax.geometry.counting.plane import _arrays as _plane_arrays
 from hardmax.geometry.counting.plane import _cut_kernels as _plane_cuts
@@ -36,8 +36,8 @@ from hardmax.geometry.counting.space._exact import box_solid
 from hardmax.geometry.counting.space._piece import simplified
 from hardmax.geometry.counting.switch import _kernels as _switch_kernels
 from hardmax.geometry.counting.switch import _piece as _switch_piece
-from hardmax.geometry.counting.switch import _program as _switch
 from hardmax.geometry.counting.switch import _regions as _switch_regions
+from hardmax.geometry.counting.switch import _rows as _switch_rows
 from hardmax.geometry.counting.switch import _search as _switch_run
 from hardmax.geometry.counting.switch import _split as _switch_split
 from hardmax.geometry.counting.switch._exact import ExactCell, homogeneous
@@ -94,7 +94,7 @@ def dot(one, other) -> Fraction:
 
 def third(x: float) -> tuple:
     """A rational whose nearest float is x, from nearly halfway to the next one."""
-    return _switch.rational(Fraction(x) * (1 + Fraction(15, 16 * 2**53)))
+    return _switch_rows.rational(Fraction(x) * (1 + Fraction(15, 16 * 2**53)))
 
 
 # ---- stacks --------------------------------------------------------------------------------------
@@ -284,26 +284,26 @@ def test_composed_forms() -> None:
         weight, level = third(near_one(rng, 1)[0]), third(2.0**-12 * near_one(rng, 1)[0])
         a, b, reach = *near_one(rng, 2), 1.0
         form = (a, b * 2.0**-9, 0.0)
-        (w,), (c,) = _switch.rounded([weight]), _switch.rounded([level])
+        (w,), (c,) = _switch_rows.rounded([weight]), _switch_rows.rounded([level])
         made, _, _ = composed(w, form, c, reach)
-        W, C = _switch.fraction(weight), _switch.fraction(level)
+        W, C = _switch_rows.fraction(weight), _switch_rows.fraction(level)
         truth = (W * exact(a), W * exact(form[1]) + C)
         off = abs(exact(made[0]) - truth[0]) + abs(exact(made[1]) - truth[1])
         return float(off) if off == exact(float(off)) else 0.0, Fraction(0), made[2]
 
     def coefficient(rng: np.random.Generator) -> tuple[float, Fraction, float]:
         weight = third(near_one(rng, 1)[0])
-        (w,) = _switch.rounded([weight])
+        (w,) = _switch_rows.rounded([weight])
         a = near_one(rng, 1)[0]
         made, _, _ = composed(w, (a, 0.0, 0.0), 0.0, 1.0)
-        return made[0], _switch.fraction(weight) * exact(a), made[2]
+        return made[0], _switch_rows.fraction(weight) * exact(a), made[2]
 
     def constant(rng: np.random.Generator) -> tuple[float, Fraction, float]:
         weight, level = third(near_one(rng, 1)[0]), third(near_one(rng, 1)[0] * 0.01)
-        (w,), (c,) = _switch.rounded([weight]), _switch.rounded([level])
+        (w,), (c,) = _switch_rows.rounded([weight]), _switch_rows.rounded([level])
         a = near_one(rng, 1)[0]
         made, _, _ = composed(w, (0.0, a, 0.0), c, 1.0)
-        truth = _switch.fraction(weight) * exact(a) + _switch.fraction(level)
+        truth = _switch_rows.fraction(weight) * exact(a) + _switch_rows.fraction(level)
         return made[1], truth, made[2]
 
     assert largest_share(draw, 500) >= 0.0
@@ -430,14 +430,14 @@ def test_vertices_and_states_as_floats() -> None:
         return points[0, 0], x, stray[0]
 
     def state(rng: np.random.Generator) -> tuple[float, Fraction, float]:
-        row = (third(near_one(rng, 1)[0]), _switch.rational(0))
+        row = (third(near_one(rng, 1)[0]), _switch_rows.rational(0))
         near = _switch_run.float_forms((row,), np.array([1.0]))[0]
-        return near[0], _switch.fraction(row[0]), near[2]
+        return near[0], _switch_rows.fraction(row[0]), near[2]
 
     assert largest_share(vertex) > 0.9
     assert largest_share(state, 300) > 0.3
     tiny = _switch_run.float_forms(
-        ((_switch.rational(Fraction(1, 2**1200)),) * 2,), np.array([2.0**300])
+        ((_switch_rows.rational(Fraction(1, 2**1200)),) * 2,), np.array([2.0**300])
     )
     assert tiny[0, 2] >= 2.0**-900
 
@@ -455,7 +455,7 @@ def test_numbers_of_maps() -> None:
         again = np.random.default_rng(0)
         point, mix = piece.reach * again.random(1), 0.5 + 0.5 * again.random(1)
         value = exact(form[0, 0, 0]) * exact(point[0]) + exact(form[0, 0, 1])
-        W, C = _switch.fraction(weight), _switch.fraction(level)
+        W, C = _switch_rows.fraction(weight), _switch_rows.fraction(level)
         return number, exact(mix[0]) * (W * value + C), off
 
     assert largest_share(draw) > 0.2

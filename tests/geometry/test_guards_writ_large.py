@@ -21,11 +21,11 @@ import pytest
 import hardmax as hm
 from hardmax import DomainError, RequestError, ShapeError, numerics
 from hardmax.geometry.counting import _stack, _visits
+from hardmax.geometry.counting._chain import chain_of
 from hardmax.geometry.counting.conic import _boxes as _conic_boxes
 from hardmax.geometry.counting.line import _batch as _line_batch
 from hardmax.geometry.counting.line import _kernels as _line_kernels
 from hardmax.geometry.counting.line import _segments as _line
-from hardmax.geometry.counting.line._chain import chain_of
 from hardmax.geometry.counting.plane import _arrays as _plane_arrays
 from hardmax.geometry.counting.plane import _cut_kernels as _plane_cuts
 from hardmax.geometry.counting.plane import _sign_kernels as _plane_signs
@@ -42,8 +42,8 @@ from hardmax.geometry.counting.space._exact import box_solid
 from hardmax.geometry.counting.space._piece import Body
 from hardmax.geometry.counting.switch import _kernels as _switch_kernels
 from hardmax.geometry.counting.switch import _piece as _switch_piece
-from hardmax.geometry.counting.switch import _program as _switch
 from hardmax.geometry.counting.switch import _regions as _switch_regions
+from hardmax.geometry.counting.switch import _rows as _switch_rows
 from hardmax.geometry.counting.switch import _search as _switch_run
 from hardmax.geometry.counting.switch import _split as _switch_split
 from hardmax.geometry.counting.switch._exact import ExactCell, homogeneous
@@ -699,7 +699,7 @@ def test_cells_as_floats(large: Large) -> None:
 
 def test_states_as_floats(large: Large) -> None:
     k = large(_switch_run)
-    row = (_switch.rational(2), _switch.rational(-4))
+    row = (_switch_rows.rational(2), _switch_rows.rational(-4))
     (near,) = k.float_forms((row,), np.array([3.0]))
     assert near[:2].tolist() == [2.0, -4.0]
     assert near[2] == (U * 1.25 * (6.0 + 4.0) + TINY * 1.25 * 4.0 * 1.5) * 1.5
@@ -777,7 +777,7 @@ def test_numbers_of_cells(large: Large, monkeypatch: pytest.MonkeyPatch) -> None
     assert k._off(rows, mix, size, error, d) == about(bound)
     seen = []
     monkeypatch.setattr(k, "_off", lambda rows, mix, size, error, d: seen.append(size) or [0.0])
-    one = _switch.rational(1)
+    one = _switch_rows.rational(1)
     program = SimpleNamespace(readout=lambda context: [(one, one)])
     forms = np.array([[[2.0, -4.0, 0.5]]])
     piece = SimpleNamespace(reach=np.array([3.0]))

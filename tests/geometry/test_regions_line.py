@@ -334,7 +334,7 @@ def test_refusals():
         line_breakpoints(network, [[0.0], [1.0]], [[1.0], [1.0]])
     with pytest.raises(ShapeError, match="as many starts"):
         line_breakpoints(network, [[0.0]], [[1.0], [1.0]])
-    with pytest.raises(RequestError, match="not through a float"):
+    with pytest.raises(RequestError, match="not for float"):
         network_line(1.0, [0.0], [1.0])
     with pytest.raises(RequestError, match="fast=False"):
         network_line(network, [0.0], [1.0], fast=True).exact_breakpoints  # noqa: B018

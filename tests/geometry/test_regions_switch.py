@@ -673,12 +673,14 @@ def test_exact_decisions_are_counted_and_fast_mode_takes_none() -> None:
 def test_what_rounding_hides_is_decided_exactly() -> None:
     """(1 + e - 1) x + e/2 against 0, e = 2^-57: floats see e/2 > 0 everywhere, the wall is inside.
 
-    One cell by floats, for which all of it is a tie; two in truth.
+    One cell by floats, for which all of it is a tie; two in truth. The first layer's other pieces
+    never win: a layer of one piece each would be affine, and composed with the second exactly.
     """
     e = 2.0**-57
-    first = np.array([[[1.0], [e], [1.0]]])
+    first = np.array([[[1.0], [e], [1.0]], np.zeros((3, 1))])
     second = np.array([[[1.0, 1.0, -1.0]], [[0.0, 0.0, 0.0]]])
-    network = MaxoutNetwork([first, second], [np.zeros((1, 3)), [[e / 2], [0.0]]])
+    levels = [np.array([np.zeros(3), np.full(3, -8.0)]), [[e / 2], [0.0]]]
+    network = MaxoutNetwork([first, second], levels)
     assert counted(network, box(1)) == (2, 2)
     assert layers(network, box(1), fast=True) == (1, 1)
 

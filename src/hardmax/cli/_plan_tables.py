@@ -62,7 +62,7 @@ def print_curve(curve: SizingCurve, plot: str | None) -> None:
     for route in curve.routes:
         for number, point in enumerate(route.points):
             name = route.route if number == 0 else ""
-            cells = ["refused"] if point.resources is None else _amounts(point.as_dict())
+            cells = ["refused"] if point.resources is None else _amounts(point.amounts())
             table.add_row(name, f"{point.error:.3g}", *cells)
         table.add_section()
     print_table(console, table)

@@ -27,7 +27,7 @@ from hardmax.cli._points import points_from
 from hardmax.cli._records import print_json
 from hardmax.cli._workers import hide_warnings
 from hardmax.core import Target
-from hardmax.geometry import input_width
+from hardmax.geometry import Regions, input_width
 
 COLOURS = ("map", "depth", "winner")
 
@@ -129,6 +129,8 @@ def show_regions(
         if plot is not None:
             from hardmax.plots import regions_picture
 
+            if not isinstance(found, Regions):
+                raise RequestError("Cells with curved walls are not drawn: leave out --plot.")
             regions_picture(found, path=plot, colour=colour)
             note_written(plot)
             record["picture"] = plot
@@ -151,7 +153,7 @@ def _where(
     end: str | None,
     origin: str | None,
     directions: tuple[str, ...],
-) -> Segment | Slice | str | None:
+) -> Segment | Slice | str:
     if start is not None or end is not None:
         if start is None or end is None or domain or origin or directions:
             raise RequestError("A segment is given by --from and --to, and by nothing else.")
@@ -161,6 +163,8 @@ def _where(
             raise RequestError("A slice needs --origin, --direction twice, and --on for its box.")
         ways = [_point(one, "--direction") for one in directions]
         return Slice(_point(origin, "--origin"), ways, domain)
+    if domain is None:
+        raise RequestError('Say where to count: --on "[-1,1]^2", a segment or a slice.')
     return domain
 
 

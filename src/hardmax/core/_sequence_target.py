@@ -212,7 +212,7 @@ class SequenceTarget(Protocol):
     def parameters(self) -> int | None:
         """How many numbers the source itself stores; None where that has no meaning."""
 
-    def __call__(self, word: Sequence[object], /) -> Sequence[Sequence[Number]]:
+    def __call__(self, word: Sequence[str | int], /) -> Sequence[Sequence[Number]]:
         """The rows for a word, exactly: whole numbers, Fractions, or floats as they are."""
 
     def steps(self) -> SequenceSteps | None:

@@ -46,7 +46,13 @@ class SizingPoint:
     def as_dict(self) -> dict[str, object]:
         if self.resources is None:
             return {"error": self.error, "refusal": self.refusal}
-        return {"error": self.error, **self.resources, "claimed": self.claimed}
+        return {"error": self.error, **self.amounts()}
+
+    def amounts(self) -> dict[str, float]:
+        """What is taken, and what would be claimed, where the route is open."""
+        assert self.resources is not None
+        assert self.claimed is not None
+        return {**self.resources, "claimed": self.claimed}
 
 
 @dataclass(frozen=True)

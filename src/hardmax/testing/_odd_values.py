@@ -89,7 +89,7 @@ def _machine(parts: Parts) -> Value:
     """A machine that reads digits: it counts them, or takes the last of the high ones."""
     states = range(3)
     counts = parts.rng.random() < 0.5
-    moves: dict[tuple[Hashable, Hashable], Hashable] = {
+    moves: dict[tuple[Hashable, p.Item], Hashable] = {
         (state, symbol): (state + symbol) % 3 if counts else min(symbol, 2) if symbol else state
         for state in states
         for symbol in range(4)

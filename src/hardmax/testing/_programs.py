@@ -260,7 +260,7 @@ class _Draw:
     def _scanned(self, kind: str) -> Whole:
         """A machine with three states that reads the tokens."""
         rng, states = self.rng, range(3)
-        moves: dict[tuple[Hashable, Hashable], Hashable] = {}
+        moves: dict[tuple[Hashable, p.Item], Hashable] = {}
         for symbol in self.words.alphabet:
             turn, goal = rng.randrange(3), rng.choice([None, 0, 1, 2])
             for state in states:
@@ -367,7 +367,7 @@ class _Draw:
         return p.select(key.value.shifted(1), query.value, _close_or_none, nothing=True)
 
 
-def _seen_or(default: int) -> Callable[[object], object]:
+def _seen_or(default: int) -> Callable[[p.Item], p.Item]:
     return lambda held: default if held is None else held
 
 

@@ -16,12 +16,23 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.core import Attention, Box, FeedForward, Head, Transformer, VectorInput
+from hardmax.core import (
+    Affine,
+    Attention,
+    Box,
+    FeedForward,
+    Head,
+    Maximum,
+    Steps,
+    Transformer,
+    Univariate,
+    VectorInput,
+)
 from hardmax.languages import MaxoutNetwork, ReluNetwork
 
 Form = tuple[Fraction, ...]  # coefficients of the domain's coordinates, then the constant
 Wall = tuple[int, ...]  # a form times a positive number; positive on the cell
-State = tuple[tuple[Form, ...], ...]  # by token; a network is one token
+State = tuple[tuple[Form, ...], ...]  # by token; a network is one token, steps are a value each
 
 
 class QuadraticScore(ValueError):
@@ -39,13 +50,15 @@ class CellByDefinition:
 def cells_by_definition(source: Any, on: Any) -> list[CellByDefinition]:
     """Every pattern of winners that occurs on an open set; equal scores win together.
 
-    `source` is a ReluNetwork, a MaxoutNetwork or a hard Transformer, `on` a Box, a Segment or a
-    Slice. Of a Transformer the tokens count that masks let reach the read-out. The last state is
-    the output.
+    `source` is a ReluNetwork, a MaxoutNetwork, a hard Transformer or what else says its steps
+    (affine maps, maxima, relu and abs), `on` a Box, a Segment or a Slice. Of a Transformer the
+    tokens count that masks let reach the read-out. The last state is the output.
     """
     forms, walls = _domain(on)
     if isinstance(source, Transformer):
         return _through_transformer(source, forms, walls)
+    if not isinstance(source, ReluNetwork | MaxoutNetwork):
+        return _through_steps(source.steps(), forms, walls)
     cells = [CellByDefinition(walls, (forms,))]
     layers = list(zip(source.weights, source.biases, strict=True))
     hidden = layers[:-1] if isinstance(source, ReluNetwork) else layers
@@ -221,6 +234,37 @@ def _maximised(W: Any, b: Any, cell: CellByDefinition) -> Iterator[CellByDefinit
     for part, won in _choices(cell.walls, groups):
         state = tuple(group[tied[0]] for group, tied in zip(groups, won, strict=True))
         yield CellByDefinition(part, (state,))
+
+
+def _through_steps(
+    steps: Steps, forms: tuple[Form, ...], walls: tuple[Wall, ...]
+) -> list[CellByDefinition]:
+    """Every step adds its value to the state, on every part into which its choices cut a cell."""
+    cells = [CellByDefinition(walls, (forms,))]
+    for step in steps.steps:
+        cells = [new for cell in cells for new in _stepped(step, cell)]
+    return [CellByDefinition(cell.walls, cell.state[-1:]) for cell in cells]
+
+
+def _stepped(step: Any, cell: CellByDefinition) -> Iterator[CellByDefinition]:
+    read = [form for source in step.sources for form in cell.state[source]]
+    zero = _zero(cell.state)
+    match step:
+        case Affine():
+            made = _affine(step.weights, step.bias, read, len(zero))
+            yield CellByDefinition(cell.walls, (*cell.state, made))
+            return
+        case Maximum():
+            groups = [[read[i] for i in row if i >= 0] for row in step.groups.tolist()]
+        case Univariate(name="relu"):
+            groups = [[zero, z] for z in read]
+        case Univariate(name="abs"):
+            groups = [[z, _less(zero, z)] for z in read]
+        case _:
+            raise ValueError(f"{step} is not piecewise linear")
+    for part, won in _choices(cell.walls, groups):
+        made = tuple(group[tied[0]] for group, tied in zip(groups, won, strict=True))
+        yield CellByDefinition(part, (*cell.state, made))
 
 
 def _zero(state: State) -> Form:

@@ -122,6 +122,16 @@ class Slice:
         return f"Slice(plane in {self.dimension} dimensions, {len(self.polygon)} corners)"
 
 
+Domain = Box | Segment | Slice
+
+
+def own_dimension(domain: Domain) -> int:
+    """How many coordinates a domain has of its own: t along a segment, two in a slice."""
+    if isinstance(domain, Box):
+        return domain.dimension
+    return 1 if isinstance(domain, Segment) else 2
+
+
 def _listed(values: Any) -> list[Any]:
     try:
         return list(values)

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from hardmax.core import Box
-from hardmax.geometry.counting._domains import Segment, Slice
+from hardmax.geometry.counting._domains import Domain, Segment
 from hardmax.geometry.counting._stack import Stack
 from hardmax.geometry.counting._tally import OverLimit, Tally
 from hardmax.geometry.counting.switch._program import SwitchProgram
@@ -32,6 +32,16 @@ class Engine(Protocol):
     def count(
         self, piece: Any, *, regions: bool, limit: int | None, progress: Progress | None
     ) -> Tally: ...
+    def regions_at_once(
+        self, *, limit: int | None, progress: Progress | None
+    ) -> tuple[Tally, int] | None:
+        """Cells and maximal regions, where pieces do not tell which of their facets are silent.
+
+        None for engines whose pieces do: silent facets add up over pieces wherever those were
+        counted. Maps of a switch program may jump, so that its cells are joined by comparing all
+        of them, here.
+        """
+
     def each(self) -> Iterator[Any]: ...
     def key(self) -> str: ...
 
@@ -62,6 +72,9 @@ class PlaneEngine:
         return _plane.count_piece(
             self.stack, piece, fast=self.fast, regions=regions, limit=limit, progress=progress
         )
+
+    def regions_at_once(self, *, limit: int | None, progress: Progress | None) -> None:
+        return None
 
     def each(self) -> Iterator[Any]:
         from hardmax.geometry.counting.plane import _counting as _plane
@@ -104,6 +117,9 @@ class SpaceEngine:
             raise OverLimit(found.cells, limit)
         return found
 
+    def regions_at_once(self, *, limit: int | None, progress: Progress | None) -> None:
+        return None
+
     def each(self) -> Iterator[Any]:
         from hardmax.geometry.counting.space import _counting as _space
 
@@ -119,8 +135,8 @@ class SwitchEngine:
     """Anything that chooses by the largest of affine scores, on a polygon or box."""
 
     program: SwitchProgram
-    domain: Box | Segment | Slice
-    source: str  # a name for what is counted
+    domain: Domain
+    source: str  # a name for what is counted, by everything that it holds
     fast: bool = False
 
     def start(self) -> Any:
@@ -142,6 +158,14 @@ class SwitchEngine:
             self.program, piece, fast=self.fast, limit=limit, progress=progress
         )
 
+    def regions_at_once(self, *, limit: int | None, progress: Progress | None) -> tuple[Tally, int]:
+        from hardmax.geometry.counting.switch._regions import count_regions
+
+        found = count_regions(
+            self.program, self.domain, fast=self.fast, limit=limit, progress=progress
+        )
+        return found.tally, found.regions
+
     def each(self) -> Iterator[Any]:
         from hardmax.geometry.counting.switch import _counting as switch
 
@@ -151,7 +175,7 @@ class SwitchEngine:
         return _key(self.source, domain_key(self.domain), str(self.fast))
 
 
-def domain_key(domain: Box | Segment | Slice) -> str:
+def domain_key(domain: Domain) -> str:
     """A name for a domain, with all its digits."""
     if isinstance(domain, Box):
         return repr((domain.low.tolist(), domain.high.tolist()))

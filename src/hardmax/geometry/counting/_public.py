@@ -4,67 +4,105 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Executor
+from fractions import Fraction
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TypeVar, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hardmax._errors import DomainError, RequestError, SemanticsError
 from hardmax.core import Box, Construction, Hardmax, Transformer, VectorInput, fingerprint
 from hardmax.geometry.bounds import Bound, maxout_network, relu_network
-from hardmax.geometry.counting._domains import Segment, Slice
+from hardmax.geometry.counting._chain import Chain, Rectifiers, Stepwise, chain_of
+from hardmax.geometry.counting._domains import Domain, Segment, Slice, own_dimension
 from hardmax.geometry.counting._engines import Engine, PlaneEngine, SpaceEngine, SwitchEngine
 from hardmax.geometry.counting._result import Regions
-from hardmax.geometry.counting._run import Way
+from hardmax.geometry.counting._run import Execution
 from hardmax.geometry.counting._stack import Stack
-from hardmax.geometry.counting._visits import visits
+from hardmax.geometry.counting._visits import Visits, visits
+from hardmax.geometry.counting.conic._counting import ConicRegions, conic_cells
+from hardmax.geometry.counting.line._attention import transformer_line
+from hardmax.geometry.counting.line._segments import LineRegions, network_line
 from hardmax.geometry.counting.switch._program import QuadraticWalls
+from hardmax.geometry.counting.switch._sources import switch_program
 from hardmax.geometry.tropical._tropical import Tropical, TropicalRational
-from hardmax.languages import MaxoutNetwork, ReluNetwork
+from hardmax.languages import MaxoutNetwork
 from hardmax.numerics import above_float
 
-Domain = Box | Segment | Slice
+Source = Stepwise | Tropical | TropicalRational | Transformer | Construction
+Found = TypeVar("Found", LineRegions, ConicRegions)
+Where = Domain | ArrayLike | str  # a domain, or what a box can be made of
 
 
+@overload
 def regions(
-    source: Any,
-    on: Any = None,
+    source: Source,
+    on: Where,
     *,
-    inputs: Any = None,
+    inputs: None = None,
     fast: bool = False,
     executor: Executor | Callable[[], Executor] | None = None,
     checkpoint: str | Path | None = None,
     limit: int | None = None,
     progress: Callable[[int], None] | None = None,
-) -> Any:
-    """The linear regions of a ReLU or maxout network, a max-affine map or a hard Transformer.
+) -> Regions | LineRegions | ConicRegions: ...
 
-    `on` is a box (`hm.Box`, a pair, a text such as "[-1,1]^2"), a `hm.Segment` or a `hm.Slice`
-    through a larger input space. The result counts `cells` and maximal affine regions (`count`),
-    and iterating gives every cell. With `inputs` it says how many cells a data set visits instead;
-    a soft Transformer is smooth and has no linear regions, but its skeleton's cells are visited.
+
+@overload
+def regions(source: Source, on: Where | None = None, *, inputs: ArrayLike) -> Visits: ...
+
+
+def regions(
+    source: Source,
+    on: Where | None = None,
+    *,
+    inputs: ArrayLike | None = None,
+    fast: bool = False,
+    executor: Executor | Callable[[], Executor] | None = None,
+    checkpoint: str | Path | None = None,
+    limit: int | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Regions | LineRegions | ConicRegions | Visits:
+    """The linear regions of a network, a max-affine map or a hard Transformer.
+
+    A network is whatever says its steps as affine maps, maxima, relu and abs: ReLU and maxout
+    networks, convolutional, residual and max-pooling ones, expressions of such words. `on` is a
+    box (`hm.Box`, a pair, a text such as "[-1,1]^2"), a `hm.Segment` or a `hm.Slice` through a
+    larger input space. The result counts `cells` and maximal affine regions (`count`), and
+    iterating gives every cell. With `inputs` it says how many cells a data set visits instead; a
+    soft Transformer is smooth and has no linear regions, but its skeleton's cells are visited.
 
     `fast` believes every float sign, and the result says so. `executor` is any
     `concurrent.futures.Executor` or a function that makes one, `checkpoint` a file in which a long
     count is kept, `limit` the most cells to count, `progress` is told the number so far.
 
+        >>> from hardmax.languages import ReluNetwork
         >>> absolute = ReluNetwork([[[1.0], [-1.0]], [[1.0, 1.0]]], [[0.0, 0.0], [0.0]])
         >>> found = regions(absolute, on="[-1,1]")
         >>> found.cells, found.count
         (2, 2)
     """
-    if isinstance(source, Construction):
-        source = source.transformer
+    counted = source.transformer if isinstance(source, Construction) else source
     if inputs is not None:
-        return visits(source, inputs)
-    _refuse_soft(source)
-    domain = _domain(source, on)
-    way = Way(executor, checkpoint, limit, progress)
-    if isinstance(domain, Segment):
-        return _on_line(source, domain, fast, way)
-    if isinstance(source, ReluNetwork):
-        return _relu(source, domain, fast, way)
-    return _switched(source, domain, fast, way)
+        return visits(counted, inputs)
+    if isinstance(counted, Transformer):
+        _refuse_soft(counted)
+        domain = _domain(input_width(counted), on)
+        execution = Execution(executor, checkpoint, limit, progress)
+        return _of_transformer(counted, domain, fast, execution)
+    chain = chain_of(counted)
+    domain = _domain(chain.inputs, on)
+    execution = Execution(executor, checkpoint, limit, progress)
+    if isinstance(domain, Segment) and chain.is_float:
+        _refuse_sharing(execution, "A segment")
+        line = network_line(chain, domain.exact_start, domain.exact_end, fast=fast)
+        return _within(line, line.cells, execution)
+    rectifiers = chain.rectifiers
+    if rectifiers is not None and chain.layers and not isinstance(domain, Segment):
+        return _of_rectifiers(rectifiers, domain, fast, execution)
+    return _of_chain(counted, chain, domain, fast, execution)
 
 
 def skeleton(model: Transformer | Construction) -> Transformer:
@@ -77,8 +115,8 @@ def skeleton(model: Transformer | Construction) -> Transformer:
     return transformer.with_weightings(Hardmax() for _ in transformer.heads)
 
 
-def _refuse_soft(source: Any) -> None:
-    if isinstance(source, Transformer) and not source.is_hard:
+def _refuse_soft(source: Transformer) -> None:
+    if not source.is_hard:
         raise SemanticsError(
             "A Transformer with softmax heads is a smooth function: it has no linear regions. Ask "
             "for those of its hard skeleton, hm.regions(hm.skeleton(model), on=...), or for the "
@@ -89,18 +127,22 @@ def _refuse_soft(source: Any) -> None:
 # ---- domains ---------------------------------------------------------------------------------
 
 
-def input_width(source: Any) -> int:
+def input_width(source: Source) -> int:
     """How many numbers a source reads; what has no linear regions is refused."""
-    from hardmax.geometry.counting.switch._sources import inputs_of
+    if isinstance(source, Construction):
+        source = source.transformer
+    if not isinstance(source, Transformer):
+        return chain_of(source).inputs
+    if not isinstance(source.input, VectorInput):
+        raise RequestError(
+            "Regions are sets of real inputs, but this Transformer reads sequences of symbols. "
+            "Give one that reads vectors (VectorInput)."
+        )
+    return source.input.inputs
 
-    if isinstance(source, Transformer) and isinstance(source.input, VectorInput):
-        return source.input.inputs
-    return inputs_of(source)
 
-
-def _domain(source: Any, on: Any) -> Domain:
+def _domain(width: int, on: Where | None) -> Domain:
     """What the user wrote, checked against the source; a box of one dimension is a segment."""
-    width = input_width(source)
     if on is None:
         raise DomainError(
             f"Regions are counted on a bounded domain of the source's {width} inputs; give one, "
@@ -121,54 +163,33 @@ def _domain(source: Any, on: Any) -> Domain:
     return Segment(box.low, box.high) if width == 1 else box
 
 
-# ---- lines -----------------------------------------------------------------------------------
-
-
-def _on_line(source: Any, domain: Segment, fast: bool, way: Way) -> Any:
-    if isinstance(source, Tropical | TropicalRational):
-        return _switched(source, domain, fast, way)
-    _refuse_sharing(way, "A segment")
-    if isinstance(source, Transformer):
-        from hardmax.geometry.counting.line._attention import transformer_line
-
-        found = transformer_line(source, domain.exact_start, domain.exact_end)
-    else:
-        from hardmax.geometry.counting.line._segments import network_line
-
-        found = network_line(source, domain.exact_start, domain.exact_end, fast=fast)
-    return _within(found, found.cells, way)
-
-
-def _refuse_sharing(way: Way, what: str) -> None:
-    if way.executor is not None or way.checkpoint is not None:
+def _refuse_sharing(execution: Execution, what: str) -> None:
+    if execution.executor is not None or execution.checkpoint is not None:
         raise RequestError(
             f"{what} is counted at once, in this process: leave out executor and checkpoint."
         )
 
 
-def _within(found: Any, cells: int, way: Way) -> Any:
+def _within(found: Found, cells: int, execution: Execution) -> Found:
     """What was counted at once, if it is within the limit."""
-    if way.progress is not None:
-        way.progress(cells)
-    if way.limit is not None and cells > way.limit:
+    if execution.progress is not None:
+        execution.progress(cells)
+    if execution.limit is not None and cells > execution.limit:
         raise RequestError(
-            f"There are more than {way.limit:,} cells: {cells:,} were counted. Raise the limit, or "
-            f"shrink the domain."
+            f"There are more than {execution.limit:,} cells: {cells:,} were counted. Raise the "
+            f"limit, or shrink the domain."
         )
     return found
 
 
-# ---- planes and boxes ------------------------------------------------------------------------
+# ---- networks --------------------------------------------------------------------------------
 
 
-def _relu(source: ReluNetwork, domain: Box | Slice, fast: bool, way: Way) -> Regions:
-    widths = [len(b) for b in source.biases]
-    dimension = 2 if isinstance(domain, Slice) else domain.dimension
-    bound = relu_network(widths[:-1], dimension=dimension) if len(widths) > 1 else None
-    stack = _stack(source, domain)
-    shape = "-".join(map(str, [source.inputs, *widths]))
-    if not stack.hidden:
-        return _switched(source, domain, fast, way)
+def _of_rectifiers(
+    network: Rectifiers, domain: Box | Slice, fast: bool, execution: Execution
+) -> Regions:
+    """Rectifiers alone, on a polygon or a box: engines that keep a cell in a few floats."""
+    stack = _stack(network, domain)
     engine: Engine
     if isinstance(domain, Slice):
         engine = PlaneEngine(stack, domain.exact_polygon, fast)
@@ -176,71 +197,73 @@ def _relu(source: ReluNetwork, domain: Box | Slice, fast: bool, way: Way) -> Reg
         engine = PlaneEngine(stack, _corners(domain), fast)
     else:
         engine = SpaceEngine(stack, domain, fast)
-    return Regions(f"ReLU network {shape}", domain, engine, way, bound, stack)
+    widths = [network.inputs, *(len(b) for b in network.biases)]
+    bounding = partial(_relu_bound, widths[1:-1], domain)
+    told = f"ReLU network {'-'.join(map(str, widths))}"
+    return Regions(told, domain, engine, execution, bounding, stack)
 
 
-def _stack(source: ReluNetwork, domain: Box | Slice) -> Stack:
+def _stack(network: Rectifiers, domain: Box | Slice) -> Stack:
     if isinstance(domain, Slice):
         corners = zip(*domain.exact_polygon, strict=True)
         reach = [above_float(max(map(abs, column))) for column in corners]
         origin = np.array(domain.exact_origin, dtype=object)
         directions = np.array(domain.exact_directions, dtype=object)
-        return Stack.of(source, reach, origin, directions)
-    return Stack.of(source, np.maximum(np.abs(domain.low), np.abs(domain.high)))
+        return Stack.of(network, reach, origin, directions)
+    return Stack.of(network, np.maximum(np.abs(domain.low), np.abs(domain.high)))
 
 
-def _corners(box: Box) -> tuple[tuple[Any, Any], ...]:
-    from fractions import Fraction
-
+def _corners(box: Box) -> tuple[tuple[Fraction, Fraction], ...]:
     (a, c), (b, d) = (map(Fraction, ends.tolist()) for ends in (box.low, box.high))
     return ((a, c), (b, c), (b, d), (a, d))
 
 
-def _switched(source: Any, domain: Domain, fast: bool, way: Way) -> Any:
-    from hardmax.geometry.counting.switch._sources import switch_program
+def _of_chain(
+    source: Source, chain: Chain, domain: Domain, fast: bool, execution: Execution
+) -> Regions:
+    name = repr([array.tolist() for array in chain.arrays])
+    engine = SwitchEngine(switch_program(chain, domain), domain, name, fast)
+    told = repr(source).split("(")[0]
+    bounding = partial(_maxout_bound, source, domain)
+    return Regions(told, domain, engine, execution, bounding)
 
-    engine = SwitchEngine(switch_program(source, domain), domain, _key(source), fast)
-    found = Regions(_told(source), domain, engine, way, _bound(source, domain))
-    if not isinstance(source, Transformer):
-        return found
+
+def _relu_bound(widths: list[int], domain: Domain) -> Bound | None:
+    try:
+        return relu_network(widths, dimension=own_dimension(domain))
+    except RequestError:  # the bound itself takes too much work
+        return None
+
+
+def _maxout_bound(source: Source, domain: Domain) -> Bound | None:
+    if not isinstance(source, MaxoutNetwork):
+        return None
+    widths, rank = [W.shape[1] for W in source.weights], source.weights[0].shape[0]
+    try:
+        return maxout_network(widths, rank=rank, dimension=own_dimension(domain))
+    except RequestError:
+        return None
+
+
+# ---- hard Transformers -----------------------------------------------------------------------
+
+
+def _of_transformer(
+    source: Transformer, domain: Domain, fast: bool, execution: Execution
+) -> Regions | LineRegions | ConicRegions:
+    if isinstance(domain, Segment):
+        _refuse_sharing(execution, "A segment")
+        line = transformer_line(source, domain.exact_start, domain.exact_end)
+        return _within(line, line.cells, execution)
+    program = switch_program(source, domain)
+    engine = SwitchEngine(program, domain, fingerprint(source), fast)
+    found = Regions(repr(source), domain, engine, execution)
     try:
         found.layers  # noqa: B018  # whether scores are affine shows on the cells
         return found
     except QuadraticWalls:
-        if isinstance(domain, Segment) or _dimension(domain) != 2:
+        if own_dimension(domain) != 2:
             raise
-    from hardmax.geometry.counting.conic._counting import conic_cells
-
-    _refuse_sharing(way, "A plane in which all tokens move")
-    found_conics = conic_cells(source, domain, progress=way.progress)
-    return _within(found_conics, found_conics.low, way)
-
-
-def _key(source: Any) -> str:
-    """A name for a source by everything that it holds."""
-    if isinstance(source, Transformer):
-        return fingerprint(source)
-    if isinstance(source, Tropical | TropicalRational):
-        parts = [source] if isinstance(source, Tropical) else [source.numerator, source.denominator]
-        return repr([one.lifted.rationals().tolist() for one in parts])
-    return repr([(name, array.tolist()) for name, array in source.encode().tensors.items()])
-
-
-def _dimension(domain: Domain) -> int:
-    if isinstance(domain, Segment):
-        return 1
-    return 2 if isinstance(domain, Slice) else domain.dimension
-
-
-def _told(source: Any) -> str:
-    return repr(source).split("(")[0] if not isinstance(source, Transformer) else repr(source)
-
-
-def _bound(source: Any, domain: Domain) -> Bound | None:
-    if not isinstance(source, MaxoutNetwork):
-        return None
-    widths = [W.shape[1] for W in source.weights]
-    try:
-        return maxout_network(widths, rank=source.weights[0].shape[0], dimension=_dimension(domain))
-    except RequestError:
-        return None
+    _refuse_sharing(execution, "A plane in which all tokens move")
+    conics = conic_cells(source, domain, progress=execution.progress)
+    return _within(conics, conics.low, execution)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 from hardmax._errors import RequestError
 from hardmax.geometry.bounds import Bound
 from hardmax.geometry.counting._cells import LinearCell, linear_cell
-from hardmax.geometry.counting._engines import Engine, SwitchEngine
-from hardmax.geometry.counting._run import Way, tally
+from hardmax.geometry.counting._domains import Domain
+from hardmax.geometry.counting._engines import Engine
+from hardmax.geometry.counting._run import Execution, tally
+from hardmax.geometry.counting._stack import Stack
 from hardmax.geometry.counting._tally import OverLimit, Tally, joined
 
 
@@ -42,11 +43,16 @@ class Regions:
     """
 
     source: str
-    on: Any
+    on: Domain
     engine: Engine = field(repr=False)
-    way: Way = field(repr=False)
-    bound: Bound | None = field(default=None, repr=False)
-    stack: Any = field(default=None, repr=False)
+    execution: Execution = field(repr=False)
+    bounding: Callable[[], Bound | None] = field(default=lambda: None, repr=False)
+    stack: Stack | None = field(default=None, repr=False)
+
+    @cached_property
+    def bound(self) -> Bound | None:
+        """No network of this shape has more cells, where such a bound is known."""
+        return self.bounding()
 
     @property
     def exact(self) -> bool:
@@ -55,22 +61,15 @@ class Regions:
     @cached_property
     def _merged(self) -> tuple[Tally, int, tuple[str, ...]]:
         """The tally, the number of regions, and notes."""
-        if isinstance(self.engine, SwitchEngine):
-            from hardmax.geometry.counting.switch._regions import count_regions
-
-            try:
-                found = count_regions(
-                    self.engine.program,
-                    self.engine.domain,
-                    fast=self.engine.fast,
-                    limit=self.way.limit,
-                    progress=self.way.progress,
-                )
-            except OverLimit as reason:
-                raise self._refusal(reason.found) from None
+        how = self.execution
+        try:
+            at_once = self.engine.regions_at_once(limit=how.limit, progress=how.progress)
+        except OverLimit as reason:
+            raise self._refusal(reason.found) from None
+        if at_once is not None:
             alone = "cells were joined in this process, without executor or checkpoint"
-            shared = self.way.executor is not None or self.way.checkpoint is not None
-            return found.tally, found.regions, (alone,) if shared else ()
+            shared = how.executor is not None or how.checkpoint is not None
+            return *at_once, (alone,) if shared else ()
         total, notes = self._counted(regions=True)
         return total, total.cells - joined(total.silent), notes
 
@@ -82,15 +81,15 @@ class Regions:
 
     def _counted(self, *, regions: bool) -> tuple[Tally, tuple[str, ...]]:
         try:
-            return tally(self.engine, self.way, regions=regions)
+            return tally(self.engine, self.execution, regions=regions)
         except OverLimit as reason:
             raise self._refusal(reason.found) from None
 
     def _refusal(self, found: int) -> RequestError:
         most = f"; there are at most {self.bound.scientific}" if self.bound else ""
         return RequestError(
-            f"There are more than {self.way.limit:,} cells: counting stopped at {found:,}{most}. "
-            f"Raise the limit, or shrink the domain."
+            f"There are more than {self.execution.limit:,} cells: counting stopped at "
+            f"{found:,}{most}. Raise the limit, or shrink the domain."
         )
 
     @property
@@ -127,7 +126,7 @@ class Regions:
         cells = tuple(self)
         return Adjacency(cells, tuple(adjacent(cells)))
 
-    def as_dict(self, *, regions: bool = True) -> dict[str, Any]:
+    def as_dict(self, *, regions: bool = True) -> dict[str, object]:
         """Plain data; without `regions` only cells are counted."""
         return {
             "source": self.source,

@@ -27,7 +27,7 @@ _UNREACHED = 2**62  # cells
 
 
 @dataclass(frozen=True)
-class Way:
+class Execution:
     """How a count is carried out.
 
     `executor` is any `concurrent.futures.Executor`, or a function that makes one; what it makes
@@ -58,14 +58,14 @@ class Way:
             )
 
 
-def tally(engine: Engine, way: Way, *, regions: bool) -> tuple[Tally, tuple[str, ...]]:
+def tally(engine: Engine, execution: Execution, *, regions: bool) -> tuple[Tally, tuple[str, ...]]:
     """The sum over all pieces, and what there is to say about how it came."""
-    if way.executor is None and way.checkpoint is None:
+    if execution.executor is None and execution.checkpoint is None:
         found = engine.count(
-            engine.start(), regions=regions, limit=way.limit, progress=way.progress
+            engine.start(), regions=regions, limit=execution.limit, progress=execution.progress
         )
         return found, ()
-    return _Job(engine, way, regions).run()
+    return _Job(engine, execution, regions).run()
 
 
 def _work(engine: Engine, piece: Any, regions: bool, limit: int | None) -> Tally:
@@ -75,15 +75,15 @@ def _work(engine: Engine, piece: Any, regions: bool, limit: int | None) -> Tally
 class _Job:
     """One count in pieces."""
 
-    def __init__(self, engine: Engine, way: Way, regions: bool) -> None:
-        self.engine, self.way, self.regions = engine, way, regions
+    def __init__(self, engine: Engine, execution: Execution, regions: bool) -> None:
+        self.engine, self.execution, self.regions = engine, execution, regions
         self.pieces = engine.split(engine.start(), PIECES)
         self.notes: list[str] = []
         self.done: dict[int, Tally] = {}
         self.kept: Checkpoint | None = None
-        if way.checkpoint is not None:
+        if execution.checkpoint is not None:
             part = "regions" if regions else "cells"
-            self.kept = Checkpoint(way.checkpoint, engine.key(), part, len(self.pieces))
+            self.kept = Checkpoint(execution.checkpoint, engine.key(), part, len(self.pieces))
             self.done = dict(self.kept.done)
             if self.done:
                 self.notes.append(f"{len(self.done)} of {len(self.pieces)} pieces were done before")
@@ -91,7 +91,7 @@ class _Job:
     def run(self) -> tuple[Tally, tuple[str, ...]]:
         try:
             self._told()
-            if self.way.executor is None:
+            if self.execution.executor is None:
                 self._here()
             else:
                 self._elsewhere()
@@ -109,10 +109,10 @@ class _Job:
         return sum(one.cells for one in self.done.values())
 
     def _told(self) -> None:
-        if self.way.limit is not None and self.cells > self.way.limit:
-            raise OverLimit(self.cells, self.way.limit)
-        if self.way.progress is not None:
-            self.way.progress(self.cells)
+        if self.execution.limit is not None and self.cells > self.execution.limit:
+            raise OverLimit(self.cells, self.execution.limit)
+        if self.execution.progress is not None:
+            self.execution.progress(self.cells)
 
     def _finish(self, number: int, found: Tally) -> None:
         self.done[number] = found
@@ -123,7 +123,7 @@ class _Job:
     def _here(self) -> None:
         for number in self.left:
             before = self.cells
-            room = None if self.way.limit is None else self.way.limit - before
+            room = None if self.execution.limit is None else self.execution.limit - before
             try:
                 found = self.engine.count(
                     self.pieces[number],
@@ -136,7 +136,7 @@ class _Job:
             self._finish(number, found)
 
     def _added(self, before: int) -> Progress | None:
-        tell = self.way.progress
+        tell = self.execution.progress
         return None if tell is None else lambda cells: tell(before + cells)
 
     # ---- with an executor ----------------------------------------------------------------------
@@ -148,7 +148,7 @@ class _Job:
             if self._shared():
                 return
             broken = 1 if len(self.done) > before else broken + 1
-            if isinstance(self.way.executor, Executor):
+            if isinstance(self.execution.executor, Executor):
                 self.notes.append(
                     f"the pool broke: the last {len(self.left)} of {len(self.pieces)} pieces were "
                     f"counted in this process"
@@ -163,14 +163,14 @@ class _Job:
 
     def _shared(self) -> bool:
         """Give all pieces that are left to a pool; whether it lived to the end."""
-        given = self.way.executor
+        given = self.execution.executor
         assert given is not None
         pool = given if isinstance(given, Executor) else given()
         waiting: dict[Future[Tally], int] = {}
         try:
             for number in self.left:
                 future = pool.submit(
-                    _work, self.engine, self.pieces[number], self.regions, self.way.limit
+                    _work, self.engine, self.pieces[number], self.regions, self.execution.limit
                 )
                 waiting[future] = number
             for future in _finished(waiting):

@@ -10,13 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from hardmax._errors import ShapeError
 from hardmax.geometry.hulls._equations import nearest_float
-from hardmax.languages import ReluNetwork
 from hardmax.numerics import (
     TINY,
     above_float,
@@ -34,6 +33,17 @@ Scaled = tuple[np.ndarray, np.ndarray, np.ndarray]  # weights, biases, exponents
 _NONE = -(10**6)  # the exponent of 0
 _LEAST = -1000  # exponents of reaches below are taken as this
 _VISIBLE = 2.0**-30  # coefficients that rounding may have changed by more are made exactly
+
+
+class ReluLayers(Protocol):
+    """What a stack is made from: matrices out x in and biases, a rectifier behind all but one."""
+
+    @property
+    def inputs(self) -> int: ...
+    @property
+    def weights(self) -> tuple[np.ndarray, ...]: ...
+    @property
+    def biases(self) -> tuple[np.ndarray, ...]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,12 +65,12 @@ class Stack:
     first_slack: np.ndarray
     reach: np.ndarray
     shifts: tuple[np.ndarray, ...]  # the exponents taken off each layer's rows
-    source: ReluNetwork = field(repr=False)
+    source: ReluLayers = field(repr=False)
     on_slice: tuple[Rows, list[Fraction]] | None = field(default=None, repr=False)
 
     @classmethod
     def of(
-        cls, network: ReluNetwork, reach: Any, origin: Any = None, directions: Any = None
+        cls, network: ReluLayers, reach: Any, origin: Any = None, directions: Any = None
     ) -> Stack:
         """The network itself, or on the slice origin + y_1 directions[0] + y_2 directions[1] ..."""
         reach = frozen_array(np.asarray(reach, dtype=np.float64))

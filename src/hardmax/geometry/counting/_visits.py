@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hardmax._errors import RequestError, ShapeError
 from hardmax.core import Attention, FeedForward, HeadGroup, Transformer, VectorInput
-from hardmax.languages import ReluNetwork
+from hardmax.geometry.counting._chain import Chain, Stepwise, chain_of
+from hardmax.geometry.tropical._tropical import Tropical, TropicalRational
 from hardmax.numerics import inflate, stray
 
 _ROWS = 4096  # inputs at a time
@@ -29,7 +31,7 @@ class Visits:
     which: np.ndarray = field(repr=False)  # the cell of each input
     ties: int = 0
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         return {
             "cells_visited": self.cells,
             "inputs": self.inputs,
@@ -41,25 +43,27 @@ class Visits:
         return f"Visits({self.inputs:,} inputs in {self.cells:,} cells)"
 
 
-def visits(source: Any, inputs: Any) -> Visits:
-    """Every input's pattern: which neurons are on, who wins at every token of every head.
+def visits(
+    source: Transformer | Stepwise | Tropical | TropicalRational, inputs: ArrayLike
+) -> Visits:
+    """Every input's pattern: who wins in every unit, or at every token of every head.
 
     A softmax Transformer is followed as its hard skeleton, layer by layer.
     """
     points = np.atleast_2d(_numbers(inputs))
     chunks = [points[k : k + _ROWS] for k in range(0, len(points), _ROWS)]
-    match source:
-        case ReluNetwork():
-            _check(points, source.inputs)
-            found = [_relu_patterns(source, chunk) for chunk in chunks]
-        case Transformer(input=VectorInput(inputs=width)):
-            _check(points, width)
-            found = [_hard_patterns(source, chunk) for chunk in chunks]
-        case _:
-            raise RequestError(
-                "Visited cells are counted for ReLU networks and for Transformers that read "
-                "vectors."
-            )
+    if not isinstance(source, Transformer):
+        chain = chain_of(source)
+        _check(points, chain.inputs)
+        found = [_chain_patterns(chain, chunk) for chunk in chunks]
+    elif isinstance(source.input, VectorInput):
+        _check(points, source.input.inputs)
+        found = [_hard_patterns(source, chunk) for chunk in chunks]
+    else:
+        raise RequestError(
+            "Visited cells are those of real inputs, but this Transformer reads sequences of "
+            "symbols. Give one that reads vectors (VectorInput)."
+        )
     patterns = np.concatenate([pattern for pattern, _ in found])
     _, which, often = np.unique(patterns, axis=0, return_inverse=True, return_counts=True)
     order = np.argsort(-often, kind="stable")
@@ -69,7 +73,7 @@ def visits(source: Any, inputs: Any) -> Visits:
     return Visits(len(often), len(points), often[order], place[which.reshape(-1)], ties)
 
 
-def _numbers(inputs: Any) -> np.ndarray:
+def _numbers(inputs: ArrayLike) -> np.ndarray:
     try:
         points = np.asarray(inputs, dtype=np.float64)
     except (TypeError, ValueError) as reason:
@@ -120,15 +124,48 @@ def _exactly(values: np.ndarray) -> _Known:
     return _Known(values, np.zeros_like(values))
 
 
-def _relu_patterns(network: ReluNetwork, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _chain_patterns(chain: Chain, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Who wins in every unit that decides; of equal rows the first, which names the cell as well.
+
+    On one cell rows are equal throughout or on walls alone. So cells with one pattern before a
+    layer have different first winners, and an input on a wall is given to a cell beside it.
+    """
+    if not chain.is_float:
+        raise RequestError(
+            "Visited cells are followed in floats, but floats do not hold all coefficients here."
+        )
     parts, tied, known = [], np.zeros(len(x), dtype=bool), _exactly(x)
     with np.errstate(over="ignore", invalid="ignore"):  # such a sign is not known
-        for W, b in zip(network.weights[:-1], network.biases[:-1], strict=True):
-            z = known.times(W.T).plus(b)
-            known, sure = z.rectified()
+        for layer in chain.layers:
+            z = known.times(layer.weights.T).plus(layer.biases)
+            if layer.groups is None:
+                known, sure = z.rectified()
+                parts.append(np.packbits(z.value > 0, axis=1))
+            else:
+                known, sure, winners = _maximised(layer.groups, z)
+                chosen = np.ascontiguousarray(winners[:, : layer.deciding], dtype=np.int32)
+                parts.append(chosen.view(np.uint8))
             tied |= ~sure.all(axis=1)
-            parts.append(np.packbits(z.value > 0, axis=1))
     return np.concatenate([*parts, np.zeros((len(x), 1), np.uint8)], axis=1), tied
+
+
+def _maximised(groups: np.ndarray, rows: _Known) -> tuple[_Known, np.ndarray, np.ndarray]:
+    """The maximum of each group, whether its winner is sure, and the winner's place in the group.
+
+    A winner is sure if it leads by more than both rows may be off and their difference rounds, or
+    if none of the two is off. Then the maximum is off as the winner is, else as any row may be.
+    """
+    points = len(rows.value)
+    value = np.concatenate([rows.value, np.full((points, 1), -np.inf)], axis=1)[:, groups]
+    off = np.concatenate([rows.off, np.zeros((points, 1))], axis=1)[:, groups]
+    first = value.argmax(axis=2)[..., None]
+    most, own = (np.take_along_axis(table, first, axis=2) for table in (value, off))
+    lead, doubt = most - value, inflate(own + off)
+    beyond = lead > inflate(doubt + stray(1, np.abs(lead)))
+    is_first = np.arange(groups.shape[1]) == first
+    sure = (beyond | (doubt == 0.0) | is_first | (groups < 0)).all(axis=2)
+    error = np.where(sure, own[..., 0], off.max(axis=2))
+    return _Known(most[..., 0], error), sure, first[..., 0]
 
 
 def _hard_patterns(model: Transformer, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

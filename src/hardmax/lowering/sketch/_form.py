@@ -107,8 +107,10 @@ class Form(Generic[R, N]):
 
     def __repr__(self) -> str:
         """As in Form(+2 token -0.5 index +3)."""
-        terms = [f"{float(w):+.4g} {r.name or 'register'}" for r, w in self.terms.items()]
-        return f"Form({' '.join([*terms, f'{float(self.constant):+.4g}'])})"
+        words: list[str] = [
+            f"{float(w):+.4g} {r.name or 'register'}" for r, w in self.terms.items()
+        ]
+        return f"Form({' '.join([*words, f'{float(self.constant):+.4g}'])})"
 
     @property
     def key(self) -> tuple[N, frozenset[tuple[R, N]]]:

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from hardmax.core import Attention, FeedForward, Head, Transformer, VectorInput
+from hardmax.geometry.counting._whole import WholeLayer
 from hardmax.geometry.counting.conic._walls import MONOMIALS, Conic, Factors, Wall
-from hardmax.geometry.counting.line._chain import WholeLayer
 
 Point = tuple[Fraction, Fraction]
 Chosen = tuple[int, ...]  # a piece of every group

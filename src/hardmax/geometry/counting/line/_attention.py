@@ -28,8 +28,8 @@ from hardmax.core import (
     VectorInput,
 )
 from hardmax.geometry.counting._domains import Segment
+from hardmax.geometry.counting._whole import WholeLayer, whole_line
 from hardmax.geometry.counting.line._cells import LineCell
-from hardmax.geometry.counting.line._chain import WholeLayer, whole_line
 from hardmax.geometry.counting.line._envelope import Form, Ledger, signs, upper_envelope
 from hardmax.geometry.counting.line._quadratic import QuadraticNumber, rational
 from hardmax.geometry.counting.line._segments import LineRegions

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.geometry.counting.line._chain import Chain, Layer
+from hardmax.geometry.counting._chain import Chain, Layer
 from hardmax.numerics import FAINT, FLOAT64, UNIT, gamma, inflate, matmul_up
 
 _FAINTEST = FAINT / UNIT  # of a scale: u times it is still far above what underflow loses
@@ -104,18 +104,18 @@ def _block(
     values = np.stack([starts, ends], axis=1).reshape(2 * lines, -1)
     doubts = np.zeros(lines, dtype=np.int64)
     kinks = np.zeros((2, len(points) if joining else 0, chain.inputs))
-    for number, layer in enumerate(chain.layers):
+    for place, (number, layer) in enumerate(chain.numbered()):
         rows = values @ layer.weights.T
         rows += layer.biases
         error += gamma(layer.weights.shape[1] + 1) * (1.0 + kernels.WIDE) + UNIT
         if layer.groups is None:
-            *found, more = kernels.sign_changes(rows, error, bounds, scales[number])
+            *found, more = kernels.sign_changes(rows, error, bounds, scales[place])
         else:
-            *found, more = kernels.winner_changes(rows, error, bounds, scales[number], layer.groups)
+            *found, more = kernels.winner_changes(rows, error, bounds, scales[place], layer.groups)
         doubts += more
         made = kernels.refined(points, error, origin, bounds, *found, number)
         points, error, origin, bounds, source, share = made
-        if number + 1 < len(chain.layers):
+        if place + 1 < len(chain.layers):
             values = _values(kernels, layer, rows, source, share, origin)
         if joining:
             kinks = _bent(layer, rows, kinks, share, origin, len(chain.layers))

@@ -12,8 +12,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from hardmax.geometry.counting._chain import Chain, Layer
+from hardmax.geometry.counting._whole import WholeLayer, whole_line
 from hardmax.geometry.counting.line._cells import LineCell
-from hardmax.geometry.counting.line._chain import Chain, Layer, WholeLayer, whole_line
 
 Run = list[tuple[int, Fraction | None]]  # winners from left to right, each until a point
 OFF = -1  # the winner of a rectifier that gives 0
@@ -51,7 +52,7 @@ def exact_line(chain: Chain, start: tuple[Fraction, ...], end: tuple[Fraction, .
     """
     table, under = whole_line(start, end)
     state = _State([Fraction(0), Fraction(1)], [], [()], table[:, None], under)
-    for number, (layer, whole) in enumerate(zip(chain.layers, chain.whole, strict=False)):
+    for (number, layer), whole in zip(chain.numbered(), chain.whole, strict=False):
         state = _after(state, number, layer, _rows(state, whole), state.under << whole.shift)
     last = chain.whole[-1]
     outputs, under = _rows(state, last), state.under << last.shift
@@ -90,7 +91,7 @@ def _after(state: _State, number: int, layer: Layer, rows: np.ndarray, under: in
         ]
         for unit, cut in _cuts(runs):
             winners = _winners_until(runs, cut)
-            patterns.append((*pattern, tuple(winners)))
+            patterns.append((*pattern, layer.pattern(winners)) if layer.deciding else pattern)
             columns.append([lines[q] for q in winners])
             points.append(right if cut is None else cut)
             if cut is not None:

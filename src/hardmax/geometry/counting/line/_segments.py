@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from hardmax._errors import DomainError, RequestError, ShapeError
+from hardmax.geometry.counting._chain import Chain, Stepwise, chain_of
 from hardmax.geometry.counting._domains import Segment
 from hardmax.geometry.counting.line._batch import Explored, explored
 from hardmax.geometry.counting.line._cells import LineCell, as_floats, joined_cells
-from hardmax.geometry.counting.line._chain import Chain, Network, chain_of
 from hardmax.geometry.counting.line._exact import ExactLine, exact_line
 from hardmax.numerics import UNIT, finite_array, frozen_array
 
@@ -135,17 +135,19 @@ class LineBatch:
         return f"LineBatch({len(self):,} lines, {len(self.points):,} breakpoints, {how})"
 
 
-def network_line(network: Network, start: Any, end: Any, *, fast: bool = False) -> LineRegions:
+def network_line(
+    network: Stepwise | Chain, start: Any, end: Any, *, fast: bool = False
+) -> LineRegions:
     """Every breakpoint of a network on one segment, and what lies between.
 
     Decisions are made in floats and believed beyond a proved bound on their rounding; one that is
     too close sends the line to whole numbers. `fast` believes floats throughout.
     """
-    segment, chain = Segment(start, end), chain_of(network)
+    segment, chain = Segment(start, end), _chain(network)
     _check_dimension(chain, segment.dimension)
     found = explored(chain, segment.start[None], segment.end[None], joining=True)
     blind = _is_blurred(segment)  # floats see another segment than was given
-    doubts, depth = int(found.doubts[0]) + blind, len(chain.layers)
+    doubts, depth = int(found.doubts[0]) + blind, chain.depth
     if doubts and not fast:
         line = exact_line(chain, segment.exact_start, segment.exact_end)
         points = frozen_array(np.array([float(t) for t in line.breakpoints]))
@@ -156,6 +158,16 @@ def network_line(network: Network, start: Any, end: Any, *, fast: bool = False) 
     unheard = int(found.unheard[0])
     silent = int(found.silent[0]) if fast or not unheard else None
     return LineRegions(segment, points, layers, 0 if fast else unheard, not fast, chain, silent)
+
+
+def _chain(network: Stepwise | Chain) -> Chain:
+    chain = network if isinstance(network, Chain) else chain_of(network)
+    if not chain.is_float:
+        raise RequestError(
+            f"Lines are followed in floats, but floats do not hold all coefficients of this "
+            f"{type(network).__name__}. Count on one segment at a time, with hm.regions."
+        )
+    return chain
 
 
 def _is_blurred(segment: Segment) -> bool:
@@ -174,14 +186,14 @@ def _is_blurred(segment: Segment) -> bool:
     )
 
 
-def line_breakpoints(network: Network, starts: Any, ends: Any, fast: bool = False) -> LineBatch:
+def line_breakpoints(network: Stepwise, starts: Any, ends: Any, fast: bool = False) -> LineBatch:
     """The breakpoints of a network on many segments at once, each from a start to an end.
 
     The layers are done one after another for all lines together. Every row of a layer is straight
     between the breakpoints so far, so one matrix product at those points gives all its sign
     changes, and each adds one point, whose values are interpolated.
     """
-    chain = chain_of(network)
+    chain = _chain(network)
     starts, ends = finite_array(starts, "starts", ndim=2), finite_array(ends, "ends", ndim=2)
     if starts.shape != ends.shape or not len(starts):
         raise ShapeError(
@@ -253,14 +265,15 @@ def _float_cells(chain: Chain, segment: Segment, breakpoints: np.ndarray) -> tup
         rows, rates = values @ layer.weights.T + layer.biases, rates @ layer.weights.T
         winners = layer.winners(rows)
         values, rates = (np.where(winners < 0, 0.0, _taken(one, winners)) for one in (rows, rates))
-        patterns.append(winners.tolist())
+        if layer.deciding:
+            patterns.append([layer.pattern(row) for row in winners.tolist()])
     slopes = rates @ chain.weights.T
     levels = values @ chain.weights.T + chain.biases - t[:, None] * slopes
     return tuple(
         LineCell(
             float(edges[k]),
             float(edges[k + 1]),
-            tuple(tuple(layer[k]) for layer in patterns),
+            tuple(layer[k] for layer in patterns),
             tuple(slopes[k].tolist()),
             tuple(levels[k].tolist()),
         )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hardmax.geometry.counting.switch._exact import (
     DOMAIN,
@@ -21,14 +21,14 @@ from hardmax.geometry.counting.switch._exact import (
 )
 from hardmax.geometry.counting.switch._piece import SwitchPiece
 from hardmax.geometry.counting.switch._program import (
-    Row,
     SwitchLayer,
     SwitchProgram,
-    mean,
-    rational,
     shared,
-    unit,
 )
+from hardmax.geometry.counting.switch._rows import Row, mean, over, rational, substituted, unit
+
+if TYPE_CHECKING:
+    from flint import fmpq
 
 _MOST = 4096  # nodes remembered
 
@@ -49,19 +49,15 @@ class Node:
         return found
 
     @cached_property
-    def made(self) -> list[list[Any]]:
+    def made(self) -> list[list[fmpq]]:
         """The layer's rows as forms of the input."""
-        return _product(self.layer.matrix, self.forms, self.program.dimension)
+        return over(self.layer.matrix, self.forms, self.program.dimension)
 
     @cached_property
     def outputs(self) -> tuple[Row, ...]:
         """The affine map of a leaf."""
-        from flint import fmpq_mat
-
         rows = self.program.readout(self.context)
-        matrix = fmpq_mat(len(rows), len(self.forms) + 1, [x for row in rows for x in row])
-        made = _product(matrix, self.forms, self.program.dimension)
-        return tuple(tuple(row) for row in made)
+        return tuple(substituted(rows, self.forms, self.program.dimension))
 
     def scores(self, group: int, pieces: Sequence[int]) -> list[Form]:
         """Scores as whole numbers, on one denominator."""
@@ -86,7 +82,7 @@ class Node:
         forms = tuple(tuple(row) for row in state)
         return settled(self.program, self.number + 1, context, forms)
 
-    def _payload(self, group: int, k: int, choice: tuple[int, ...]) -> Sequence[Any]:
+    def _payload(self, group: int, k: int, choice: tuple[int, ...]) -> Sequence[fmpq]:
         """Composed with the state; the mean of several where they tie."""
         table = self.layer.tables
         first = int(table.starts[group])
@@ -111,14 +107,6 @@ def root(program: SwitchProgram) -> Node:
     return settled(program, 0, 0, tuple(unit(d, i) for i in range(d)))
 
 
-def _product(matrix: Any, forms: tuple[Row, ...], dimension: int) -> list[list[Any]]:
-    from flint import fmpq_mat
-
-    one = unit(dimension, dimension)
-    entries = [x for form in (*forms, one) for x in form]
-    return (matrix * fmpq_mat(len(forms) + 1, dimension + 1, entries)).tolist()
-
-
 class Paths:
     """Nodes by pattern, remembered for a while; winners below 0 are ties, listed in `ties`."""
 
@@ -129,7 +117,7 @@ class Paths:
         self.ties = list(ties)
         self._numbers = {tie: i for i, tie in enumerate(self.ties)}
         self._nodes: dict[tuple[int, ...], Node] = {}
-        self._walls: dict[tuple[Any, ...], Form] = {}
+        self._walls: dict[tuple[object, ...], Form] = {}
         self._root = root(program)
 
     def code(self, choice: tuple[int, ...]) -> int:

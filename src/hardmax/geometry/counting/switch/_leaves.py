@@ -13,7 +13,7 @@ import numpy as np
 from hardmax.geometry.counting.switch._exact import ExactCell, Form, Label, coordinates
 from hardmax.geometry.counting.switch._exact_states import Paths, exact_cell
 from hardmax.geometry.counting.switch._piece import Batch
-from hardmax.geometry.counting.switch._program import fraction
+from hardmax.geometry.counting.switch._rows import fraction
 
 Names = tuple[int, ...]  # who wins together
 

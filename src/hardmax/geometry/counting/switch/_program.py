@@ -11,17 +11,17 @@ attended tokens' values. Payloads that are no scores make the map jump at walls.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from fractions import Fraction
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from hardmax._errors import RequestError
-from hardmax.geometry.hulls._equations import quotient
+from hardmax.geometry.counting.switch._rows import Row, matrix, mean, rounded
 
-Row = tuple[Any, ...]  # coefficients of the state, then the constant; exact rationals of flint
+if TYPE_CHECKING:
+    from flint import fmpq_mat
 
 
 class QuadraticWalls(RequestError):
@@ -78,14 +78,6 @@ def shared(tied: Sequence[Piece]) -> Piece:
     return Piece(tied[0].score, payload, names)
 
 
-def mean(rows: Sequence[Sequence[Any]], weights: Sequence[int]) -> Row:
-    total = sum(weights)
-    return tuple(
-        sum(w * x for w, x in zip(weights, entries, strict=True)) / total
-        for entries in zip(*rows, strict=True)
-    )
-
-
 @dataclass(frozen=True, eq=False)
 class SwitchLayer:
     """Groups over a state of `width` coordinates, and the base rows of the next state.
@@ -117,11 +109,9 @@ class SwitchLayer:
         return found
 
     @cached_property
-    def matrix(self) -> Any:
+    def matrix(self) -> fmpq_mat:
         """The rows, as a matrix of exact rationals."""
-        from flint import fmpq_mat
-
-        return fmpq_mat(len(self.rows), self.width + 1, [x for row in self.rows for x in row])
+        return matrix(self.rows, self.width + 1)
 
     @cached_property
     def tables(self) -> Tables:
@@ -192,7 +182,7 @@ class SwitchProgram(Protocol):
     def after(self, number: int, context: int, winners: tuple[Piece, ...]) -> int:
         """The context behind a layer, from what its branching groups have chosen."""
 
-    def recast(self, number: int, context: int, forms: Any) -> int:
+    def recast(self, number: int, context: int, forms: Sequence[Row]) -> int:
         """The context on one cell, where the state is known as forms of the input, exactly.
 
         The new state is the input itself. Refused if scores are quadratic even so.
@@ -200,80 +190,3 @@ class SwitchProgram(Protocol):
 
     def readout(self, context: int) -> tuple[Row, ...]:
         """The outputs as rows over the last state."""
-
-
-@dataclass(frozen=True, eq=False)
-class StaticProgram:
-    """Layers that are the same on every cell: networks and max-affine maps."""
-
-    dimension: int
-    layers: tuple[SwitchLayer, ...]
-    output: tuple[Row, ...]
-    source: tuple[Any, ...] = field(repr=False, default=())
-
-    @property
-    def depth(self) -> int:
-        return len(self.layers)
-
-    @property
-    def outputs(self) -> int:
-        return len(self.output)
-
-    @cached_property
-    def widths(self) -> tuple[int, ...]:
-        return tuple(len(layer.groups) for layer in self.layers)
-
-    def layer(self, number: int, context: int) -> SwitchLayer:
-        return self.layers[number]
-
-    def after(self, number: int, context: int, winners: tuple[Piece, ...]) -> int:
-        return 0
-
-    def recast(self, number: int, context: int, forms: Any) -> int:
-        raise AssertionError("a static layer is affine everywhere")
-
-    def readout(self, context: int) -> tuple[Row, ...]:
-        return self.output
-
-    def __reduce__(self) -> Any:
-        from hardmax.geometry.counting.switch._sources import switch_program
-
-        return switch_program, self.source
-
-
-# ---- exact numbers -------------------------------------------------------------------------------
-
-
-def rational(value: Any) -> Any:
-    """A float, a whole number or a Fraction as flint's rational."""
-    from flint import fmpq
-
-    exact = Fraction(value)
-    return fmpq(exact.numerator, exact.denominator)
-
-
-def rationals(array: Any) -> list[Any]:
-    """Rows of exact rationals."""
-    return [[rational(x) for x in row] for row in np.asarray(array).tolist()]
-
-
-def fraction(value: Any) -> Fraction:
-    return Fraction(int(value.p), int(value.q))
-
-
-def rounded(row: Iterable[Any]) -> list[float]:
-    """The nearest floats; what lies beyond all of them is infinite, and decides nothing."""
-    return [quotient(int(x.p), int(x.q)) for x in row]
-
-
-def unit(width: int, place: int) -> Row:
-    """The row that reads one coordinate."""
-    return tuple(rational(int(i == place)) for i in range(width + 1))
-
-
-def constant(width: int, value: Any) -> Row:
-    return (*(rational(0) for _ in range(width)), value)
-
-
-def is_constant(row: Sequence[Any]) -> bool:
-    return not any(row[:-1])

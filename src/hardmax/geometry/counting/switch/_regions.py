@@ -23,7 +23,8 @@ from hardmax.geometry.counting.switch._counting import Progress
 from hardmax.geometry.counting.switch._exact import ExactCell, Form
 from hardmax.geometry.counting.switch._leaves import leaves
 from hardmax.geometry.counting.switch._piece import Batch, SwitchPiece, start_piece
-from hardmax.geometry.counting.switch._program import SwitchProgram, rounded
+from hardmax.geometry.counting.switch._program import SwitchProgram
+from hardmax.geometry.counting.switch._rows import rounded
 from hardmax.geometry.counting.switch._search import Run
 from hardmax.numerics import TINY, down, inflate, matmul_up, stray, sum_up, up
 

@@ -18,7 +18,8 @@ from hardmax.geometry.counting.switch._exact import (
 from hardmax.geometry.counting.switch._exact_states import Node, Paths, exact_cell
 from hardmax.geometry.counting.switch._kernels import DONE, candidates
 from hardmax.geometry.counting.switch._piece import Batch, SwitchPiece, packed_cells
-from hardmax.geometry.counting.switch._program import Row, SwitchLayer, SwitchProgram, rounded
+from hardmax.geometry.counting.switch._program import SwitchLayer, SwitchProgram
+from hardmax.geometry.counting.switch._rows import Row, rounded
 from hardmax.geometry.counting.switch._split import split
 from hardmax.numerics import TINY, UNIT, inflate, matmul_up, sum_up
 

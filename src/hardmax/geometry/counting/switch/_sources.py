@@ -2,158 +2,105 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
 
-import numpy as np
-
-from hardmax._errors import DomainError, RequestError
-from hardmax.core import Box, Construction, Transformer
-from hardmax.geometry.counting._domains import Segment, Slice
-from hardmax.geometry.counting.switch._program import (
-    Group,
-    Piece,
+from hardmax.core import Construction, Transformer
+from hardmax.geometry.counting._chain import Chain, Layer, Stepwise, chain_of
+from hardmax.geometry.counting._domains import Domain, own_dimension
+from hardmax.geometry.counting.switch._program import Group, Piece, SwitchLayer, SwitchProgram
+from hardmax.geometry.counting.switch._rows import (
     Row,
-    StaticProgram,
-    SwitchLayer,
-    SwitchProgram,
+    affine_rows,
+    frame_of,
     rational,
-    rationals,
-    unit,
+    substituted,
 )
+from hardmax.geometry.counting.switch._transformer import TransformerProgram
 from hardmax.geometry.tropical._tropical import Tropical, TropicalRational
-from hardmax.languages import MaxAffine, MaxoutNetwork, PiecewiseLinear, ReluNetwork
-
-Domain = Box | Segment | Slice
 
 
-def switch_program(source: Any, domain: Domain) -> SwitchProgram:
-    """The source on a domain: a box of its inputs, a segment or a plane slice.
-
-    The program's input is the domain's own coordinates: those of the box, t in [0, 1] along a
-    segment, or y in the slice's polygon.
-    """
+def switch_program(
+    source: Transformer | Construction | Chain | Stepwise | Tropical | TropicalRational,
+    domain: Domain,
+) -> SwitchProgram:
+    """The source on a domain: a box of its inputs, a segment or a plane slice."""
     if isinstance(source, Construction):
         source = source.transformer
-    frame = _frame(domain, inputs_of(source))
-    given = (source, domain)
-    match source:
-        case MaxoutNetwork():
-            return _maxout(source, frame, given)
-        case ReluNetwork():
-            return _relu(source, frame, given)
-        case MaxAffine():
-            return _difference([_terms(source.weights, source.biases)], frame, given)
-        case PiecewiseLinear():
-            both = [source.plus] if source.minus is None else [source.plus, source.minus]
-            return _difference([_terms(p.weights, p.biases) for p in both], frame, given)
-        case Tropical():
-            return _difference([_tropical(source)], frame, given)
-        case TropicalRational():
-            parts = [_tropical(part) for part in (source.numerator, source.denominator)]
-            return _difference(parts, frame, given)
-    from hardmax.geometry.counting.switch._transformer import TransformerProgram
-
-    return TransformerProgram(source, domain, frame)
+    if isinstance(source, Transformer):
+        return TransformerProgram(source, domain)
+    return ChainProgram.of(source if isinstance(source, Chain) else chain_of(source), domain)
 
 
-def inputs_of(source: Any) -> int:
-    """How many numbers a source reads; what has no linear regions is refused."""
-    if isinstance(source, Construction):
-        source = source.transformer
-    match source:
-        case MaxoutNetwork() | ReluNetwork() | MaxAffine() | PiecewiseLinear():
-            return source.inputs
-        case Tropical() | TropicalRational():
-            return source.dimension
-        case Transformer():
-            from hardmax.geometry.counting.switch._transformer import checked
+@dataclass(frozen=True, eq=False)
+class ChainProgram:
+    """Layers that are the same on every cell: networks and max-affine maps."""
 
-            return checked(source).inputs
-    raise RequestError(
-        f"Regions are known for networks, max-affine maps and hard Transformers, not for "
-        f"{type(source).__name__}."
-    )
+    dimension: int
+    layers: tuple[SwitchLayer, ...]
+    output: tuple[Row, ...]
+    chain: Chain = field(repr=False)
+    domain: Domain = field(repr=False)
 
+    @classmethod
+    def of(cls, chain: Chain, domain: Domain) -> ChainProgram:
+        """Affine layers are worked into what reads them, as the domain's frame is.
 
-def _frame(domain: Domain, inputs: int) -> Any:
-    """The matrix that takes (domain coordinates, 1) to (inputs, 1), exactly; None for a box."""
-    if domain.dimension != inputs:
-        raise DomainError(
-            f"The source has {inputs} inputs, but the domain has {domain.dimension} coordinates."
-        )
-    if isinstance(domain, Box):
-        return None
-    from flint import fmpq_mat
+        Rows are exact, so that composing them rounds nothing; a layer without groups would cost a
+        pass over all cells and split none.
+        """
+        inner, layers = frame_of(domain, chain.inputs), []
+        dimension = width = own_dimension(domain)
+        for layer in chain.layers:
+            rows = substituted(affine_rows(layer.weights, layer.biases), inner, width)
+            if layer.deciding:
+                layers.append(_choosing(layer, rows, width))
+                inner, width = None, layer.units
+            else:
+                inner = rows
+        output = substituted(affine_rows(chain.weights, chain.biases), inner, width)
+        return cls(dimension, tuple(layers), tuple(output), chain, domain)
 
-    if isinstance(domain, Segment):
-        origin = domain.exact_start
-        ways = [[b - a for a, b in zip(origin, domain.exact_end, strict=True)]]
-    else:
-        origin, ways = domain.exact_origin, [list(way) for way in domain.exact_directions]
-    columns = [*ways, origin]
-    entries = [rational(column[i]) for i in range(inputs) for column in columns]
-    last = [rational(int(column is origin)) for column in columns]
-    return fmpq_mat(inputs + 1, len(columns), [*entries, *last])
+    @property
+    def depth(self) -> int:
+        return len(self.layers)
 
+    @property
+    def outputs(self) -> int:
+        return len(self.output)
 
-def framed(rows: list[Row], frame: Any) -> list[Row]:
-    """Rows over the source's inputs as rows over the domain's coordinates."""
-    if frame is None or not rows:
-        return rows
-    from flint import fmpq_mat
+    @cached_property
+    def widths(self) -> tuple[int, ...]:
+        return tuple(len(layer.groups) for layer in self.layers)
 
-    matrix = fmpq_mat(len(rows), len(rows[0]), [x for row in rows for x in row]) * frame
-    return [tuple(row) for row in matrix.tolist()]
+    def layer(self, number: int, context: int) -> SwitchLayer:
+        return self.layers[number]
 
+    def after(self, number: int, context: int, winners: tuple[Piece, ...]) -> int:
+        return 0
 
-def _terms(weights: Any, biases: Any) -> list[Row]:
-    """Affine functions as exact rows."""
-    levels = rationals(np.asarray(biases).reshape(-1, 1))
-    return [(*row, *level) for row, level in zip(rationals(weights), levels, strict=True)]
+    def recast(self, number: int, context: int, forms: object) -> int:
+        raise AssertionError("a layer of a chain is affine everywhere")
 
+    def readout(self, context: int) -> tuple[Row, ...]:
+        return self.output
 
-def _tropical(value: Tropical) -> list[Row]:
-    return _terms(value.slopes.rationals(), value.offsets.rationals())
+    def __reduce__(self) -> tuple[Callable[..., ChainProgram], tuple[Chain, Domain]]:
+        """Rationals of flint cannot be sent; the chain can, and makes them again."""
+        return ChainProgram.of, (self.chain, self.domain)
 
 
-def _unit_group(scores: list[Row], target: int) -> Group:
-    """A maximum: every payload is its score."""
-    return Group.of([Piece(row, (row,), (p,)) for p, row in enumerate(scores)], (target,))
-
-
-def _maxima(units: list[list[Row]], width: int) -> SwitchLayer:
-    groups = tuple(_unit_group(scores, i) for i, scores in enumerate(units))
-    return SwitchLayer(width, groups, (None,) * len(units))
-
-
-def _difference(parts: list[list[Row]], frame: Any, given: tuple[Any, ...]) -> StaticProgram:
-    """One maximum, or the difference of two."""
-    parts = [framed(rows, frame) for rows in parts]
-    d = len(parts[0][0]) - 1
-    signs = tuple(rational(s) for s in (1, -1)[: len(parts)])
-    return StaticProgram(d, (_maxima(parts, d),), ((*signs, rational(0)),), given)
-
-
-def _maxout(network: MaxoutNetwork, frame: Any, given: tuple[Any, ...]) -> StaticProgram:
-    layers = []
-    for number, (W, b) in enumerate(zip(network.weights, network.biases, strict=True)):
-        units = [_terms(W[:, i], b[:, i]) for i in range(W.shape[1])]
-        if number == 0:
-            units = [framed(rows, frame) for rows in units]
-        layers.append(_maxima(units, len(units[0][0]) - 1))
-    out = network.outputs
-    return StaticProgram(
-        layers[0].width, tuple(layers), tuple(unit(out, i) for i in range(out)), given
-    )
-
-
-def _relu(network: ReluNetwork, frame: Any, given: tuple[Any, ...]) -> StaticProgram:
-    """Hidden units are maxima of z and 0; a unit that is 0 on an open set counts as off."""
-    stack = [_terms(W, b) for W, b in zip(network.weights, network.biases, strict=True)]
-    stack[0] = framed(stack[0], frame)
-    layers = []
-    for rows in stack[:-1]:
-        width = len(rows[0]) - 1
+def _choosing(layer: Layer, rows: list[Row], width: int) -> SwitchLayer:
+    """Deciding units are groups whose payloads are their scores; the others are base rows."""
+    if layer.groups is None:  # a unit that is 0 on an open set counts as off
         zero = (rational(0),) * (width + 1)
-        layers.append(_maxima([[zero, row] for row in rows], width))
-    return StaticProgram(len(stack[0][0]) - 1, tuple(layers), tuple(stack[-1]), given)
+        units = [[zero, row] for row in rows]
+    else:
+        units = [[rows[q] for q in group if q >= 0] for group in layer.groups.tolist()]
+    groups = tuple(
+        Group.of([Piece(row, (row,), (p,)) for p, row in enumerate(scores)], (target,))
+        for target, scores in enumerate(units[: layer.deciding])
+    )
+    handed = [scores[0] for scores in units[layer.deciding :]]
+    return SwitchLayer(width, groups, (*(None,) * layer.deciding, *handed))

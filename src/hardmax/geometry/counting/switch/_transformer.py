@@ -13,27 +13,41 @@ no part of a cell's pattern.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from hardmax._errors import RequestError, SemanticsError
 from hardmax.core import Attention, FeedForward, Head, Transformer, VectorInput
+from hardmax.geometry.counting._domains import Domain, own_dimension
 from hardmax.geometry.counting.switch._program import (
     Group,
     Piece,
     QuadraticWalls,
-    Row,
     SwitchLayer,
+)
+from hardmax.geometry.counting.switch._rows import (
+    Row,
+    affine_rows,
     constant,
+    frame_of,
     is_constant,
+    matrix,
     rational,
     rationals,
+    substituted,
     unit,
 )
 
+if TYPE_CHECKING:
+    from flint import fmpq, fmpq_mat
+
 Stream = dict[int, tuple[Row, ...]]  # by token: a row for each coordinate
+Forms = list[list["fmpq"]]
+Projected = dict[int, Forms]  # the same of queries or keys
 
 
 def checked(model: Transformer) -> VectorInput:
@@ -60,42 +74,29 @@ class _Step:
     place: dict[tuple[int, int], int]  # (token, coordinate) -> coordinate of the next state
     resolved: dict[int, tuple[int, ...]]  # constant token -> its branching groups
     hidden: dict[int, dict[int, int]]  # token -> hidden unit -> coordinate of the next state
-    fixed: dict[int, dict[int, Any]]  # token -> hidden unit -> its constant value
+    fixed: dict[int, dict[int, fmpq]]  # token -> hidden unit -> its constant value
 
 
 class TransformerProgram:
     """Layers are made when a context asks for them."""
 
-    def __init__(self, model: Transformer, domain: Any, frame: Any) -> None:
-        from hardmax.geometry.counting.switch._sources import framed
-
+    def __init__(self, model: Transformer, domain: Domain) -> None:
         self.model, self.domain = model, domain
         source = checked(model)
+        frame, self.dimension = frame_of(domain, source.inputs), own_dimension(domain)
         self._streams: list[Stream] = []
-        self._numbers: dict[Any, int] = {}
+        self._numbers: dict[tuple[object, ...], int] = {}
         self._steps: dict[tuple[int, int], _Step | None] = {}
-        self._after: dict[tuple[Any, ...], int] = {}
-        self._exact: dict[int, Any] = {}
-        offsets = rationals(source.offsets)
+        self._after: dict[tuple[object, ...], int] = {}
+        self._exact: dict[int, tuple[fmpq_mat, ...]] = {}
+        embedded = {t: affine_rows(source.maps[t], source.offsets[t]) for t in self._followed[0]}
         stream = {
-            t: tuple(
-                framed(
-                    [
-                        (*row, level)
-                        for row, level in zip(rationals(source.maps[t]), offsets[t], strict=True)
-                    ],
-                    frame,
-                )
-            )
-            for t in self._followed[0]
+            t: tuple(substituted(rows, frame, self.dimension)) for t, rows in embedded.items()
         }
-        self.dimension = len(next(iter(stream.values()))[0]) - 1
         self._context(stream)
 
-    def __reduce__(self) -> Any:
-        from hardmax.geometry.counting.switch._sources import switch_program
-
-        return switch_program, (self.model, self.domain)
+    def __reduce__(self) -> tuple[type[TransformerProgram], tuple[object, ...]]:
+        return TransformerProgram, (self.model, self.domain)
 
     @property
     def depth(self) -> int:
@@ -171,16 +172,9 @@ class TransformerProgram:
                 return constant(width, row[-1])
         return unit(width, place)
 
-    def recast(self, number: int, context: int, forms: Any) -> int:
-        from flint import fmpq_mat
-
-        d = self.dimension
-        entries = [x for form in (*forms, unit(d, d)) for x in form]
-        inner = fmpq_mat(len(forms) + 1, d + 1, entries)
-        stream = {
-            t: tuple(tuple(row) for row in (_matrix(rows) * inner).tolist())
-            for t, rows in self._streams[context].items()
-        }
+    def recast(self, number: int, context: int, forms: Sequence[Row]) -> int:
+        streams = self._streams[context].items()
+        stream = {t: tuple(substituted(rows, forms, self.dimension)) for t, rows in streams}
         found = self._context(stream)
         if self._step(number, found) is None:
             raise QuadraticWalls(
@@ -219,7 +213,7 @@ class TransformerProgram:
                 raw.append((t, Group.of(pieces, range(self.model.width)).pieces))
         return _wired(raw, {t: stream[t] for t in followed})
 
-    def _weights(self, head: Head) -> tuple[Any, ...]:
+    def _weights(self, head: Head) -> tuple[fmpq_mat, ...]:
         if id(head) not in self._exact:
             self._exact[id(head)] = tuple(
                 _exact_matrix(m) for m in (head.query, head.key, head.value, head.output)
@@ -235,7 +229,7 @@ class TransformerProgram:
         inner, bias = rationals(layer.inner), [rational(x) for x in layer.inner_bias.tolist()]
         groups: list[Group] = []
         hidden: dict[int, dict[int, int]] = {}
-        fixed: dict[int, dict[int, Any]] = {}
+        fixed: dict[int, dict[int, fmpq]] = {}
         for t in followed:
             hidden[t], fixed[t] = {}, {}
             for h, z in enumerate(_affine(inner, bias, stream[t])):
@@ -300,7 +294,9 @@ def _wired(raw: list[tuple[int, tuple[Piece, ...]]], stream: Stream) -> _Step:
     return _Step(layer, rows, place, resolved, {}, {})
 
 
-def _kept(rows: Stream, switched: Any = ()) -> tuple[dict[tuple[int, int], int], list[Row | None]]:
+def _kept(
+    rows: Stream, switched: Collection[tuple[int, int]] = ()
+) -> tuple[dict[tuple[int, int], int], list[Row | None]]:
     """The coordinates that move or are chosen, as coordinates of the next state."""
     place: dict[tuple[int, int], int] = {}
     base: list[Row | None] = []
@@ -313,7 +309,7 @@ def _kept(rows: Stream, switched: Any = ()) -> tuple[dict[tuple[int, int], int],
 
 
 def _pieces(
-    head: Head, t: int, seen: range, query: list[list[Any]], keys: Any, values: Any
+    head: Head, t: int, seen: range, query: Forms, keys: Projected, values: Stream
 ) -> list[Piece] | None:
     """A piece for each seen token; None if a difference of scores is quadratic in the state."""
     found, first = [], None
@@ -330,11 +326,11 @@ def _pieces(
 
 
 def _scalar_product(
-    query: Sequence[Sequence[Any]], key: Sequence[Sequence[Any]], width: int
-) -> tuple[dict[tuple[int, int], Any], list[Any]]:
+    query: Forms, key: Forms, width: int
+) -> tuple[dict[tuple[int, int], fmpq], list[fmpq]]:
     """sum_c q_c k_c for affine q_c and k_c: quadratic coefficients that are not 0, affine part."""
     row = [rational(0)] * width
-    quadratic: dict[tuple[int, int], Any] = {}
+    quadratic: dict[tuple[int, int], fmpq] = {}
     for q, k in zip(query, key, strict=True):
         for i in range(width - 1):
             row[i] += q[i] * k[-1] + q[-1] * k[i]
@@ -347,33 +343,29 @@ def _scalar_product(
     return {place: x for place, x in quadratic.items() if x}, row
 
 
-def _projected(head: Head, stream: Stream, weights: tuple[Any, ...]) -> tuple[Any, Any, Any]:
+def _projected(
+    head: Head, stream: Stream, weights: tuple[fmpq_mat, ...]
+) -> tuple[Projected, Projected, Stream]:
+    """Queries, keys and what values write, by token, as rows over the state."""
     query, key, value, output = weights
-    queries, keys, values = {}, {}, {}
+    queries: Projected = {}
+    keys: Projected = {}
+    values: Stream = {}
     for t, rows in stream.items():
-        matrix = _matrix(rows)
-        queries[t] = (query * matrix).tolist() if head.key_width else []
-        keys[t] = (key * matrix).tolist() if head.key_width else []
-        values[t] = tuple(tuple(row) for row in (output * (value * matrix)).tolist())
+        here = matrix(rows, len(rows[0]))
+        queries[t] = (query * here).tolist() if head.key_width else []
+        keys[t] = (key * here).tolist() if head.key_width else []
+        values[t] = tuple(tuple(row) for row in (output * (value * here)).tolist())
     return queries, keys, values
 
 
-def _matrix(rows: Sequence[Sequence[Any]]) -> Any:
-    from flint import fmpq_mat
-
-    return fmpq_mat(len(rows), len(rows[0]), [x for row in rows for x in row])
+def _exact_matrix(array: np.ndarray) -> fmpq_mat:
+    return matrix(rationals(array), array.shape[1])
 
 
-def _exact_matrix(array: Any) -> Any:
-    from flint import fmpq_mat
-
-    rows, columns = array.shape
-    return fmpq_mat(rows, columns, [rational(x) for x in array.ravel().tolist()])
-
-
-def _affine(weights: Any, bias: Any, rows: Sequence[Row]) -> tuple[Row, ...]:
+def _affine(weights: list[list[fmpq]], bias: list[fmpq], rows: Sequence[Row]) -> tuple[Row, ...]:
     """weights @ rows + bias, as rows over the same state."""
     if not weights:
         return ()
-    found = (_matrix(weights) * _matrix(rows)).tolist()
+    found = (matrix(weights, len(rows)) * matrix(rows, len(rows[0]))).tolist()
     return tuple((*row[:-1], row[-1] + b) for row, b in zip(found, bias, strict=True))
