@@ -428,6 +428,15 @@ class Complex(nn.Module):
         return x * self.phase
 
 
+class Counter(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.count = nn.Parameter(torch.zeros(1).double())
+
+    def forward(self, x):
+        return x + self.count.add_(1)
+
+
 def hooked():
     module = nn.Sequential(nn.Linear(2, 2))
     module[0].register_forward_hook(lambda *_: None)
@@ -476,6 +485,8 @@ REFUSALS = {
     "in place": (Forward(lambda x: functional.relu(x, inplace=True) + x), 2,
                  r"reads x after it was changed in place"),
     "alias in place": (Forward(lambda x: x.view(1, 2).relu_() + x), 2, "changed in place"),
+    "random": (Forward(lambda x: x + torch.rand(x.size(1))), 2, r"Node rand \(rand\) is random"),
+    "constant in place": (Counter(), 2, r"Node .*\(add_\) changes a constant in place"),
     "two outputs": (Forward(lambda x: (x, x)), 2, "must return one tensor"),
     "option": (Forward(lambda x: torch.add(x, x, out=None)), 2, "in a way that is not supported"),
     "alpha": (Forward(lambda x: torch.add(x, x, alpha=2)), 2, "adds 2 times a summand"),
