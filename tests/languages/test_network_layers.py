@@ -269,6 +269,13 @@ def test_rounded_modules_stay_within_derived_bounds():
         assert (bound <= 1e-10).all()
 
 
+def test_the_module_is_left_alone():
+    module = Forward(lambda x: x + torch.ones(2))
+    before = (set(vars(module)), set(module.state_dict()), module.training)
+    assert LayeredNetwork.from_torch(module, 2)([1.0, 2.0]).tolist() == [2.0, 3.0]
+    assert (set(vars(module)), set(module.state_dict()), module.training) == before
+
+
 def test_float32_weights_are_kept_bit_for_bit():
     module = nn.Conv2d(2, 3, 1).to(torch.bfloat16)
     network = LayeredNetwork.from_torch(module, (2, 1, 1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,6 +33,7 @@ def torch_program(module: torch.nn.Module, shape: int | Sequence[int]) -> Steps:
     sizes = _checked_shape(shape)
     if torch.fx.Tracer().is_leaf_module(module, ""):
         module = torch.nn.Sequential(module)  # a layer of PyTorch's own is traced from outside
+    module = copy(module)  # the tracer leaves constants as attributes; let it be on this one
     return _Reading(module, sizes).program(_trace(module))
 
 
