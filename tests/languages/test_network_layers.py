@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import os
 import sys
 from fractions import Fraction
@@ -22,6 +23,7 @@ from hardmax.languages import (
     load_network,
     save_network,
 )
+from hardmax.languages.networks import _files, _layered
 from hardmax.languages.networks.operators import Wires, Wiring
 from hardmax.languages.networks.operators._functions import _named
 from hardmax.numerics import Interval, exact, gamma
@@ -537,6 +539,13 @@ def test_torch_is_named_if_it_is_missing(monkeypatch):
 
 
 HALVES = Steps(1, [Affine((0,), [[1.0], [-1.0]], [0.0, 0.0]), Maximum((1,), [[0, 1]])])
+
+
+def test_examples_in_docstrings_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for module, examples in ((_layered, 9), (_files, 3)):
+        found = doctest.testmod(module)
+        assert (found.failed, found.attempted) == (0, examples)
 
 
 def test_networks_check_their_programs():
