@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import os
 import sys
 from fractions import Fraction
@@ -22,6 +23,7 @@ from hardmax.languages import (
     load_network,
     save_network,
 )
+from hardmax.languages.networks import _files, _layered
 from hardmax.languages.networks.operators import Wires, Wiring
 from hardmax.languages.networks.operators._functions import _named
 from hardmax.numerics import Interval, exact, gamma
@@ -269,6 +271,13 @@ def test_rounded_modules_stay_within_derived_bounds():
         assert (bound <= 1e-10).all()
 
 
+def test_the_module_is_left_alone():
+    module = Forward(lambda x: x + torch.ones(2))
+    before = (set(vars(module)), set(module.state_dict()), module.training)
+    assert LayeredNetwork.from_torch(module, 2)([1.0, 2.0]).tolist() == [2.0, 3.0]
+    assert (set(vars(module)), set(module.state_dict()), module.training) == before
+
+
 def test_float32_weights_are_kept_bit_for_bit():
     module = nn.Conv2d(2, 3, 1).to(torch.bfloat16)
     network = LayeredNetwork.from_torch(module, (2, 1, 1))
@@ -428,6 +437,15 @@ class Complex(nn.Module):
         return x * self.phase
 
 
+class Counter(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.count = nn.Parameter(torch.zeros(1).double())
+
+    def forward(self, x):
+        return x + self.count.add_(1)
+
+
 def hooked():
     module = nn.Sequential(nn.Linear(2, 2))
     module[0].register_forward_hook(lambda *_: None)
@@ -476,6 +494,8 @@ REFUSALS = {
     "in place": (Forward(lambda x: functional.relu(x, inplace=True) + x), 2,
                  r"reads x after it was changed in place"),
     "alias in place": (Forward(lambda x: x.view(1, 2).relu_() + x), 2, "changed in place"),
+    "random": (Forward(lambda x: x + torch.rand(x.size(1))), 2, r"Node rand \(rand\) is random"),
+    "constant in place": (Counter(), 2, r"Node .*\(add_\) changes a constant in place"),
     "two outputs": (Forward(lambda x: (x, x)), 2, "must return one tensor"),
     "option": (Forward(lambda x: torch.add(x, x, out=None)), 2, "in a way that is not supported"),
     "alpha": (Forward(lambda x: torch.add(x, x, alpha=2)), 2, "adds 2 times a summand"),
@@ -519,6 +539,13 @@ def test_torch_is_named_if_it_is_missing(monkeypatch):
 
 
 HALVES = Steps(1, [Affine((0,), [[1.0], [-1.0]], [0.0, 0.0]), Maximum((1,), [[0, 1]])])
+
+
+def test_examples_in_docstrings_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for module, examples in ((_layered, 9), (_files, 3)):
+        found = doctest.testmod(module)
+        assert (found.failed, found.attempted) == (0, examples)
 
 
 def test_networks_check_their_programs():

@@ -49,6 +49,10 @@ def load_network(path: str | os.PathLike[str]) -> Target:
     An ONNX graph becomes a `LayeredNetwork` of one input (a batch in front is 1), or a
     `ReluNetwork` if it is one; `languages/networks/operators` holds the node types that are read,
     and says what is rounded.
+
+        >>> save_network(ReluNetwork([[[2.0, 0.0]]], [[0.5]]), "line.npz")
+        >>> load_network("line.npz")
+        ReluNetwork(2-1, 3 parameters)
     """
     path = Path(path)
     _check_name(path)
@@ -145,6 +149,8 @@ def save_network(network: Network, path: str | os.PathLike[str]) -> None:
 
     `load_network` gives back the same one. What stood there before stays until the new file is
     complete.
+
+        >>> save_network(PiecewiseLinear.from_knots([-1, 0, 1], [0, 1, 0]), "hat.safetensors")
     """
     path = Path(path)
     if not isinstance(network, Network):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,6 +33,7 @@ def torch_program(module: torch.nn.Module, shape: int | Sequence[int]) -> Steps:
     sizes = _checked_shape(shape)
     if torch.fx.Tracer().is_leaf_module(module, ""):
         module = torch.nn.Sequential(module)  # a layer of PyTorch's own is traced from outside
+    module = copy(module)  # the tracer leaves constants as attributes; let it be on this one
     return _Reading(module, sizes).program(_trace(module))
 
 
@@ -107,7 +109,7 @@ class _Reading:
         args = [self._resolve(value) for value in node.args]
         options = {key: self._resolve(value) for key, value in node.kwargs.items()}
         if node.op != "call_module" and not _holds_wires([*args, *options.values()]):
-            return _constant(node, args, options)
+            return _constant(label, node, args, options)
         if operator is None:
             raise unsupported(label, TORCH)
         options |= self._module_options(node, operator)
@@ -173,11 +175,22 @@ class _Reading:
             }
 
 
-def _constant(node: Node, args: Sequence[object], options: Mapping[str, object]) -> object:
-    """What PyTorch makes of constants alone, in float64: a transposed weight, a size."""
-    if callable(node.target):
-        return node.target(*args, **options)
-    return getattr(args[0], str(node.target))(*args[1:], **options)
+def _constant(
+    label: str, node: Node, args: Sequence[object], options: Mapping[str, object]
+) -> object:
+    """What PyTorch makes of constants alone, in float64: a transposed weight, a size.
+
+    Asked twice, because what is drawn at random is no constant.
+    """
+    if label.endswith("_)"):
+        raise RequestError(f"{label} changes a constant in place: make a new one instead.")
+    function, inputs = node.target, args
+    if not callable(function):
+        function, inputs = getattr(args[0], function), args[1:]
+    made, again = function(*inputs, **options), function(*inputs, **options)
+    if not np.array_equal(np.asarray(_as_arrays(made)), np.asarray(_as_arrays(again))):
+        raise RequestError(f"{label} is random: a network computes the same every time.")
+    return made
 
 
 def _widened(value: object, label: str) -> object:
@@ -188,7 +201,8 @@ def _widened(value: object, label: str) -> object:
         return value
     if value.is_complex():
         raise RequestError(f"{label} holds complex numbers: networks have real weights.")
-    return value.detach().to("cpu", torch.float64 if value.is_floating_point() else value.dtype)
+    dtype = torch.float64 if value.is_floating_point() else value.dtype
+    return value.detach().to("cpu", dtype, copy=True)
 
 
 def _as_arrays(value: object) -> object:

@@ -62,6 +62,10 @@ class LayeredNetwork:
         It is traced by torch.fx, so `forward` must not branch on numbers; every supported
         operator is a function in `languages/networks/operators`. Weights of float16, bfloat16
         and float32 are float64 numbers already; what is rounded is said at the operator.
+
+            >>> from torch import nn
+            >>> LayeredNetwork.from_torch(nn.Hardtanh(), 2)([0.5, 3.0])
+            array([0.5, 1. ])
         """
         return cls(torch_program(module, shape))
 
@@ -150,6 +154,12 @@ def from_torch(
     A `ReluNetwork` for linear layers with rectifiers between, else a `LayeredNetwork`. `shape` is
     that of one input without a batch, such as (3, 8, 8); an `nn.Sequential` of linear layers and
     rectifiers does not need it.
+
+        >>> from torch import nn
+        >>> from_torch(nn.Sequential(nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 1)))
+        ReluNetwork(8-4-1, 41 parameters)
+        >>> from_torch(nn.Sequential(nn.Conv2d(1, 2, 3), nn.MaxPool2d(2)), shape=(1, 6, 6))
+        LayeredNetwork(36-8, 2 steps, 1184 parameters)
     """
     if shape is None:
         try:
