@@ -401,6 +401,92 @@ def test_what_is_still_read_is_not_overwritten():
             assert list(construction([Fraction(x)])) == [x, -x, abs(x)]
 
 
+def affine(*sources, weights, bias=None):
+    table = np.array(weights, dtype=float)
+    return Affine(sources, table, np.zeros(len(table)) if bias is None else np.array(bias))
+
+
+def relu(source, size):
+    return Univariate((source,), "relu", size)
+
+
+DIFFERENT = affine(0, weights=[[1, 0.5], [-1, 0.25]])  # two values of either sign
+CLASHES = {
+    "relu(z) in place, but z meets a later value": [
+        DIFFERENT,
+        relu(1, 2),
+        affine(2, weights=[[1, -1], [-0.5, 1]]),
+        Maximum((1, 3), np.array([[0, 2], [1, 3]])),
+        relu(3, 2),
+        affine(4, 5, weights=[[1, 2, 3, 4]]),
+    ],
+    "relu(z) in place, but z is an output": [
+        DIFFERENT,
+        relu(1, 2),
+        affine(2, weights=[[1, -1]]),
+        relu(3, 1),
+        Maximum((1, 4), np.array([[0, -1], [1, -1], [2, -1]])),
+    ],
+    "relu(z) in place, but z becomes a maximum": [
+        DIFFERENT,
+        Maximum((1,), np.array([[0, 1]])),
+        relu(1, 2),
+        affine(3, weights=[[1, -1], [-0.5, 1]]),
+        relu(4, 2),
+        affine(2, 5, weights=[[1, 2, 3]]),
+    ],
+    "z >= 0 is fed forward, but becomes a maximum": [
+        affine(0, weights=[[1, 0], [-1, 0.25]], bias=[5.0, 5.0]),
+        Maximum((1,), np.array([[0, 1]])),
+        affine(1, weights=[[1, -1], [-0.5, 1]]),
+        relu(3, 2),
+        affine(2, 4, weights=[[1, 2, 3]]),
+    ],
+    "one rectifier in two columns": [
+        DIFFERENT,
+        relu(1, 2),
+        affine(2, 2, weights=[[0.1, 1, 0.2, -1], [1, 1, 1, -2]]),
+        relu(3, 2),
+        affine(4, weights=[[1, -1]]),
+    ],
+    "a maximum of two values in two rounds": [
+        DIFFERENT,
+        affine(0, weights=[[0.5, -1], [-0.25, -1]]),
+        Maximum((1, 2), np.array([[0, 2, 1, 3]])),
+        relu(3, 1),
+    ],
+    "two maxima that start with one unit, beside one that waits": [
+        affine(0, weights=[[1, 0.5], [-1, 0.25], [0.5, -1]]),
+        affine(1, weights=[[1, 2, 0], [3, -1, 1]]),
+        Maximum((2, 1), np.array([[0, 1], [2, 3], [2, 4]])),
+        affine(3, weights=[[1, -1, 0.5]]),
+    ],
+}
+
+
+@pytest.mark.parametrize("steps", CLASHES.values(), ids=CLASHES)
+@pytest.mark.parametrize("route", ROUTES)
+def test_nobody_reads_what_another_has_changed(steps, route):
+    target = StepsTarget(Steps(2, steps))
+    construction = lower(target, hm.Box([-1, -1], [1, 1]), route)
+    for x in itertools.product(
+        [Fraction(-1), Fraction(-1, 3), Fraction(0), Fraction(3, 4)], repeat=2
+    ):
+        assert_exact(construction, target, np.array(x, dtype=object))
+
+
+def test_what_feeds_a_dead_relu_is_left_out():
+    net = [
+        DIFFERENT,
+        relu(1, 2),
+        affine(2, weights=[[1, 1], [1, -1]], bias=[-9.0, 0.0]),
+        relu(3, 2),
+    ]
+    target = StepsTarget(Steps(2, [*net, affine(4, weights=[[1, 1]])]))
+    form = lower(target, hm.Box([-1, -1], [1, 1]), "attention-only")
+    assert form.bill.width == 2 + 1 + 1 + 1  # two units, one of two, the output, the flag
+
+
 def test_units_that_never_switch_need_no_head():
     """relu, |.| and a maximum whose signs are known on a domain, but not on a larger one."""
     shift = Affine((0,), np.ones((1, 1)), np.array([5.0]))
