@@ -390,6 +390,16 @@ def test_a_maximum_takes_the_place_of_its_first_piece():
     assert (construction.bill.layers, kinds_of_heads(construction)) == (3, {1: 4})
 
 
+def test_scaling_and_constants_wait_for_no_layer():
+    """max(x, a x) is one layer, though a x is a step of its own; hard tanh is two, not five."""
+    box = hm.Box([-9, -9], [9, 9])
+    for bend, layers in ((lambda net, z: net.leaky(z, 0.1), 1), (Sketch.hard_tanh, 2)):
+        net = Sketch(2, 0)
+        net.linear(bend(net, net.linear(0, 3)), 1)
+        for route in ROUTES:
+            assert lower(net.target(), box, route).bill.layers == layers
+
+
 def test_what_is_still_read_is_not_overwritten():
     """max(a, b) and a are both wanted later: a is copied, and stays."""
     pieces = Affine((0,), np.array([[1.0], [-1.0]]), np.zeros(2))
@@ -448,6 +458,18 @@ CLASHES = {
         affine(2, 2, weights=[[0.1, 1, 0.2, -1], [1, 1, 1, -2]]),
         relu(3, 2),
         affine(4, weights=[[1, -1]]),
+    ],
+    "weights on what was scaled before": [
+        DIFFERENT,
+        affine(1, weights=[[0.1, 0], [0, -1], [0, 0]], bias=[0.0, 0.0, 0.7]),
+        affine(2, weights=[[0.3, 0.7, 0.1], [0.3, -0.7, 0]]),
+        relu(3, 2),
+    ],
+    "a maximum of multiples of one unit and of others": [
+        DIFFERENT,
+        affine(1, weights=[[0.1, 0], [0.3, 0], [0, -0.7], [0, 0]], bias=[0.0, 0.0, 0.0, -0.1]),
+        Maximum((2,), np.array([[0, 1, 2, 3], [1, 0, -1, -1], [2, 3, 0, -1]])),
+        affine(3, weights=[[1, -1, 0.3]]),
     ],
     "a maximum of two values in two rounds": [
         DIFFERENT,
