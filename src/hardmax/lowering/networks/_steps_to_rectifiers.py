@@ -14,21 +14,20 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from hardmax.core import Affine, Box, Maximum, Steps, Univariate
 from hardmax.lowering.networks._activity import Activity, Place
+from hardmax.lowering.networks._form_draft import FormDraft
 from hardmax.lowering.networks._rectifiers import (
     Answer,
     Held,
     Input,
     Rectified,
     RectifierForm,
-    Statement,
-    Sums,
     Term,
     units_read,
 )
@@ -52,30 +51,7 @@ View = Term | Multiple | None
 
 def rectifier_form(steps: Steps, domain: Box) -> RectifierForm:
     """The units of a piecewise linear program on a domain; only those that matter to an output."""
-    return _in_place(_Reader(steps, domain).form())
-
-
-def _in_place(form: RectifierForm) -> RectifierForm:
-    """Let a unit that starts out as another one take its place, where nobody reads it afterwards.
-
-    All who read the old unit do so before or while the layer runs that changes it, and only one
-    unit can take its place; the others add it like any other term.
-    """
-    taken: set[int] = set()
-    result = []
-    for sums in form.sums:
-        weights, continues = sums.weights.copy(), sums.continues.copy()
-        for row, unit in enumerate(continues.tolist()):
-            if unit < 0:
-                continue
-            changed = max(form.level_of(sums.terms[j]) for j in np.flatnonzero(weights[row]))
-            if unit not in taken and form.is_free_after(unit, changed):
-                taken.add(unit)
-                weights[row, sums.terms.index(Held(unit))] = 0.0
-            else:
-                continues[row] = -1
-        result.append(replace(sums, weights=weights, continues=continues))
-    return replace(form, sums=tuple(result))
+    return _Reader(steps, domain).form()
 
 
 @dataclass(frozen=True)
@@ -111,9 +87,7 @@ class _Reader:
         self.activity = Activity(steps, domain)
         self.views: list[list[View]] = [[Input(i) for i in range(steps.inputs)]]
         self.value_levels = [-1]  # the embedding writes what needs inputs alone
-        self.levels: list[int] = []  # by unit
-        self.sums: list[Sums] = []
-        self.statements: list[Statement] = []
+        self.draft = FormDraft(self.activity)
         self.stored: dict[Term | Multiple, int] = {}  # units that hold what was none by itself
         self.constants: dict[float, int] = {}
 
@@ -125,7 +99,7 @@ class _Reader:
         if answer is None:
             self._read(last)
             answer = self._plain_answer(last + 1)
-        return RectifierForm(self.steps.inputs, tuple(self.sums), tuple(self.statements), answer)
+        return self.draft.finished(answer)
 
     def _read(self, number: int) -> None:
         step, value = self.steps.steps[number], number + 1
@@ -178,14 +152,14 @@ class _Reader:
             return None
         if number not in self.constants:
             nothing = np.zeros((1, 0))
-            (self.constants[number],) = self._add([], nothing, np.array([number]), [(place,)])
+            (self.constants[number],) = self.draft.add([], nothing, np.array([number]), [(place,)])
         return Held(self.constants[number])
 
     def _affine(self, number: int, step: Affine, rows: list[int], level: int) -> dict[int, View]:
         columns, terms, factors = self._columns(number)
         weights = step.weights[np.ix_(rows, columns)] * factors
         places = [((number + 1, i),) for i in rows]
-        units = self._add(terms, weights, step.bias[rows], places, affine_level=level)
+        units = self.draft.add(terms, weights, step.bias[rows], places, affine_level=level)
         return dict(zip(rows, map(Held, units), strict=True))
 
     def _columns(self, number: int) -> tuple[list[int], list[Term], np.ndarray]:
@@ -219,7 +193,7 @@ class _Reader:
         read = dict(zip(switching, self._multiples([places[i] for i in switching]), strict=True))
         told = {i: view.unit for i, view in views.items() if isinstance(view, Held)}
         told |= {i: multiple.unit for i, multiple in read.items() if multiple.factor == 1.0}
-        self._state(told.values(), [((number + 1, i),) for i in told], rectified=True)
+        self.draft.state(told.values(), [((number + 1, i),) for i in told], rectified=True)
         return views | {i: Rectified(((m.unit, m.factor),)) for i, m in read.items()}
 
     def _absolute(self, number: int) -> dict[int, View]:
@@ -234,7 +208,7 @@ class _Reader:
             turned = Rectified(((unit, -2.0),))
             rows.append({Held(unit): 1.0, turned: 1.0} if turns else {Held(unit): -1.0})
             continues.append(unit if turns else -1)
-        made = self._add_rows(rows, [((number + 1, i),) for i in negative], continues)
+        made = self.draft.add_rows(rows, [((number + 1, i),) for i in negative], continues)
         return views | dict(zip(negative, map(Held, made), strict=True))
 
     def _maxima(self, number: int) -> dict[int, View]:
@@ -277,7 +251,7 @@ class _Reader:
             a.unit if row.get(Held(a.unit)) == 1.0 else -1
             for (a, _), row in zip(pairs, rows, strict=True)
         ]
-        made = self._add_rows(rows, list(pairs.values()), continues)
+        made = self.draft.add_rows(rows, list(pairs.values()), continues)
         winners = dict(zip(pairs, map(_Player, made, pairs.values()), strict=True))
         return {
             row: [
@@ -320,7 +294,7 @@ class _Reader:
 
     def _level(self, view: View) -> int:
         units = (view.unit,) if isinstance(view, Multiple) else units_read(view)
-        return max((self.levels[unit] for unit in units), default=-1)
+        return self.draft.level_of(units)
 
     def _units(self, places: Sequence[Place]) -> list[int]:
         """Units that hold these components; what is no unit by itself is stored in a new one."""
@@ -333,7 +307,7 @@ class _Reader:
             {Held(view.unit): view.factor} if isinstance(view, Multiple) else {view: 1.0}
             for view in fresh
         ]
-        made = self._add_rows(rows, [(place,) for place in fresh.values()])
+        made = self.draft.add_rows(rows, [(place,) for place in fresh.values()])
         self.stored |= dict(zip(fresh, made, strict=True))
         views = [self._view(place) for place in places]
         return [v.unit if isinstance(v, Held) else self.stored[v] for v in views if v is not None]
@@ -346,74 +320,6 @@ class _Reader:
         ]
         units = iter(self._units(others))
         return [v if isinstance(v, Multiple) else Multiple(next(units), 1.0) for v in views]
-
-    def _add_rows(
-        self,
-        rows: Sequence[Mapping[Term, float]],
-        places: Sequence[tuple[Place, ...]],
-        continues: Sequence[int] | None = None,
-    ) -> list[int]:
-        """Units that are short sums without a bias."""
-        if not rows:
-            return []
-        terms = list(dict.fromkeys(term for row in rows for term in row))
-        columns = {term: j for j, term in enumerate(terms)}
-        weights = np.zeros((len(rows), len(terms)))
-        for i, row in enumerate(rows):
-            for term, weight in row.items():
-                weights[i, columns[term]] = weight
-        return self._add(terms, weights, np.zeros(len(rows)), places, continues=continues)
-
-    def _add(
-        self,
-        terms: Sequence[Term],
-        weights: np.ndarray,
-        bias: np.ndarray,
-        places: Sequence[tuple[Place, ...]],
-        *,
-        continues: Sequence[int] | None = None,
-        affine_level: int | None = None,
-    ) -> list[int]:
-        """New units, complete as soon as their terms allow; an affine step's own at its level."""
-        level = max([affine_level or 0, *(self._level(term) + 1 for term in terms)])
-        first, count = len(self.levels), len(bias)
-        low = np.array([self.activity.low(held) for held in places])
-        starts = np.full(count, -1) if continues is None else np.array(continues)
-        self.sums.append(
-            Sums(
-                first=first,
-                level=level,
-                terms=tuple(terms),
-                weights=weights,
-                bias=bias,
-                nonnegative=low >= 0.0,
-                continues=starts,
-                is_affine_step=affine_level is not None,
-            )
-        )
-        self.levels += [level] * count
-        units = list(range(first, first + count))
-        self._state(units, places)
-        return units
-
-    def _state(
-        self,
-        units: Iterable[int],
-        places: Iterable[tuple[Place, ...]],
-        *,
-        rectified: bool = False,
-    ) -> None:
-        """Say for the witness what units hold, by level and by value."""
-        told: dict[tuple[int, int], list[tuple[int, list[int]]]] = {}
-        for unit, held in zip(units, places, strict=True):
-            value, components = held[0][0], [i for _, i in held]
-            if all(source == value for source, _ in held):
-                told.setdefault((self.levels[unit], value), []).append((unit, components))
-        for (level, value), rows in told.items():
-            longest = max(len(components) for _, components in rows)
-            table = [components + [-1] * (longest - len(components)) for _, components in rows]
-            holders = np.array([unit for unit, _ in rows])
-            self.statements.append(Statement(level, holders, value, np.array(table), rectified))
 
 
 def _must_be_stored(view: View) -> bool:
