@@ -127,10 +127,12 @@ class _Reader:
     def _scaled(self, number: int, step: Affine) -> dict[int, View]:
         """The components that only scale a unit, or are constant: they wait for no layer.
 
-        After a relu nothing is gained by that: the heads that make rectifiers write W relu(z).
+        After a relu nothing is gained by that: the heads that make rectifiers write W relu(z). At
+        the end everything is stored, constants too: there a witness wants to point at something.
         """
         views: dict[int, View] = {}
-        for i in self._live(number) if self._reads_units(step) else ():
+        is_last = number + 1 == len(self.steps.steps)
+        for i in self._live(number) if self._reads_units(step) and not is_last else ():
             weights, bias = step.weights[i], float(step.bias[i])
             read = np.flatnonzero(weights).tolist()
             view = self._view(self.activity.read_places[number][read[0]]) if read else None
