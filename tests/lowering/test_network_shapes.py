@@ -390,6 +390,16 @@ def test_a_maximum_takes_the_place_of_its_first_piece():
     assert (construction.bill.layers, kinds_of_heads(construction)) == (3, {1: 4})
 
 
+def test_scaling_and_constants_wait_for_no_layer():
+    """max(x, a x) is one layer, though a x is a step of its own; hard tanh is two, not five."""
+    box = hm.Box([-9, -9], [9, 9])
+    for bend, layers in ((lambda net, z: net.leaky(z, 0.1), 1), (Sketch.hard_tanh, 2)):
+        net = Sketch(2, 0)
+        net.linear(bend(net, net.linear(0, 3)), 1)
+        for route in ROUTES:
+            assert lower(net.target(), box, route).bill.layers == layers
+
+
 def test_what_is_still_read_is_not_overwritten():
     """max(a, b) and a are both wanted later: a is copied, and stays."""
     pieces = Affine((0,), np.array([[1.0], [-1.0]]), np.zeros(2))
@@ -399,6 +409,104 @@ def test_what_is_still_read_is_not_overwritten():
         construction = lower(target, hm.Box([-1], [1]), route)
         for x in (-1, 0, Fraction(1, 3)):
             assert list(construction([Fraction(x)])) == [x, -x, abs(x)]
+
+
+def affine(*sources, weights, bias=None):
+    table = np.array(weights, dtype=float)
+    return Affine(sources, table, np.zeros(len(table)) if bias is None else np.array(bias))
+
+
+def relu(source, size):
+    return Univariate((source,), "relu", size)
+
+
+DIFFERENT = affine(0, weights=[[1, 0.5], [-1, 0.25]])  # two values of either sign
+CLASHES = {
+    "relu(z) in place, but z meets a later value": [
+        DIFFERENT,
+        relu(1, 2),
+        affine(2, weights=[[1, -1], [-0.5, 1]]),
+        Maximum((1, 3), np.array([[0, 2], [1, 3]])),
+        relu(3, 2),
+        affine(4, 5, weights=[[1, 2, 3, 4]]),
+    ],
+    "relu(z) in place, but z is an output": [
+        DIFFERENT,
+        relu(1, 2),
+        affine(2, weights=[[1, -1]]),
+        relu(3, 1),
+        Maximum((1, 4), np.array([[0, -1], [1, -1], [2, -1]])),
+    ],
+    "relu(z) in place, but z becomes a maximum": [
+        DIFFERENT,
+        Maximum((1,), np.array([[0, 1]])),
+        relu(1, 2),
+        affine(3, weights=[[1, -1], [-0.5, 1]]),
+        relu(4, 2),
+        affine(2, 5, weights=[[1, 2, 3]]),
+    ],
+    "z >= 0 is fed forward, but becomes a maximum": [
+        affine(0, weights=[[1, 0], [-1, 0.25]], bias=[5.0, 5.0]),
+        Maximum((1,), np.array([[0, 1]])),
+        affine(1, weights=[[1, -1], [-0.5, 1]]),
+        relu(3, 2),
+        affine(2, 4, weights=[[1, 2, 3]]),
+    ],
+    "one rectifier in two columns": [
+        DIFFERENT,
+        relu(1, 2),
+        affine(2, 2, weights=[[0.1, 1, 0.2, -1], [1, 1, 1, -2]]),
+        relu(3, 2),
+        affine(4, weights=[[1, -1]]),
+    ],
+    "weights on what was scaled before": [
+        DIFFERENT,
+        affine(1, weights=[[0.1, 0], [0, -1], [0, 0]], bias=[0.0, 0.0, 0.7]),
+        affine(2, weights=[[0.3, 0.7, 0.1], [0.3, -0.7, 0]]),
+        relu(3, 2),
+    ],
+    "a maximum of multiples of one unit and of others": [
+        DIFFERENT,
+        affine(1, weights=[[0.1, 0], [0.3, 0], [0, -0.7], [0, 0]], bias=[0.0, 0.0, 0.0, -0.1]),
+        Maximum((2,), np.array([[0, 1, 2, 3], [1, 0, -1, -1], [2, 3, 0, -1]])),
+        affine(3, weights=[[1, -1, 0.3]]),
+    ],
+    "a maximum of two values in two rounds": [
+        DIFFERENT,
+        affine(0, weights=[[0.5, -1], [-0.25, -1]]),
+        Maximum((1, 2), np.array([[0, 2, 1, 3]])),
+        relu(3, 1),
+    ],
+    "two maxima that start with one unit, beside one that waits": [
+        affine(0, weights=[[1, 0.5], [-1, 0.25], [0.5, -1]]),
+        affine(1, weights=[[1, 2, 0], [3, -1, 1]]),
+        Maximum((2, 1), np.array([[0, 1], [2, 3], [2, 4]])),
+        affine(3, weights=[[1, -1, 0.5]]),
+    ],
+}
+
+
+@pytest.mark.parametrize("steps", CLASHES.values(), ids=CLASHES)
+@pytest.mark.parametrize("route", ROUTES)
+def test_nobody_reads_what_another_has_changed(steps, route):
+    target = StepsTarget(Steps(2, steps))
+    construction = lower(target, hm.Box([-1, -1], [1, 1]), route)
+    for x in itertools.product(
+        [Fraction(-1), Fraction(-1, 3), Fraction(0), Fraction(3, 4)], repeat=2
+    ):
+        assert_exact(construction, target, np.array(x, dtype=object))
+
+
+def test_what_feeds_a_dead_relu_is_left_out():
+    net = [
+        DIFFERENT,
+        relu(1, 2),
+        affine(2, weights=[[1, 1], [1, -1]], bias=[-9.0, 0.0]),
+        relu(3, 2),
+    ]
+    target = StepsTarget(Steps(2, [*net, affine(4, weights=[[1, 1]])]))
+    form = lower(target, hm.Box([-1, -1], [1, 1]), "attention-only")
+    assert form.bill.width == 2 + 1 + 1 + 1  # two units, one of two, the output, the flag
 
 
 def test_units_that_never_switch_need_no_head():

@@ -18,7 +18,7 @@ class Addend:
     """A term, the units that want it, and their weights as a column of the stream."""
 
     term: Held | Rectified
-    readers: tuple[int, ...]
+    readers: list[int]
     column: np.ndarray
 
 
@@ -66,21 +66,19 @@ class RectifierStream:
 
     def addends(self, level: int) -> list[Addend]:
         """All that layer `level` reads, each with its weights into every unit that wants it."""
-        readers: dict[Held | Rectified, list[int]] = {}
-        columns: dict[Held | Rectified, np.ndarray] = {}
+        addends: dict[Held | Rectified, Addend] = {}
         for sums in self.sums:
+            slots = self.slots[sums.units]
             for j, term in self.form.live_terms(sums):
-                if not isinstance(term, Input) and self.form.level_of(term) == level:
-                    weights, column = (
-                        sums.weights[:, j],
-                        columns.setdefault(term, np.zeros(self.width)),
-                    )
-                    owned = (sums.continues < 0) | (
-                        weights != 0
-                    )  # of a shared slot only one half is
-                    column[self.slots[sums.units[owned]]] = weights[owned]
-                    readers.setdefault(term, []).extend(sums.units[weights != 0].tolist())
-        return [Addend(term, tuple(readers[term]), column) for term, column in columns.items()]
+                if isinstance(term, Input) or self.form.level_of(term) != level:
+                    continue
+                addend = addends.setdefault(term, Addend(term, [], np.zeros(self.width)))
+                weights = sums.weights[:, j]
+                # a unit that continues another one must not erase what that one wants
+                own = (weights != 0.0) | (sums.continues < 0)
+                addend.column[slots[own]] = weights[own]
+                addend.readers.extend(sums.units[weights != 0.0].tolist())
+        return list(addends.values())
 
     def reading(self, term: Held | Rectified) -> dict[int, float]:
         """The coordinates that a term reads."""

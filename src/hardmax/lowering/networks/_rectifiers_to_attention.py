@@ -48,8 +48,8 @@ def _unit_fed_forward(stream: RectifierStream, addend: Addend) -> int | None:
     """The unit whose slot the feed-forward layer can read, rectified in place; None if none can."""
     form, term = stream.form, addend.term
     unit = term.unit if isinstance(term, Held) else term.alone
-    readers = list(addend.readers)
-    if not form.are_affine_steps[readers].all() or (form.last_read[readers] < 0).all():
+    affine, last_read = form.are_affine_steps[addend.readers], form.last_read[addend.readers]
+    if not affine.all() or (last_read < 0).all():
         return None
     if unit is None or form.continued[unit]:
         return None

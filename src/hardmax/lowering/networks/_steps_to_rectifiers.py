@@ -1,9 +1,10 @@
 """A source's steps, read on a domain, as units and rectifiers.
 
-Every component of every value becomes a *view*: a term (an input, a unit, a rectifier), or None
-where it is 0 on the whole domain or nothing depends on it. An affine step makes units of its
-components. A relu makes none: its components are rectifiers of units. A maximum is a knock-out
-tournament of units, a + max(0, b - a) for each pair, and |z| is z + max(0, -2 z).
+Every component of every value becomes a *view*: a term (an input, a unit, a rectifier), a multiple
+of a unit, or None where it is 0 on the whole domain or nothing depends on it. An affine step makes
+units of its components; what it merely scales stays a multiple. A relu makes none: its components
+are rectifiers of units. A maximum is a knock-out tournament of units, a + max(0, b - a) for each
+pair, and |z| is z + max(0, -2 z).
 
 What keeps its sign on the domain is folded: a relu that is never negative is what it reads, one
 that is never positive is 0, a piece of a maximum that never leads is left out (`Activity`).
@@ -13,62 +14,69 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from hardmax.core import Affine, Box, Maximum, Steps, Univariate
 from hardmax.lowering.networks._activity import Activity, Place
+from hardmax.lowering.networks._form_draft import FormDraft
 from hardmax.lowering.networks._rectifiers import (
     Answer,
     Held,
     Input,
     Rectified,
     RectifierForm,
-    Statement,
-    Sums,
     Term,
     units_read,
 )
 
-View = Term | None
+
+@dataclass(frozen=True)
+class Multiple:
+    """factor * unit, which nobody has had to store yet."""
+
+    unit: int
+    factor: float
+
+    @property
+    def is_opposite(self) -> bool:
+        """Whether a weight times the factor is never rounded. (A power of two may underflow.)"""
+        return self.factor == -1.0
+
+
+View = Term | Multiple | None
 
 
 def rectifier_form(steps: Steps, domain: Box) -> RectifierForm:
     """The units of a piecewise linear program on a domain; only those that matter to an output."""
-    return _in_place(_Reader(steps, domain).form())
-
-
-def _in_place(form: RectifierForm) -> RectifierForm:
-    """Let a unit that starts out as another one take its place, where nobody reads it afterwards.
-
-    All who read the old unit do so before or while the layer runs that changes it, and only one
-    unit can take its place; the others add it like any other term.
-    """
-    taken: set[int] = set()
-    result = []
-    for sums in form.sums:
-        weights, continues = sums.weights.copy(), sums.continues.copy()
-        for row, unit in enumerate(continues.tolist()):
-            if unit < 0:
-                continue
-            changed = max(form.level_of(sums.terms[j]) for j in np.flatnonzero(weights[row]))
-            if unit not in taken and form.is_free_after(unit, changed):
-                taken.add(unit)
-                weights[row, sums.terms.index(Held(unit))] = 0.0
-            else:
-                continues[row] = -1
-        result.append(replace(sums, weights=weights, continues=continues))
-    return replace(form, sums=tuple(result))
+    return _Reader(steps, domain).form()
 
 
 @dataclass(frozen=True)
 class _Player:
-    """A unit that is still in a tournament, and the components whose maximum it holds."""
+    """A unit, or a multiple, still in a tournament, and the components whose maximum it holds."""
 
     unit: int
     places: tuple[Place, ...]
+    factor: float = 1.0
+
+    @property
+    def multiple(self) -> Multiple:
+        return Multiple(self.unit, self.factor)
+
+
+def _larger(a: Multiple, b: Multiple) -> dict[Term, float]:
+    """max(a, b) as a + max(0, b - a); of one unit u it is c max(0, u) - d max(0, -u).
+
+    There c >= d are the two factors: b - a would have their rounded difference for a weight.
+    """
+    if a.unit == b.unit:
+        more, less = max(a.factor, b.factor), min(a.factor, b.factor)
+        return {Rectified(((a.unit, 1.0),)): more, Rectified(((a.unit, -1.0),)): -less}
+    difference = Rectified(((b.unit, b.factor), (a.unit, -a.factor)))
+    return {Held(a.unit): a.factor, difference: 1.0}
 
 
 class _Reader:
@@ -79,10 +87,9 @@ class _Reader:
         self.activity = Activity(steps, domain)
         self.views: list[list[View]] = [[Input(i) for i in range(steps.inputs)]]
         self.value_levels = [-1]  # the embedding writes what needs inputs alone
-        self.levels: list[int] = []  # by unit
-        self.sums: list[Sums] = []
-        self.statements: list[Statement] = []
-        self.stored: dict[Term, int] = {}  # units that hold an input or a rectifier
+        self.draft = FormDraft(self.activity)
+        self.stored: dict[Term | Multiple, int] = {}  # units that hold what was none by itself
+        self.constants: dict[float, int] = {}
 
     def form(self) -> RectifierForm:
         *before, last = range(len(self.steps.steps))
@@ -92,15 +99,18 @@ class _Reader:
         if answer is None:
             self._read(last)
             answer = self._plain_answer(last + 1)
-        return RectifierForm(self.steps.inputs, tuple(self.sums), tuple(self.statements), answer)
+        return self.draft.finished(answer)
 
     def _read(self, number: int) -> None:
         step, value = self.steps.steps[number], number + 1
         level = max(self.value_levels[source] for source in step.sources)
         match step:
             case Affine():
-                level += 1  # even where no live weight asks for it: a layer stays one layer
-                views = self._affine(number, step, level)
+                views = self._scaled(number, step)
+                rows = [i for i in self._live(number) if i not in views]
+                if rows or not views:
+                    level += 1  # even where no live weight asks for it: a layer stays one layer
+                    views |= self._affine(number, step, rows, level)
             case Maximum():
                 views = self._maxima(number)
             case Univariate(name="relu"):
@@ -114,42 +124,79 @@ class _Reader:
 
     # ---- the steps -----------------------------------------------------------------------------
 
-    def _affine(self, number: int, step: Affine, level: int) -> dict[int, View]:
-        rows = self._live(number)
-        columns, terms = self._columns(number)
-        weights = step.weights[np.ix_(rows, columns)]
+    def _scaled(self, number: int, step: Affine) -> dict[int, View]:
+        """The components that only scale a unit, or are constant: they wait for no layer.
+
+        After a relu nothing is gained by that: the heads that make rectifiers write W relu(z). At
+        the end everything is stored, constants too: there a witness wants to point at something.
+        """
+        views: dict[int, View] = {}
+        is_last = number + 1 == len(self.steps.steps)
+        for i in self._live(number) if self._reads_units(step) and not is_last else ():
+            weights, bias = step.weights[i], float(step.bias[i])
+            read = np.flatnonzero(weights).tolist()
+            view = self._view(self.activity.read_places[number][read[0]]) if read else None
+            if not read:
+                views[i] = self._constant(bias, (number + 1, i))
+            elif len(read) == 1 and isinstance(view, Held) and not bias:
+                factor = float(weights[read[0]])
+                views[i] = view if factor == 1.0 else Multiple(view.unit, factor)
+        return views
+
+    def _reads_units(self, step: Affine) -> bool:
+        """Whether an affine step reads neither inputs nor rectifiers."""
+        before = [self.steps.steps[source - 1] for source in step.sources if source]
+        relus = [s for s in before if isinstance(s, Univariate) and s.name == "relu"]
+        return len(before) == len(step.sources) and not relus
+
+    def _constant(self, number: float, place: Place) -> View:
+        if not number:
+            return None
+        if number not in self.constants:
+            nothing = np.zeros((1, 0))
+            (self.constants[number],) = self.draft.add([], nothing, np.array([number]), [(place,)])
+        return Held(self.constants[number])
+
+    def _affine(self, number: int, step: Affine, rows: list[int], level: int) -> dict[int, View]:
+        columns, terms, factors = self._columns(number)
+        weights = step.weights[np.ix_(rows, columns)] * factors
         places = [((number + 1, i),) for i in rows]
-        units = self._add(terms, weights, step.bias[rows], places, affine_level=level)
+        units = self.draft.add(terms, weights, step.bias[rows], places, affine_level=level)
         return dict(zip(rows, map(Held, units), strict=True))
 
-    def _columns(self, number: int) -> tuple[list[int], list[Term]]:
-        """The columns of an affine step that are not 0, and their terms, no two of them equal.
+    def _columns(self, number: int) -> tuple[list[int], list[Term], np.ndarray]:
+        """The columns of an affine step that are not 0, their terms, and factors of the weights.
 
-        Two columns on one term would have to be added, and sums of weights are rounded.
+        No two terms are equal: their columns would have to be added, and sums are rounded.
         """
+        places = self.activity.read_places[number]
+        self._units([place for place in places if _must_be_stored(self._view(place))])
         seen: Counter[Term] = Counter()
-        columns, terms = [], []
-        for j, place in enumerate(self.activity.read_places[number]):
-            term = self._view(place)
-            if term is None:
+        columns, terms, factors = [], [], []
+        for j, place in enumerate(places):
+            view, factor = self._view(place), 1.0
+            if view is None:
                 continue
-            if isinstance(term, Input) and seen[term]:
-                (unit,) = self._units([place])
-                term = Held(unit)
-            seen[term] += 1
+            if isinstance(view, Multiple) and view.is_opposite:
+                view, factor = Held(view.unit), -1.0
+            elif isinstance(view, Multiple) or (isinstance(view, Input) and seen[view]):
+                view = Held(*self._units([place]))
+            seen[view] += 1
             columns.append(j)
-            terms.append(term if isinstance(term, Input) else replace(term, again=seen[term] - 1))
-        return columns, terms
+            terms.append(view if isinstance(view, Input) else replace(view, again=seen[view] - 1))
+            factors.append(factor)
+        return columns, terms, np.array(factors)
 
     def _rectified(self, number: int) -> dict[int, View]:
         """A component that may be positive and negative is a rectifier of the unit it reads."""
         places, ends = self.activity.read_places[number], self.activity.read_range(number)
         views = {i: self._view(places[i]) for i in self._live(number) if ends.hi[i] > 0.0}
         switching = [i for i, view in views.items() if view is not None and ends.lo[i] < 0.0]
-        units = dict(zip(switching, self._units([places[i] for i in switching]), strict=True))
-        told = {i: view.unit for i, view in views.items() if isinstance(view, Held)} | units
-        self._state(told.values(), [((number + 1, i),) for i in told], rectified=True)
-        return views | {i: Rectified(((unit, 1.0),)) for i, unit in units.items()}
+        read = dict(zip(switching, self._multiples([places[i] for i in switching]), strict=True))
+        told = {i: view.unit for i, view in views.items() if isinstance(view, Held)}
+        told |= {i: multiple.unit for i, multiple in read.items() if multiple.factor == 1.0}
+        self.draft.state(told.values(), [((number + 1, i),) for i in told], rectified=True)
+        return views | {i: Rectified(((m.unit, m.factor),)) for i, m in read.items()}
 
     def _absolute(self, number: int) -> dict[int, View]:
         """z, -z, or z + max(0, -2 z), by what is known of the sign of z."""
@@ -163,7 +210,7 @@ class _Reader:
             turned = Rectified(((unit, -2.0),))
             rows.append({Held(unit): 1.0, turned: 1.0} if turns else {Held(unit): -1.0})
             continues.append(unit if turns else -1)
-        made = self._add_rows(rows, [((number + 1, i),) for i in negative], continues)
+        made = self.draft.add_rows(rows, [((number + 1, i),) for i in negative], continues)
         return views | dict(zip(negative, map(Held, made), strict=True))
 
     def _maxima(self, number: int) -> dict[int, View]:
@@ -173,20 +220,21 @@ class _Reader:
         groups = {row: [places[j] for j in chosen] for row, chosen in pieces.items()}
         against_zero = {row for row, group in groups.items() if None in map(self._view, group)}
         there = [p for group in groups.values() for p in group if self._view(p) is not None]
-        units = dict(zip(there, self._units(there), strict=True))
+        multiples = dict(zip(there, self._multiples(there), strict=True))
         players: dict[int, list[_Player]] = {}
         for row, group in groups.items():
-            by_unit: dict[int, Place] = {}
-            for place in (place for place in group if place in units):
-                by_unit.setdefault(units[place], place)
-            players[row] = [_Player(unit, (place,)) for unit, place in by_unit.items()]
+            entered: dict[Multiple, Place] = {}
+            for place in (place for place in group if place in multiples):
+                entered.setdefault(multiples[place], place)
+            players[row] = [_Player(m.unit, (place,), m.factor) for m, place in entered.items()]
         while any(len(group) > 1 for group in players.values()):
             players = self._round(number + 1, players)
-        winners = {row: group[0].unit for row, group in players.items() if group}
-        return {
-            row: Rectified(((unit, 1.0),)) if row in against_zero else Held(unit)
-            for row, unit in winners.items()
-        }
+        views: dict[int, View] = {}
+        for row, winner in ((row, group[0]) for row, group in players.items() if group):
+            won = Multiple(winner.unit, winner.factor)
+            plain = Held(won.unit) if won.factor == 1.0 else won
+            views[row] = Rectified(((won.unit, won.factor),)) if row in against_zero else plain
+        return views
 
     def _round(self, value: int, groups: dict[int, list[_Player]]) -> dict[int, list[_Player]]:
         """The first of each pair becomes the maximum a + max(0, b - a) of both.
@@ -194,20 +242,22 @@ class _Reader:
         A witness can name a maximum of components of one value; of several values only the last
         one, which is a component of its own.
         """
-        pairs: dict[tuple[int, int], tuple[Place, ...]] = {}  # some meet in several tournaments
+        pairs: dict[tuple[Multiple, Multiple], tuple[Place, ...]] = {}  # some meet several times
         for row, group in groups.items():
             for a, b in zip(group[::2], group[1::2], strict=False):
                 places = a.places + b.places
                 is_last = len(group) == 2 and len({source for source, _ in places}) > 1
-                pairs.setdefault((a.unit, b.unit), ((value, row),) if is_last else places)
-        rows: list[dict[Term, float]] = [
-            {Held(a): 1.0, Rectified(((b, 1.0), (a, -1.0))): 1.0} for a, b in pairs
+                pairs.setdefault((a.multiple, b.multiple), ((value, row),) if is_last else places)
+        rows = [_larger(a, b) for a, b in pairs]
+        continues = [
+            a.unit if row.get(Held(a.unit)) == 1.0 else -1
+            for (a, _), row in zip(pairs, rows, strict=True)
         ]
-        made = self._add_rows(rows, list(pairs.values()), [a for a, _ in pairs])
+        made = self.draft.add_rows(rows, list(pairs.values()), continues)
         winners = dict(zip(pairs, map(_Player, made, pairs.values()), strict=True))
         return {
             row: [
-                winners[a.unit, b.unit] if b else a
+                winners[a.multiple, b.multiple] if b else a
                 for a, b in itertools.zip_longest(group[::2], group[1::2])
             ]
             for row, group in groups.items()
@@ -221,18 +271,13 @@ class _Reader:
         After a relu it is not: the heads that make rectifiers carry its weights for nothing.
         """
         step = self.steps.steps[number]
-        if not isinstance(step, Affine):
+        if not isinstance(step, Affine) or not self._reads_units(step):
             return None
-        views = [self._view(place) for place in self.activity.read_places[number]]
-        columns = [
-            j for j, view in enumerate(views) if view is not None and step.weights[:, j].any()
-        ]
-        units = [view.unit for j in columns if isinstance(view := views[j], Held)]
-        sources = [self.steps.steps[source - 1] for source in step.sources if source]
-        after_relu = any(isinstance(s, Univariate) and s.name == "relu" for s in sources)
-        if after_relu or len(set(units)) < len(columns) or not columns:
+        columns, terms, factors = self._columns(number)
+        units = [term.unit for term in terms if isinstance(term, Held) and not term.again]
+        if len(units) < len(terms) or not terms:
             return None
-        return Answer(np.array(units), step.weights[:, columns], step.bias)
+        return Answer(np.array(units), step.weights[:, columns] * factors, step.bias)
 
     def _plain_answer(self, value: int) -> Answer:
         views = self.views[value]
@@ -250,84 +295,35 @@ class _Reader:
         return self.views[value][component]
 
     def _level(self, view: View) -> int:
-        return max((self.levels[unit] for unit in units_read(view)), default=-1)
+        units = (view.unit,) if isinstance(view, Multiple) else units_read(view)
+        return self.draft.level_of(units)
 
     def _units(self, places: Sequence[Place]) -> list[int]:
-        """Units that hold these components; inputs and rectifiers are stored in new ones."""
-        fresh: dict[Term, Place] = {}
+        """Units that hold these components; what is no unit by itself is stored in a new one."""
+        fresh: dict[Term | Multiple, Place] = {}
         for place in places:
             view = self._view(place)
-            if isinstance(view, Input | Rectified) and view not in self.stored:
+            if not isinstance(view, Held | None) and view not in self.stored:
                 fresh.setdefault(view, place)
-        made = self._add_rows([{term: 1.0} for term in fresh], [(p,) for p in fresh.values()])
+        rows: list[dict[Term, float]] = [
+            {Held(view.unit): view.factor} if isinstance(view, Multiple) else {view: 1.0}
+            for view in fresh
+        ]
+        made = self.draft.add_rows(rows, [(place,) for place in fresh.values()])
         self.stored |= dict(zip(fresh, made, strict=True))
         views = [self._view(place) for place in places]
         return [v.unit if isinstance(v, Held) else self.stored[v] for v in views if v is not None]
 
-    def _add_rows(
-        self,
-        rows: Sequence[Mapping[Term, float]],
-        places: Sequence[tuple[Place, ...]],
-        continues: Sequence[int] | None = None,
-    ) -> list[int]:
-        """Units that are short sums without a bias."""
-        if not rows:
-            return []
-        terms = list(dict.fromkeys(term for row in rows for term in row))
-        columns = {term: j for j, term in enumerate(terms)}
-        weights = np.zeros((len(rows), len(terms)))
-        for i, row in enumerate(rows):
-            for term, weight in row.items():
-                weights[i, columns[term]] = weight
-        return self._add(terms, weights, np.zeros(len(rows)), places, continues=continues)
+    def _multiples(self, places: Sequence[Place]) -> list[Multiple]:
+        """The same, but multiples of units stay what they are."""
+        views = [self._view(place) for place in places]
+        others = [
+            p for p, view in zip(places, views, strict=True) if not isinstance(view, Multiple)
+        ]
+        units = iter(self._units(others))
+        return [v if isinstance(v, Multiple) else Multiple(next(units), 1.0) for v in views]
 
-    def _add(
-        self,
-        terms: Sequence[Term],
-        weights: np.ndarray,
-        bias: np.ndarray,
-        places: Sequence[tuple[Place, ...]],
-        *,
-        continues: Sequence[int] | None = None,
-        affine_level: int | None = None,
-    ) -> list[int]:
-        """New units, complete as soon as their terms allow; an affine step's own at its level."""
-        level = max([affine_level or 0, *(self._level(term) + 1 for term in terms)])
-        first, count = len(self.levels), len(bias)
-        low = np.array([self.activity.low(held) for held in places])
-        starts = np.full(count, -1) if continues is None else np.array(continues)
-        self.sums.append(
-            Sums(
-                first=first,
-                level=level,
-                terms=tuple(terms),
-                weights=weights,
-                bias=bias,
-                nonnegative=low >= 0.0,
-                continues=starts,
-                is_affine_step=affine_level is not None,
-            )
-        )
-        self.levels += [level] * count
-        units = list(range(first, first + count))
-        self._state(units, places)
-        return units
 
-    def _state(
-        self,
-        units: Iterable[int],
-        places: Iterable[tuple[Place, ...]],
-        *,
-        rectified: bool = False,
-    ) -> None:
-        """Say for the witness what units hold, by level and by value."""
-        told: dict[tuple[int, int], list[tuple[int, list[int]]]] = {}
-        for unit, held in zip(units, places, strict=True):
-            value, components = held[0][0], [i for _, i in held]
-            if all(source == value for source, _ in held):
-                told.setdefault((self.levels[unit], value), []).append((unit, components))
-        for (level, value), rows in told.items():
-            longest = max(len(components) for _, components in rows)
-            table = [components + [-1] * (longest - len(components)) for _, components in rows]
-            holders = np.array([unit for unit, _ in rows])
-            self.statements.append(Statement(level, holders, value, np.array(table), rectified))
+def _must_be_stored(view: View) -> bool:
+    """Whether a weight on it would be multiplied, and rounded."""
+    return isinstance(view, Multiple) and not view.is_opposite
