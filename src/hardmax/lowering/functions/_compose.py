@@ -29,6 +29,8 @@ from hardmax.lowering.graph import (
     QuotientNode,
     SoftmaxNode,
     analyse,
+    softened,
+    softening,
 )
 from hardmax.lowering.stream import Form, Program, reuse_rows, without
 from hardmax.numerics import FAINT
@@ -43,7 +45,7 @@ def compose(
 
     If rounding forbids it, larger errors are tried, so that the refusal can name one that works.
     """
-    graph = way.graph(target.expressions, target.variables, domain)
+    graph = softened(way.graph(target.expressions, target.variables, domain), domain, error)
     proposal = _attempted(target, graph, domain, error, way, dtype)
     if proposal is not None:
         return proposal
@@ -100,7 +102,7 @@ def _within(
     split is made larger once.
     """
     analysis = analyse(graph, domain)
-    scale, best = 0.9999, None
+    scale, best = 0.9999 * (1.0 - softening(graph, domain) / budget), None
     for _ in range(6):
         errors = _split(analysis, weights, budget * scale)
         analysis = analyse(graph, domain, _allowed(analysis, errors))
