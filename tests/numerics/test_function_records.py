@@ -111,6 +111,8 @@ TAYLOR = {
     "softplus": _soft,
     "gelu": lambda u: u * (1 + _error(u / arb(2).sqrt())) / 2,
     "silu": lambda u: u * _gate(u),
+    "soft_root": lambda u: (_logarithm(_soft(u)) / 2).exp(),
+    "soft_root_slope": lambda u: _gate(u) * (-_logarithm(_soft(u)) / 2).exp() / 2,
     "mish": lambda u: u * _tilt(_soft(u)),
     **{f"power {p}": lambda u, p=p: _by_exponent(u, p) for p in EXPONENTS},
 }
@@ -472,7 +474,7 @@ def test_enclosures_have_no_nan_and_claim_nothing_of_what_is_unknown(name):
         assert not (radius < 0.125).any()  # nan, infinite, or the range of all slopes
 
 
-@pytest.mark.parametrize("name", ["gelu", "silu", "mish"])
+@pytest.mark.parametrize("name", ["gelu", "silu", "mish", "soft_root", "soft_root_slope"])
 def test_tails_are_held_down_to_the_smallest_floats(name):
     """Where erfc and exp underflow, and where their arguments' rounding is magnified."""
     x = np.concatenate([-np.geomspace(1.0, 800.0, 300), -np.linspace(5.0, 40.0, 300)])

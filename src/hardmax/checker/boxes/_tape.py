@@ -22,6 +22,7 @@ from hardmax.numerics import (
     grown,
     pair_ends,
     pair_radius,
+    pair_sum,
     record_of,
     rectifier_curve,
     sigmoid_curve,
@@ -137,7 +138,37 @@ def evaluate(form: Linear, slots: list[Twin], reach: np.ndarray) -> Twin:
     box = _combine(form, [slots[s].box for s in form.slots], slots[0].box)
     if all(s < len(reach) for s in form.slots):
         return Twin(centre, box)
+    if not np.isfinite(box.slopes[1]).all():
+        box = _beside_steep_terms(form, [slots[s] for s in form.slots], reach, box)
     return Twin(centre, tightened(centre, box, reach))
+
+
+def _beside_steep_terms(form: Linear, terms: list[Twin], reach: np.ndarray, box: Jet) -> Jet:
+    """The value over the box with terms of unbounded slope, as a root at 0 is, taken by themselves.
+
+    One such term forbids to bound the whole sum by its slopes, and without them all that cancels
+    among the others is lost. So the others are bounded by theirs, and the steep ones' ranges added.
+    """
+    lost = [np.asarray(~np.isfinite(term.box.slopes[1]).all(axis=0)) for term in terms]
+    calm = [_only(term, ~steep) for term, steep in zip(terms, lost, strict=True)]
+    steep = [_only(term, steep).box for term, steep in zip(terms, lost, strict=True)]
+    centre = _combine(form, [term.centre for term in calm], terms[0].centre)
+    smooth = tightened(centre, _combine(form, [term.box for term in calm], box), reach)
+    rest = _combine(Linear(form.slots, form.coefficients, 0.0), steep, box)
+    middle, radius = pair_sum(smooth.value, rest.value)
+    narrower = radius < box.rad[0]
+    mid, rad = box.mid.copy(), box.rad.copy()
+    mid[0], rad[0] = np.where(narrower, middle, mid[0]), np.where(narrower, radius, rad[0])
+    return Jet(mid, rad, box.shape)
+
+
+def _only(term: Twin, chosen: np.ndarray) -> Twin:
+    """A term on the chosen boxes, and 0 on the others."""
+    jets = [
+        Jet(np.where(chosen, jet.mid, 0.0), np.where(chosen, jet.rad, 0.0), jet.shape)
+        for jet in (term.centre, term.box)
+    ]
+    return Twin(*jets)
 
 
 def _combine(form: Linear, jets: list[Jet], like: Jet) -> Jet:

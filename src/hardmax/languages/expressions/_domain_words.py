@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from hardmax.core import Box
 Edge = tuple[float, float]
 
 
-def named_box(on: Any, variables: Sequence[str]) -> Box:
+def named_box(on: object, variables: Sequence[str]) -> Box:
     """The box in the order of the variables.
 
     From a mapping {"x": (-1, 1)}, from texts such as "x=-1:1" (one of them, or a list), from a
@@ -60,7 +59,7 @@ def _read(texts: Iterable[str]) -> dict[str, Edge]:
     return domain
 
 
-def _check_names(domain: Mapping[str, Any], variables: Sequence[str]) -> None:
+def _check_names(domain: Mapping[str, object], variables: Sequence[str]) -> None:
     unused = [str(name) for name in domain if name not in variables]
     missing = [name for name in variables if name not in domain]
     constant = next((name for name in unused if name in ("e", "pi")), None)
@@ -83,9 +82,9 @@ def _check_names(domain: Mapping[str, Any], variables: Sequence[str]) -> None:
         )
 
 
-def _edge(name: str, ends: Any) -> Edge:
+def _edge(name: str, ends: object) -> Edge:
     try:
-        low, high = (float(end) for end in ends)
+        low, high = (float(end) for end in (ends if isinstance(ends, Iterable) else ()))
     except (TypeError, ValueError, OverflowError):
         raise DomainError(
             f"The domain of {name} must be a pair (low, high) of numbers, not {ends!r}."

@@ -18,11 +18,11 @@ from weakref import WeakValueDictionary
 
 from hardmax._errors import RequestError, SemanticsError
 from hardmax.languages.expressions._print import to_text
-from hardmax.numerics import FUNCTION_WORDS, record_of
+from hardmax.numerics import FUNCTION_WORDS, FUNCTIONS, record_of
 
 OF_SEVERAL = ("add", "multiply", "divide", "minimum", "maximum")
 ARITY: dict[str, int | None] = dict.fromkeys(OF_SEVERAL)  # None: two or more
-ARITY |= {"divide": 2, "power": 1} | dict.fromkeys(FUNCTION_WORDS, 1)
+ARITY |= {"divide": 2, "power": 1} | dict.fromkeys(FUNCTIONS, 1)
 CONSTANTS = {"pi": Fraction(math.pi), "e": Fraction(math.e)}
 COMPOSED = ("min", "max", "clip", "sign", "norm", "softmax")  # words of their own
 RESERVED = {*FUNCTION_WORDS, *CONSTANTS, *COMPOSED, "minimum", "maximum"}

@@ -42,7 +42,7 @@ class Function:
     expressions: tuple[Expression, ...]
     variables: tuple[str, ...]
 
-    def __init__(self, outputs: Any, variables: Iterable[str] | str | None = None) -> None:
+    def __init__(self, outputs: object, variables: Iterable[str] | str | None = None) -> None:
         if isinstance(outputs, str):
             raise RequestError(f"A function as text is read by hm.Function.parse({outputs!r}).")
         given = outputs if isinstance(outputs, tuple | list) else (outputs,)
@@ -88,7 +88,7 @@ class Function:
             x = self._stacked(x, values)
         return by_arithmetic(x, self.inputs, rows=self._rows, columns=self._columns)
 
-    def _stacked(self, x: Any, values: Mapping[str, Any]) -> Any:
+    def _stacked(self, x: object, values: Mapping[str, object]) -> np.ndarray | Interval:
         if x is not None or set(values) != set(self.variables):
             raise ShapeError(
                 f"Give the inputs as one array, or all by name: {', '.join(self.variables)}."
@@ -116,7 +116,7 @@ class Function:
             np.stack([np.broadcast_to(values[e].hi, x.shape[1:]) for e in self.expressions]),
         )
 
-    def _by_name(self, columns: Any) -> dict[str, Any]:
+    def _by_name(self, columns: np.ndarray | Interval) -> dict[str, np.ndarray | Interval]:
         return {name: columns[i] for i, name in enumerate(self.variables)}
 
     def steps(self) -> Steps:
@@ -131,14 +131,14 @@ class Function:
     def _program(self) -> tuple[Steps, dict[Expression, Place]]:
         return steps_of(self.expressions, self.variables)
 
-    def domain(self, on: Any) -> Box:
+    def domain(self, on: object) -> Box:
         """The box that a user means, in the order of the variables.
 
         A mapping {"x": (-1, 1)}, texts such as ["x=-1:1"], a `Box`, or what `Box.of` takes.
         """
         return named_box(on, self.variables)
 
-    def check_domain(self, on: Any) -> Box:
+    def check_domain(self, on: object) -> Box:
         """The same box, refused unless everything in the function is defined and finite there."""
         box = self.domain(on)
         check_domain(self.expressions, dict(zip(self.variables, _edges(box), strict=True)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Protocol, TypeGuard
 
 from hardmax._errors import RequestError
 
@@ -16,13 +16,50 @@ _CONSTANTS = {Fraction(math.pi): "pi", Fraction(math.e): "e"}
 _Text = tuple[str, int]  # and how tightly it binds
 
 
-def to_text(expression: Any) -> str:
+class Node(Protocol):
+    """What printing needs to know of an expression, which knows how to print itself."""
+
+    @property
+    def operation(self) -> str: ...
+
+    @property
+    def arguments(self) -> Sequence[Node]: ...
+
+
+class _Named(Node, Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+class _Valued(Node, Protocol):
+    @property
+    def value(self) -> Fraction: ...
+
+
+class _Raised(Node, Protocol):
+    @property
+    def exponent(self) -> Fraction: ...
+
+
+def _is_variable(node: Node) -> TypeGuard[_Named]:
+    return node.operation == "variable"
+
+
+def _is_number(node: Node) -> TypeGuard[_Valued]:
+    return node.operation == "number"
+
+
+def _is_power(node: Node) -> TypeGuard[_Raised]:
+    return node.operation == "power"
+
+
+def to_text(expression: Node) -> str:
     """The canonical text: parsing it gives the expression back.
 
     Shared parts are written out each time, so a text can be far larger than its expression;
     beyond 100,000 characters it is refused.
     """
-    texts: dict[Any, _Text] = {}
+    texts: dict[Node, _Text] = {}
     stack = [expression]
     while stack:
         node = stack[-1]
@@ -40,20 +77,20 @@ def to_text(expression: Any) -> str:
     return texts[expression][0]
 
 
-def _written(node: Any, texts: dict[Any, _Text]) -> _Text:
+def _written(node: Node, texts: dict[Node, _Text]) -> _Text:
+    if _is_variable(node):
+        return node.name, _ATOM
+    if _is_number(node):
+        return _number(node.value)
+    if _is_power(node):
+        return f"{_tight(texts[node.arguments[0]], _ATOM)}**{_exponent(node.exponent)}", _POWER
     match node.operation:
-        case "variable":
-            return node.name, _ATOM
-        case "number":
-            return _number(node.value)
         case "add":
             return _sum([texts[a] for a in _in_order(node.arguments, texts)])
         case "multiply":
             return _product(node.arguments, texts)
         case "divide":
             return _scaled(Fraction(1), *_quotient(node, texts)), _PRODUCT
-        case "power":
-            return f"{_tight(texts[node.arguments[0]], _ATOM)}**{_exponent(node.exponent)}", _POWER
     inner = ", ".join(texts[a][0] for a in node.arguments)
     return f"{_NAMES.get(node.operation, node.operation)}({inner})", _ATOM
 
@@ -85,10 +122,10 @@ def _exponent(value: Fraction) -> str:
     return f"({text})" if "/" in text else text
 
 
-def _in_order(terms: Sequence[Any], texts: dict[Any, _Text]) -> list[Any]:
+def _in_order(terms: Sequence[Node], texts: dict[Node, _Text]) -> list[Node]:
     """1 - x rather than -x + 1: a sum keeps its number last, wherever it was written."""
     *others, last = terms
-    if texts[terms[0]][0].startswith("-") and last.operation == "number" and last.value > 0:
+    if texts[terms[0]][0].startswith("-") and _is_number(last) and last.value > 0:
         return [last, *others]
     return list(terms)
 
@@ -101,20 +138,21 @@ def _sum(terms: Sequence[_Text]) -> _Text:
     return text, _SUM
 
 
-def _product(factors: Sequence[Any], texts: dict[Any, _Text]) -> _Text:
+def _product(factors: Sequence[Node], texts: dict[Node, _Text]) -> _Text:
     coefficient = Fraction(1)
-    if factors[0].operation == "number":
-        coefficient, factors = factors[0].value, factors[1:]
+    first = factors[0]
+    if _is_number(first):
+        coefficient, factors = first.value, factors[1:]
     if len(factors) == 1 and factors[0].operation == "divide":
         return _scaled(coefficient, *_quotient(factors[0], texts)), _PRODUCT
     text = "*".join(_tight(texts[factor], _POWER) for factor in factors)
     return _scaled(coefficient, text, ""), _PRODUCT
 
 
-def _quotient(node: Any, texts: dict[Any, _Text]) -> tuple[str, str]:
+def _quotient(node: Node, texts: dict[Node, _Text]) -> tuple[str, str]:
     """What stands before and after the bar; nothing before it means 1."""
     over, under = node.arguments
-    before = "" if over.operation == "number" and over.value == 1 else _tight(texts[over], _PRODUCT)
+    before = "" if _is_number(over) and over.value == 1 else _tight(texts[over], _PRODUCT)
     return before, f"/{_tight(texts[under], _POWER)}"
 
 

@@ -18,7 +18,7 @@ from hardmax.languages.expressions._expression import (
     power,
 )
 from hardmax.languages.expressions.words import maximum, minimum
-from hardmax.numerics import FUNCTION_WORDS
+from hardmax.numerics import FUNCTIONS
 
 _BUILDERS: dict[str, Callable[..., Expression]] = {
     "add": add,
@@ -35,7 +35,7 @@ def build(operation: str, arguments: Iterable[Operand], exponent: Operand = 1) -
     if operation == "power":
         (base,) = arguments
         return power(base, exponent)
-    if operation in FUNCTION_WORDS:
+    if operation in FUNCTIONS:
         (argument,) = arguments
         return function(operation, argument)
     if operation not in _BUILDERS:

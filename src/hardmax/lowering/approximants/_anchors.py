@@ -8,6 +8,7 @@ from math import frexp, sqrt
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hardmax._errors import PrecisionError, RequestError, ShapeError
 from hardmax.lowering.approximants._curve import Curve
@@ -41,7 +42,7 @@ class AnchorFit:
     def __repr__(self) -> str:
         return f"AnchorFit({len(self.anchors)} anchors, error <= {self.error:.3g})"
 
-    def at(self, points: Any) -> np.ndarray:
+    def at(self, points: ArrayLike) -> np.ndarray:
         return np.asarray(weights(points, self.anchors, self.coldness) @ self.values)
 
     def ball(self, x: Any) -> Any:
@@ -79,7 +80,7 @@ def _horner(q: Any, values: np.ndarray, decay: tuple[Any, ...]) -> tuple[Any, An
     return top, bottom
 
 
-def weights(points: Any, anchors: np.ndarray, coldness: float) -> np.ndarray:
+def weights(points: ArrayLike, anchors: np.ndarray, coldness: float) -> np.ndarray:
     """The softmax weights, a row for each point."""
     x = np.asarray(points, dtype=np.float64)[..., None]
     scores = -0.5 * coldness * (x - anchors) ** 2

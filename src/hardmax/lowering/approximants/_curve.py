@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hardmax._errors import DomainError, SemanticsError
 from hardmax.languages import Expression, Variable, derivative, evaluate
@@ -85,7 +86,7 @@ class Curve:
         """The largest |x|."""
         return max(abs(self.low), abs(self.high))
 
-    def at(self, points: Any) -> np.ndarray:
+    def at(self, points: ArrayLike) -> np.ndarray:
         """Float values at points, with no warning at singular ends."""
         with np.errstate(all="ignore"):
             x = np.clip(np.asarray(points, dtype=np.float64), self.low, self.high)

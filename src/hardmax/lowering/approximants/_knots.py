@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hardmax._errors import PrecisionError, RequestError, ShapeError
 from hardmax.lowering.approximants._curve import Curve
@@ -51,8 +51,8 @@ class PiecewiseFit:
         """How much the slope grows at each inner knot."""
         return np.diff(self.slopes)
 
-    def at(self, points: Any) -> np.ndarray:
-        return np.asarray(np.interp(points, self.knots, self.values))
+    def at(self, points: ArrayLike) -> np.ndarray:
+        return np.asarray(np.interp(np.asarray(points, dtype=np.float64), self.knots, self.values))
 
 
 def fit_knots(curve: Curve, error: float, *, most: int = MOST_PIECES) -> PiecewiseFit:

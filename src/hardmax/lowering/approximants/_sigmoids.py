@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hardmax._errors import PrecisionError, RequestError
 from hardmax.lowering.approximants._curve import Curve
@@ -45,7 +46,7 @@ class SigmoidSum:
     def heads(self) -> int:
         return len(self.terms)
 
-    def at(self, points: Any) -> np.ndarray:
+    def at(self, points: ArrayLike) -> np.ndarray:
         x = np.asarray(points, dtype=np.float64)
         total = self.offset + self.slope * x
         for t in self.terms:

@@ -27,6 +27,8 @@ from hardmax.lowering.graph import (
     QuotientNode,
     SoftmaxNode,
     analyse,
+    softened,
+    softening,
 )
 from hardmax.lowering.sketch import BoxForm, BoxSketch, Pair, exact_form, reuse_registers, without
 from hardmax.numerics import FAINT
@@ -42,7 +44,7 @@ def compose(
     If rounding forbids it, larger errors are tried, so that the refusal can name one that works.
     """
     graph = gadgets.graph(target.expressions, target.variables, domain)
-    task = _Task(target, domain, gadgets, graph, dtype)
+    task = _Task(target, domain, gadgets, softened(graph, domain, error), dtype)
     proposal = _attempted(task, error)
     if proposal is not None:
         return proposal
@@ -107,7 +109,7 @@ def _within(task: _Task, budget: float, weights: dict[int, float]) -> Proposal:
     split is made larger once.
     """
     analysis = task.analysed()
-    scale, best = 0.9999, None
+    scale, best = 0.9999 * (1.0 - softening(task.graph, task.domain) / budget), None
     for _ in range(6):
         errors = _split(analysis, weights, budget * scale)
         analysis = task.analysed(_allowed(analysis, errors))

@@ -21,3 +21,5 @@ from hardmax.lowering.graph._nodes import QuotientNode as QuotientNode
 from hardmax.lowering.graph._nodes import SoftmaxNode as SoftmaxNode
 from hardmax.lowering.graph._simplified import simplified as simplified
 from hardmax.lowering.graph._simplified import with_fixed as with_fixed
+from hardmax.lowering.graph._singular import softened as softened
+from hardmax.lowering.graph._singular import softening as softening

@@ -15,6 +15,11 @@ e_N + sum_a L_a e'_a, with e'_a what its arguments are off by and L_a enclosing 
 derivatives; `widened` adds exactly that. The output is a Lipschitz function of s with derivative
 sum_N (d output/d N) d_N, and the adjoints computed backwards by intervals enclose the factors. QED
 
+A curve may be given off: s instead of g, with |s - g| <= `given` wherever g is defined (roots are
+softened, see `_singular.py`). Then `given` counts as part of e_N, with S_N that of the softened
+graph. Proof: soften one node after the other, from the outputs inward. When it is N's turn, its
+argument is still exact, so that N moves by at most given_N, and all that reads it is soft already.
+
 Maxima and minima do better than their derivatives in [0, 1] show: they move by no more than the
 most that any argument moves. `total` therefore also runs forwards, where a node is off by its own
 error and, for a maximum, the largest of what its arguments are off; the smaller bound holds.
@@ -77,6 +82,7 @@ class Analysis:
         amounts = np.zeros(len(self.graph.nodes))
         for node, error in errors.items():
             amounts[node] = error
+        amounts = amounts + self._given
         with np.errstate(invalid="ignore"):
             parts = np.where(
                 amounts[:, None] > 0, self.sensitivities * amounts[:, None], 0.0
@@ -101,7 +107,11 @@ class Analysis:
 
     def off_by(self, amounts: np.ndarray) -> list[float]:
         """How far every node is off at most, when each adds so much of its own."""
-        return [float(off.max()) for off in self._forwards(amounts)]
+        return [float(off.max()) for off in self._forwards(amounts + self._given)]
+
+    @property
+    def _given(self) -> np.ndarray:
+        return np.array([_given(node) for node in self.graph.nodes])
 
     def _forwards(self, amounts: np.ndarray) -> list[np.ndarray]:
         """How far every node is off, from the inputs on."""
@@ -126,11 +136,16 @@ def analyse(
         ranges.append(_value(node, ranges, inputs))
         wide = [_widen(ranges[a], off[a]) for a in node.arguments]
         partials.append(_partials(node, wide))
-        own = np.full(inputs.shape[1], errors.get(number, 0.0))
+        own = np.full(inputs.shape[1], errors.get(number, 0.0) + _given(node))
         off.append(_carried(node, own, [p.magnitude for p in partials[-1]], off))
     sensitivities = np.stack([_backwards(graph, end, partials) for end in ends])
     sizes = [[p.magnitude for p in parts] for parts in partials]
     return Analysis(graph, ranges, off, sensitivities, sizes)
+
+
+def _given(node: Node) -> float:
+    """How far a node's curve is from what it stands for."""
+    return node.given if isinstance(node, CurveNode) else 0.0
 
 
 def _ends(graph: Graph) -> list[int]:

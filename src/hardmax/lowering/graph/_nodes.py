@@ -32,11 +32,15 @@ class LinearNode:
 
 @dataclass(frozen=True, eq=False)
 class CurveNode:
-    """A smooth function of one argument, written in the variable t."""
+    """A smooth function of one argument, written in the variable t.
+
+    The curve may stand for another that is infinitely steep; `given` is how far it is from that.
+    """
 
     expression: Expression
     argument: int
     curve: Expression
+    given: float = 0.0
 
     @property
     def arguments(self) -> tuple[int, ...]:

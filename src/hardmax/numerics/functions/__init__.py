@@ -12,6 +12,7 @@ from hardmax.numerics.functions import (
     _powers,
     _sigmoidal,
     _smooth_units,
+    _soft_root,
     _waves,
 )
 from hardmax.numerics.functions._conditions import NONZERO as NONZERO
@@ -25,7 +26,7 @@ from hardmax.numerics.functions._record import Exact as Exact
 from hardmax.numerics.functions._record import FunctionRecord as FunctionRecord
 from hardmax.numerics.functions._sigmoidal import sigmoid_curve as sigmoid_curve
 
-_FILES = (_kinked, _exponentials, _powers, _waves, _sigmoidal, _smooth_units)
+_FILES = (_kinked, _exponentials, _powers, _waves, _sigmoidal, _smooth_units, _soft_root)
 
 FUNCTIONS: dict[str, FunctionRecord] = {
     record.name: record for file in _FILES for record in file.RECORDS

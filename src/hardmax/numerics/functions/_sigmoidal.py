@@ -22,7 +22,7 @@ from hardmax.numerics.functions._record import (
 from hardmax.numerics.functions._shapes import erf_of_floats, monotone, number_near
 
 if TYPE_CHECKING:
-    from flint import arb_series
+    from flint import arb, arb_series
 
 Triple = tuple[Interval, Interval, Interval]
 _TWO_OVER_ROOT_PI = number_near(1.1283791670955126)
@@ -75,16 +75,25 @@ def _slope_of_erf(c: Calculus[Value], u: Value, y: Value) -> Value:
     return c.times(bell, c.reciprocal(c.apply("sqrt", c.apply("atan", c.number(1)))))
 
 
-def _softplus_of_floats(x: np.ndarray) -> np.ndarray:
+def softplus_of_floats(x: np.ndarray) -> np.ndarray:
     return np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x)))
 
 
-def _softplus(x: Interval) -> Interval:
-    return monotone(x, _softplus_of_floats, exact_at=np.nan, ulps=_SOFTPLUS_ULPS).maximum(0.0)
+def softplus_of_ball(u: arb) -> arb:
+    """With the exponential that is small: a wide ball of huge numbers reaches 0."""
+    return u + (-u).exp().log1p() if u.mid() > 0 else u.exp().log1p()
+
+
+def softplus_of_series(u: arb_series) -> arb_series:
+    return u + (1 + (-u).exp()).log() if u[0].mid() > 0 else (1 + u.exp()).log()
+
+
+def softplus(x: Interval) -> Interval:
+    return monotone(x, softplus_of_floats, exact_at=np.nan, ulps=_SOFTPLUS_ULPS).maximum(0.0)
 
 
 def _softplus_curve(low: np.ndarray, high: np.ndarray) -> Derivatives:
-    value, _, _ = curve_of(lambda x: (_softplus(x), x, x))(low, high)
+    value, _, _ = curve_of(lambda x: (softplus(x), x, x))(low, high)
     first, second, _ = sigmoid_curve(low, high)
     return value, first, second
 
@@ -129,11 +138,11 @@ RECORDS = (
     FunctionRecord(
         name="softplus",
         meaning="log(1 + exp(x)), a smooth relu.",
-        floats=_softplus_of_floats,
-        intervals=_softplus,
+        floats=softplus_of_floats,
+        intervals=softplus,
         curve=_softplus_curve,
-        balls=lambda u: u.exp().log1p(),
-        series=lambda u: (1 + u.exp()).log(),
+        balls=softplus_of_ball,
+        series=softplus_of_series,
         slope=lambda c, u, y: c.apply("sigmoid", u),
         folds=known_at({}),
     ),
