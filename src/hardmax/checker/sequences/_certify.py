@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
 
 from hardmax.checker._budget import PER_SECOND, Clock, Progress
 from hardmax.checker._certificate import INTERRUPTED, Certificate, Verdict, about_floats
 from hardmax.checker.sequences._value_sets import bound_words
-from hardmax.checker.sequences._word_search import WordSearch, try_words
+from hardmax.checker.sequences._word_search import Word, WordSearch, try_words
 from hardmax.checker.sequences.words import cost_of_enumeration, enumerate_words
 from hardmax.core import Construction
 
@@ -24,7 +23,7 @@ class SequenceResult:
     verdict: Verdict
     certified: float
     measured: float
-    worst: tuple[Any, ...] | None
+    worst: Word | None
     method: str  # enumeration | value sets
     boxes: int  # words tried, and cases of slots compared
     formats: Mapping[str, float] = field(default_factory=dict)
@@ -55,10 +54,20 @@ def certify_sequences(
 ) -> Certificate:
     """The same as a certificate."""
     result = check_sequences(construction, clock, progress)
-    findings = {part.name: getattr(result, part.name) for part in fields(result)}
-    findings["assumptions"] += clock.budget.assumptions
-    spent = {"seconds": clock.seconds, "work": math.ceil(clock.work)}
-    return Certificate.about(construction, **findings, **spent)
+    return Certificate.about(
+        construction,
+        verdict=result.verdict,
+        certified=result.certified,
+        measured=result.measured,
+        worst=result.worst,
+        method=result.method,
+        boxes=result.boxes,
+        formats=result.formats,
+        assumptions=result.assumptions + clock.budget.assumptions,
+        advice=result.advice,
+        seconds=clock.seconds,
+        work=math.ceil(clock.work),
+    )
 
 
 @dataclass(frozen=True)

@@ -10,22 +10,52 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import partial
 
 import numpy as np
 
 from hardmax.checker._budget import CALL, charge
 from hardmax.checker.sequences._stream import Overflow, TooLarge, enclosed
 from hardmax.checker.sequences._word_search import WordSearch
-from hardmax.checker.sequences.registers import bound_by_registers, picks_from_many
-from hardmax.checker.sequences.slots import Memory, bound_by_slots
+from hardmax.checker.sequences.registers import (
+    RegisterMemory,
+    bound_by_registers,
+    picks_from_many,
+)
+from hardmax.checker.sequences.slots import SlotMemory, bound_by_slots
 from hardmax.checker.sequences.words import enclose_words
 from hardmax.core import Construction, SequenceSteps
 from hardmax.numerics import FORMATS, Format, MidRadius
 
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """What the methods have found out once and for all, each for itself."""
+
+    slots: SlotMemory = field(default_factory=SlotMemory)
+    registers: RegisterMemory = field(default_factory=RegisterMemory)
+
+
 Bound = Callable[[Construction, SequenceSteps, int, Format, Memory], tuple[float, int]]
+
+
+def _by_registers(
+    construction: Construction, steps: SequenceSteps, length: int, format: Format, memory: Memory
+) -> tuple[float, int]:
+    return bound_by_registers(construction, steps, length, format, memory.registers), 0
+
+
+def _by_slots(
+    construction: Construction, steps: SequenceSteps, length: int, format: Format, memory: Memory
+) -> tuple[float, int]:
+    return bound_by_slots(construction, steps, length, format, memory.slots)
+
+
+def _by_cuts(
+    construction: Construction, steps: SequenceSteps, length: int, format: Format, memory: Memory
+) -> tuple[float, int]:
+    return bound_by_slots(construction, steps, length, format, memory.slots, cuts=True)
 
 
 @dataclass(frozen=True)
@@ -49,7 +79,7 @@ METHODS = (
         establishes="that each coordinate holds one value of the target, step by step",
         costs="every number of every value, once: hundreds of states are no matter",
         applies=lambda _, steps: picks_from_many(steps),
-        bound=lambda *given: (bound_by_registers(*given), 0),
+        bound=_by_registers,
         alone=True,
     ),
     LengthMethod(
@@ -57,14 +87,14 @@ METHODS = (
         establishes="that stream and target agree in every case of what a token knows of a word",
         costs="the product of the sizes of the slots that meet in one table",
         applies=lambda *_: True,
-        bound=bound_by_slots,
+        bound=_by_slots,
     ),
     LengthMethod(
         "cuts",
         establishes="the same from one held value of the target to the next",
         costs="the slots between two cuts, and a comparison for each",
         applies=lambda construction, _: construction.witness is not None,
-        bound=partial(bound_by_slots, cuts=True),
+        bound=_by_cuts,
     ),
 )
 
@@ -78,7 +108,7 @@ def bound_words(search: WordSearch) -> None:
     steps = search.steps
     assert steps is not None
     search.method = "value sets"
-    memory: Memory = {}
+    memory = Memory()
     methods = [method for method in METHODS if method.applies(search.construction, steps)]
     for name, format in FORMATS.items():
         worst = 0.0
