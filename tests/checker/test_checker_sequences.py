@@ -16,7 +16,7 @@ from hardmax.checker._balls import error_at_word
 from hardmax.checker._budget import Clock
 from hardmax.checker._dependence import tokens_read
 from hardmax.checker.sequences import _stream, _word_search
-from hardmax.checker.sequences._certify import certify_sequences, check_sequences
+from hardmax.checker.sequences._certify import certify_sequences
 from hardmax.checker.sequences._layers import read_out
 from hardmax.checker.sequences._scores import Asks, score_radius
 from hardmax.checker.sequences._stream import Overflow, Stream, TooLarge, check_weights
@@ -363,7 +363,7 @@ PROGRAMS += [unbalanced, last_zero, mean_place]
 
 
 def check(construction, **budget):
-    return check_sequences(construction, Clock(Budget(**budget)))
+    return certify_sequences(construction, Clock(Budget(**budget)))
 
 
 def worst_error(construction, length):
@@ -1174,7 +1174,7 @@ def test_an_interruption_ends_with_what_is_known(size):
             raise KeyboardInterrupt
 
     construction = shift(3, 7, 64.0, 1e-6) if size == 4 else shift(10, 100, 64.0, 1e-6)
-    result = check_sequences(construction, Clock(Budget()), interrupt)
+    result = certify_sequences(construction, Clock(Budget()), interrupt)
     assert result.verdict is Verdict.UNDECIDED
     assert result.worst is not None
     assert result.advice.startswith("The check was interrupted")

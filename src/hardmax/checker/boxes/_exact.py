@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from flint import arb, arb_series, ctx, fmpq
@@ -32,7 +31,7 @@ from hardmax.checker.forms import (
 from hardmax.numerics import precision
 
 BITS = 192
-Series = Any
+Series = arb_series
 
 
 class Bends(Exception):

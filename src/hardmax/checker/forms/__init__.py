@@ -1,6 +1,7 @@
 """Exact forms over atoms: a Transformer and its target, written out in one alphabet."""
 
 from hardmax.checker.forms._atoms import Apply as Apply
+from hardmax.checker.forms._atoms import Atom as Atom
 from hardmax.checker.forms._atoms import Gate as Gate
 from hardmax.checker.forms._atoms import HardMean as HardMean
 from hardmax.checker.forms._atoms import Maximum as Maximum
