@@ -31,7 +31,7 @@ from hardmax.checker.boxes._tape import (
 from hardmax.checker.boxes._tidy import Tidier
 from hardmax.checker.forms import ONE, Bounds, Form, Graph, constant, rational
 from hardmax.checker.forms._ranges import mean_range
-from hardmax.checker.forms._targets import TargetForms
+from hardmax.checker.forms._written_out import TargetForms
 from hardmax.numerics import UNIT, Interval, exact, precision, up
 from hardmax.testing import full_floats
 

@@ -47,6 +47,10 @@ from hardmax.numerics import FAINT, above_float, below_float, stray, sum_up
 _MANY = 24  # tokens of a mean or gates of a sum, from which on only the near ones are followed
 _EXTREME = 1e20 * FAINT  # smaller weights, and larger ones than 1 over this, are not followed
 _CRUMB = 2.0**-20  # of the scale: what is smaller is bounded, not searched
+_KINDS = {
+    **{Gate: "gate", Mean: "mean", HardMean: "hard", Relu: "relu"},
+    **{Maximum: "maximum", Times: "times"},
+}
 
 
 class Unsuitable(Exception):
@@ -283,22 +287,11 @@ class _Compiler:
                 return large
         reads = tuple(self.linear(form) for form in arguments(atom))
         match atom:
-            case Gate():
-                return Step("gate", reads)
-            case Mean():
-                return Step("mean", reads)
-            case HardMean():
-                return Step("hard", reads)
-            case Relu():
-                return Step("relu", reads)
-            case Maximum():
-                return Step("maximum", reads)
-            case Times(first=first, second=second):
-                same = first == second
-                return Step("times", (reads[0], reads[0]) if same else reads)
+            case Times(first=first, second=second) if first == second:
+                return Step("times", (reads[0], reads[0]))
             case Apply(name=name, exponent=exponent):
                 return Step(name, reads, exponent)
-        raise AssertionError("variables are no steps")
+        return Step(_KINDS[type(atom)], reads)
 
     def _large(self, mean: Mean) -> LargeMean | None:
         """The mean as matrices, if its logits are affine in the inputs and its values constant."""

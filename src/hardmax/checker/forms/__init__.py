@@ -29,6 +29,6 @@ from hardmax.checker.forms._gradient import NoGradient as NoGradient
 from hardmax.checker.forms._graph import Graph as Graph
 from hardmax.checker.forms._graph import rebuilt as rebuilt
 from hardmax.checker.forms._ranges import Bounds as Bounds
-from hardmax.checker.forms._targets import TargetForms as TargetForms
-from hardmax.checker.forms._targets import is_defined as is_defined
-from hardmax.checker.forms._unroll import Unrolled as Unrolled
+from hardmax.checker.forms._written_out import TargetForms as TargetForms
+from hardmax.checker.forms._written_out import Unrolled as Unrolled
+from hardmax.checker.forms._written_out import is_defined as is_defined
