@@ -53,7 +53,7 @@ class Subject(TypedDict):
     claimed: float
 
 
-class Findings(TypedDict, total=False):
+class Established(TypedDict, total=False):
     """What was found out about it: the other fields of a certificate."""
 
     verdict: Required[Verdict]
@@ -119,7 +119,7 @@ class Certificate:
             )
 
     @classmethod
-    def about(cls, construction: Construction, **findings: Unpack[Findings]) -> Certificate:
+    def about(cls, construction: Construction, **findings: Unpack[Established]) -> Certificate:
         """The findings about a construction, with what tells it from every other one."""
         return cls(**subject(construction), **findings)
 

@@ -19,7 +19,7 @@ import numpy as np
 from flint import fmpq
 
 from hardmax.checker._budget import CALL, TERM, VISIT, charge
-from hardmax.checker.boxes._bank import Affine, Bank
+from hardmax.checker.boxes._bank import AffineRows, Bank
 from hardmax.checker.boxes._exact import Exact
 from hardmax.checker.boxes._large_mean import LargeMean
 from hardmax.checker.boxes._tape import Linear, Step, Tape, Wide
@@ -273,11 +273,11 @@ class _Compiler:
         first = self.graph.atoms[next(iter(total.atoms))]
         return Bank(self._affine(logits), self._affine(values), isinstance(first, Relu))
 
-    def _affine(self, rows: list[Linear]) -> Affine:
+    def _affine(self, rows: list[Linear]) -> AffineRows:
         slopes = np.zeros((len(rows), self.width))
         for i, row in enumerate(rows):
             slopes[i, list(row.slots)] = row.coefficients
-        return Affine(slopes, np.array([row.constant for row in rows]))
+        return AffineRows(slopes, np.array([row.constant for row in rows]))
 
     def step(self, number: int) -> Step | Wide:
         atom = self.graph.atoms[number]

@@ -224,10 +224,10 @@ def _in_chunks(tape: Tape, low: np.ndarray, high: np.ndarray, size: int) -> Encl
     for start in range(0, low.shape[1], size):
         part = slice(start, start + size)
         parts.append(_chunk(tape, low[:, part], high[:, part]))
-    return joined(parts)
+    return join_enclosures(parts)
 
 
-def joined(parts: list[Enclosure]) -> Enclosure:
+def join_enclosures(parts: list[Enclosure]) -> Enclosure:
     """Several batches as one."""
     return Enclosure(
         np.concatenate([p.most for p in parts]),

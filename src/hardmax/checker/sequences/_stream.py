@@ -257,7 +257,7 @@ def ball_of(number: Fraction) -> tuple[float, float]:
     return middle, above_float(abs(Fraction(middle) - number))
 
 
-def enclosed(numbers: list[Fraction]) -> MidRadius:
+def balls_of(numbers: list[Fraction]) -> MidRadius:
     """Rationals as balls; those that float64 holds have radius 0."""
     return MidRadius(*np.array([ball_of(number) for number in numbers]).reshape(-1, 2).T)
 

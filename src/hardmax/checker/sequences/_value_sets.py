@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hardmax.checker._budget import CALL, charge
-from hardmax.checker.sequences._stream import Overflow, TooLarge, enclosed
+from hardmax.checker.sequences._stream import Overflow, TooLarge, balls_of
 from hardmax.checker.sequences._word_search import WordSearch
 from hardmax.checker.sequences.registers import (
     RegisterMemory,
@@ -38,7 +38,7 @@ class Memory:
     registers: RegisterMemory = field(default_factory=RegisterMemory)
 
 
-class Asked(NamedTuple):
+class LengthQuestion(NamedTuple):
     """For all words of one length in one format: how far is the Transformer from these steps?"""
 
     construction: Construction
@@ -47,7 +47,7 @@ class Asked(NamedTuple):
     format: Format
 
 
-def _by_registers(asked: Asked, memory: Memory) -> tuple[float, int]:
+def _by_registers(asked: LengthQuestion, memory: Memory) -> tuple[float, int]:
     """That each coordinate holds one value of the target, step by step.
 
     Costs every number of every value, once: hundreds of states are no matter.
@@ -55,7 +55,7 @@ def _by_registers(asked: Asked, memory: Memory) -> tuple[float, int]:
     return bound_by_registers(*asked, memory.registers), 0
 
 
-def _by_slots(asked: Asked, memory: Memory) -> tuple[float, int]:
+def _by_slots(asked: LengthQuestion, memory: Memory) -> tuple[float, int]:
     """That stream and target agree in every case of what a token knows of a word.
 
     Costs the product of the sizes of the slots that meet in one table.
@@ -63,7 +63,7 @@ def _by_slots(asked: Asked, memory: Memory) -> tuple[float, int]:
     return bound_by_slots(*asked, memory.slots)
 
 
-def _by_cuts(asked: Asked, memory: Memory) -> tuple[float, int]:
+def _by_cuts(asked: LengthQuestion, memory: Memory) -> tuple[float, int]:
     """The same from one held value of the target to the next.
 
     Costs the slots between two cuts, and a comparison for each.
@@ -79,7 +79,7 @@ class LengthMethod:
     """
 
     applies: Callable[[Construction, SequenceSteps], bool]
-    bound: Callable[[Asked, Memory], tuple[float, int]]
+    bound: Callable[[LengthQuestion, Memory], tuple[float, int]]
     alone: bool = False
 
 
@@ -107,7 +107,7 @@ def bound_words(search: WordSearch) -> None:
             if search.clock.is_spent:
                 search.advice = f"The budget was spent at words of length {length}. Raise it."
                 return
-            asked = Asked(search.construction, steps, length, format.sheltered)
+            asked = LengthQuestion(search.construction, steps, length, format.sheltered)
             worst = max(worst, _bound(search, asked, memory, methods))
             search.tell(f"words of length {length} in {name}")
             if not worst <= search.claimed:
@@ -118,7 +118,9 @@ def bound_words(search: WordSearch) -> None:
             return
 
 
-def _bound(search: WordSearch, asked: Asked, memory: Memory, methods: list[LengthMethod]) -> float:
+def _bound(
+    search: WordSearch, asked: LengthQuestion, memory: Memory, methods: list[LengthMethod]
+) -> float:
     """The best bound of all methods; the one that did it comes first next time."""
     if asked.length == 0:
         return bound_of_empty_word(search, asked.format)
@@ -132,7 +134,9 @@ def _bound(search: WordSearch, asked: Asked, memory: Memory, methods: list[Lengt
     return best
 
 
-def _bound_by(method: LengthMethod, search: WordSearch, asked: Asked, memory: Memory) -> float:
+def _bound_by(
+    method: LengthMethod, search: WordSearch, asked: LengthQuestion, memory: Memory
+) -> float:
     charge(250 * CALL, 1 + len(asked.steps.outputs))
     try:
         bound, cases = method.bound(asked, memory)
@@ -161,6 +165,6 @@ def bound_of_empty_word(search: WordSearch, format: Format) -> float:
         given = enclose_words(search.construction.transformer, ids, format)
     except Overflow:
         return math.inf
-    middle, radius = enclosed(wanted)
+    middle, radius = balls_of(wanted)
     away = MidRadius(*(part.reshape(-1) for part in given)).plus(MidRadius(-middle, radius))
     return float(away.size.max())

@@ -51,7 +51,7 @@ def feed_forward(
     target: RootTarget | None,
 ) -> tuple[Register, ...]:
     """x + outer @ relu(inner @ x + inner_bias) + outer_bias, coordinate by coordinate."""
-    wiring = wired(layer, memory)
+    wiring = wiring_of(layer, memory)
     held = wiring.held_by(format, memory)
     found = []
     for wires in wiring.wires:
@@ -109,7 +109,7 @@ class Wiring:
         return memory.held[key]
 
 
-def wired(layer: FeedForward, memory: RegisterMemory) -> Wiring:
+def wiring_of(layer: FeedForward, memory: RegisterMemory) -> Wiring:
     key = id(layer)  # which stays its own: the memory keeps the layer
     if key not in memory.wirings:
         found = []

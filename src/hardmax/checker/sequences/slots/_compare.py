@@ -15,7 +15,7 @@ from hardmax.checker.sequences._stream import (
     Number,
     Stream,
     TooLarge,
-    enclosed,
+    balls_of,
     sequence_input,
     stored,
 )
@@ -182,12 +182,12 @@ def _tables(value: Value) -> list[tuple[Axes, MidRadius]]:
         case Summed():
             terms = [(term.axes, _looked_up(term, weight)) for weight, term in value.terms]
             tokens = value.terms[0][1].codes.shape[0]
-            constant = enclosed([value.constant])
+            constant = balls_of([value.constant])
             return [((), MidRadius(*(np.tile(part, (tokens, 1)) for part in constant))), *terms]
 
 
 def _looked_up(value: Coded[Number], weight: Fraction) -> MidRadius:
-    numbers = enclosed([weight * Fraction(number) for number in value.numbers])
+    numbers = balls_of([weight * Fraction(number) for number in value.numbers])
     return MidRadius(*(part[value.codes][..., None] for part in numbers))
 
 
