@@ -16,8 +16,7 @@ from hardmax.checker.boxes._tape import Step as Step
 from hardmax.checker.boxes._tape import Tape as Tape
 from hardmax.checker.boxes._tape import enclose as enclose
 from hardmax.checker.forms._graph import Graph
-from hardmax.checker.forms._targets import TargetForms
-from hardmax.checker.forms._unroll import Unrolled
+from hardmax.checker.forms._written_out import TargetForms, Unrolled
 
 
 @cache

@@ -21,8 +21,7 @@ from hardmax.checker.boxes._compile_tape import pose
 from hardmax.checker.boxes._search import Search
 from hardmax.checker.boxes._tape import enclose
 from hardmax.checker.forms._graph import Graph
-from hardmax.checker.forms._targets import TargetForms
-from hardmax.checker.forms._unroll import Unrolled
+from hardmax.checker.forms._written_out import TargetForms, Unrolled
 from hardmax.checker.steps._validate import Rejected, validate
 from hardmax.checker.steps._verified import Deviations, of_maximum
 from hardmax.core import Claim, Construction, Holding, Share, Witness

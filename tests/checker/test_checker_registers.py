@@ -9,7 +9,11 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.checker.sequences.registers._bound import bound_by_registers, picks_from_many
+from hardmax.checker.sequences.registers import (
+    RegisterMemory,
+    bound_by_registers,
+    picks_from_many,
+)
 from hardmax.checker.sequences.registers._state import near_grid
 from hardmax.core import (
     Attention,
@@ -80,7 +84,7 @@ def attained(made, steps, length, dtype):
 
 def bound(made, length, name, steps=None, memory=None):
     steps = made.claim.target.steps() if steps is None else steps
-    memory = {} if memory is None else memory
+    memory = RegisterMemory() if memory is None else memory
     return bound_by_registers(made, steps, length, FORMATS[name], memory)
 
 
@@ -88,7 +92,7 @@ def bound(made, length, name, steps=None, memory=None):
 @pytest.mark.parametrize("name", DTYPES)
 def test_bounds_are_small_and_hold(states, symbols, length, name):
     made = machine(states, symbols, length, seed=states)
-    memory = {}
+    memory = RegisterMemory()
     for shorter in range(1, length + 1):
         steps = made.claim.target.steps()
         found = bound(made, shorter, name, steps, memory)
@@ -275,7 +279,7 @@ def test_sums_near_a_grid_stray_by_their_noise_alone():
 
 def test_fifty_states_at_length_64():
     made = machine(50, 10, 64, seed=1)
-    memory = {}
+    memory = RegisterMemory()
     steps = made.claim.target.steps()
     assert picks_from_many(steps)
     assert bound(made, 64, "float64", steps, memory) <= 1e-5

@@ -49,7 +49,7 @@ def claimed(model: Transformer, target: Target, domain: hm.Box, error: float) ->
 def blind(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without samples the proofs themselves are put to the test."""
     monkeypatch.setattr(_methods, "worst_seen", lambda c: c.claim.domain.interval.middle)
-    monkeypatch.setattr(_question, "confirmed", lambda *_: 0.0)
+    monkeypatch.setattr(_question, "attained_error", lambda *_: 0.0)
 
 
 # ---- softmax weights over wide boxes -----------------------------------------------------------

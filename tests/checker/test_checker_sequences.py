@@ -16,12 +16,12 @@ from hardmax.checker._balls import error_at_word
 from hardmax.checker._budget import Clock
 from hardmax.checker._dependence import tokens_read
 from hardmax.checker.sequences import _stream, _word_search
-from hardmax.checker.sequences._certify import certify_sequences, check_sequences
+from hardmax.checker.sequences._certify import certify_sequences
 from hardmax.checker.sequences._layers import read_out
 from hardmax.checker.sequences._scores import Asks, score_radius
 from hardmax.checker.sequences._stream import Overflow, Stream, TooLarge, check_weights
 from hardmax.checker.sequences._stream import check as check_size
-from hardmax.checker.sequences.slots import _choices, _heads
+from hardmax.checker.sequences.slots import SlotMemory, _choices, _heads
 from hardmax.checker.sequences.slots._compare import bound_by_slots, follow_words
 from hardmax.checker.sequences.slots._heads import attend
 from hardmax.checker.sequences.slots._program import Run, Summed
@@ -363,7 +363,7 @@ PROGRAMS += [unbalanced, last_zero, mean_place]
 
 
 def check(construction, **budget):
-    return check_sequences(construction, Clock(Budget(**budget)))
+    return certify_sequences(construction, Clock(Budget(**budget)))
 
 
 def worst_error(construction, length):
@@ -394,7 +394,7 @@ def test_value_sets_prove_the_same_without_trying_words(program, cold):
     construction = program(3, 4, cold, 1e-6)
     target = construction.claim.target
     for length in construction.claim.domain.lengths:
-        bound, cases = bound_by_slots(construction, target.steps(), length, FLOAT64, {})
+        bound, cases = bound_by_slots(construction, target.steps(), length, FLOAT64, SlotMemory())
         assert worst_error(construction, length) <= bound <= 1e-9
         assert cases > 0
 
@@ -492,7 +492,7 @@ def test_the_leak_of_a_softmax_is_attained(length):
     steps = SequenceSteps([Combination((SYMBOL,), (0,))], [3], at=0)
     construction = promised(model, Words("a", length, length), steps, 0.9)
     odds = (length - 1) * math.exp(-gap)
-    bound, _ = bound_by_slots(construction, steps, length, FLOAT64, {})
+    bound, _ = bound_by_slots(construction, steps, length, FLOAT64, SlotMemory())
     assert odds / (1 + odds) <= bound <= odds / (1 + odds) * (1 + 1e-9)  # all else is rounding
     low, high = error_at_word(construction, "a" * length)
     assert float(low) == pytest.approx(odds / (1 + odds), rel=1e-12)  # exp(gap) in floats
@@ -904,7 +904,7 @@ def test_steps_on_slots_say_what_steps_on_words_say(seed):
     if rng.random() < 0.5:
         slots, _ = follow_words(model, words, length, FLOAT64)
     slots.loose = True
-    found = Run(steps, slots, {}).outputs()
+    found = Run(steps, slots, SlotMemory()).outputs()
     for numbers, _ in some_words(words, length, rng, 12):
         values, truth = slots.values(numbers), steps.values([int(i) for i in numbers])
         for value, expected in zip(found, truth[3:], strict=True):
@@ -984,7 +984,7 @@ def test_no_corrupted_model_is_proved(part):
         truth = worst_error(construction, length)
         try:
             steps = construction.claim.target.steps()
-            bound, _ = bound_by_slots(construction, steps, length, FLOAT64, {})
+            bound, _ = bound_by_slots(construction, steps, length, FLOAT64, SlotMemory())
         except (Overflow, TooLarge):
             continue
         assert truth <= Fraction(bound), seed
@@ -1092,7 +1092,7 @@ def test_a_tie_that_is_none_over_the_reals_is_no_tie():
     model = hm.Transformer(source, [add, hm.Attention([head])], hm.ReadOut([[0, 0, 1.0]], [0], 0))
     steps = SequenceSteps([Combination((SYMBOL,), (0,), Fraction(1, 2))], [3], at=0)
     construction = promised(model, Words("a", 2, 2), steps, 0.25)
-    bound, _ = bound_by_slots(construction, steps, 2, FLOAT64, {})
+    bound, _ = bound_by_slots(construction, steps, 2, FLOAT64, SlotMemory())
     assert worst_error(construction, 2) == Fraction(1, 2) <= bound
     assert check(construction).verdict is Verdict.REFUTED
 
@@ -1101,7 +1101,7 @@ def test_what_an_early_head_leaks_reaches_the_end():
     construction = shift_twice(3, 4, 64.0, 0.25)
     steps = construction.claim.target.steps()
     for length in (2, 3, 4):
-        bound, _ = bound_by_slots(construction, steps, length, FLOAT64, {})
+        bound, _ = bound_by_slots(construction, steps, length, FLOAT64, SlotMemory())
         truth = worst_error(construction, length)
         assert 0.01 < truth <= bound <= 0.25
 
@@ -1174,7 +1174,7 @@ def test_an_interruption_ends_with_what_is_known(size):
             raise KeyboardInterrupt
 
     construction = shift(3, 7, 64.0, 1e-6) if size == 4 else shift(10, 100, 64.0, 1e-6)
-    result = check_sequences(construction, Clock(Budget()), interrupt)
+    result = certify_sequences(construction, Clock(Budget()), interrupt)
     assert result.verdict is Verdict.UNDECIDED
     assert result.worst is not None
     assert result.advice.startswith("The check was interrupted")
@@ -1219,7 +1219,7 @@ def test_the_symbols_of_the_claim_need_not_be_all_nor_in_order():
     some = promised(construction.transformer, words, steps, 1e-6)
     assert check(some).verdict is Verdict.PROVED
     for length in words.lengths:
-        assert bound_by_slots(some, steps, length, FLOAT64, {})[0] <= 1e-9
+        assert bound_by_slots(some, steps, length, FLOAT64, SlotMemory())[0] <= 1e-9
 
 
 @pytest.mark.parametrize("swapped", [False, True])
@@ -1243,14 +1243,14 @@ def test_what_the_start_token_alone_counts_makes_no_difference(swapped):
     construction = promised(model, Words(range(2), 6, 2), steps, 1e-9)
     for length in range(2, 7):
         assert worst_error(construction, length) == 0
-        assert bound_by_slots(construction, steps, length, FLOAT64, {})[0] <= 1e-12
+        assert bound_by_slots(construction, steps, length, FLOAT64, SlotMemory())[0] <= 1e-12
 
 
 def test_steps_of_too_many_numbers_at_once_are_refused():
     """600^7 combinations have no number in int64."""
     steps = SequenceSteps([Pointwise((SYMBOL,) * 7, max)], [3])
     with pytest.raises(TooLarge, match="too much at once"):
-        Run(steps, Slots(1, 0, 600), {}).outputs()
+        Run(steps, Slots(1, 0, 600), SlotMemory()).outputs()
 
 
 def beyond_float16(kind):
@@ -1288,7 +1288,7 @@ def test_what_overflows_on_the_way_is_not_proved_in_that_format(kind):
     with pytest.raises(Overflow):
         enclose_words(model, word, half)
     with pytest.raises(Overflow):
-        bound_by_slots(construction, steps, 19, half, {})
+        bound_by_slots(construction, steps, 19, half, SlotMemory())
     found = check(construction)
     assert found.verdict is Verdict.PROVED
     assert found.formats["float32"] < 1.0

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import hardmax as hm
 from hardmax.checker import Verdict, certify
 from hardmax.checker._budget import Budget, Clock
-from hardmax.checker.boxes._bank import Affine, Bank
+from hardmax.checker.boxes._bank import AffineRows, Bank
 from hardmax.checker.boxes._compile_tape import pose
 from hardmax.checker.boxes._cuts import bound_by_cut
 from hardmax.checker.boxes._jets import Jet, Shape
@@ -60,7 +60,7 @@ def sampled(rng: np.random.Generator, pairs: list[tuple[Jet, Jet]], box: int) ->
     ]
 
 
-def affine(rows: Affine, i: int, point: list[arb]) -> arb:
+def affine(rows: AffineRows, i: int, point: list[arb]) -> arb:
     slopes = [arb(float(s)) * x for s, x in zip(rows.slopes[i], point, strict=True)]
     return sum(slopes, arb(float(rows.offsets[i])))
 
@@ -71,11 +71,11 @@ def test_a_bank_encloses_value_slopes_and_curvatures(seed, is_hard):
     rng = np.random.default_rng(seed)
     k, n = 1 + seed % 2, 60
     cold = 10.0 ** rng.uniform(0, 3)
-    logits = Affine(cold * rng.normal(size=(n, k)), cold * rng.normal(size=n))
+    logits = AffineRows(cold * rng.normal(size=(n, k)), cold * rng.normal(size=n))
     factors = rng.normal(size=n) / cold
-    values = Affine(rng.normal(size=(n, k)), rng.normal(size=n))
+    values = AffineRows(rng.normal(size=(n, k)), rng.normal(size=n))
     if is_hard:
-        values = Affine(logits.slopes * factors[:, None], logits.offsets * factors)
+        values = AffineRows(logits.slopes * factors[:, None], logits.offsets * factors)
     pairs = boxes(rng, k, 0.05)
     centre, box = Bank(logits, values, is_hard).twin(pairs)
     before, ctx.prec = ctx.prec, 120

@@ -12,7 +12,7 @@ from flint import arb, fmpq
 
 from hardmax.checker._budget import Budget, Clock
 from hardmax.checker.boxes import _cuts, _small_box
-from hardmax.checker.boxes._bank import FAINT_WEIGHT, FAR, Affine, Bank, hull
+from hardmax.checker.boxes._bank import FAINT_WEIGHT, FAR, AffineRows, Bank, hull
 from hardmax.checker.boxes._compile_tape import Problem, _facets
 from hardmax.checker.boxes._jets import Jet, Shape
 from hardmax.checker.boxes._large_mean import LargeMean
@@ -31,7 +31,7 @@ from hardmax.checker.boxes._tape import (
 from hardmax.checker.boxes._tidy import Tidier
 from hardmax.checker.forms import ONE, Bounds, Form, Graph, constant, rational
 from hardmax.checker.forms._ranges import mean_range
-from hardmax.checker.forms._targets import TargetForms
+from hardmax.checker.forms._written_out import TargetForms
 from hardmax.numerics import UNIT, Interval, exact, precision, up
 from hardmax.testing import full_floats
 
@@ -188,7 +188,11 @@ def test_unknown_jets_are_bounded_by_nothing():
 
 
 def _wide(rng, rows, k):
-    return Affine(mild(rng, rows, k), mild(rng, rows)), mild(rng, k, 60), np.abs(mild(rng, k, 60))
+    return (
+        AffineRows(mild(rng, rows, k), mild(rng, rows)),
+        mild(rng, k, 60),
+        np.abs(mild(rng, k, 60)),
+    )
 
 
 @pytest.mark.parametrize("k", [1, 3])
@@ -234,11 +238,11 @@ def test_a_hull_of_boxes_holds_them_all():
 def test_banks_of_open_gates_hold_the_exact_sum(is_hard):
     """All gates open: the bank is a sum of its values, and of what leaks if it is soft."""
     rng = RNG(8)
-    values = Affine(mild(rng, 30, 2), mild(rng, 30))
-    logits = Affine(np.zeros((30, 2)), np.full(30, 200.0))
+    values = AffineRows(mild(rng, 30, 2), mild(rng, 30))
+    logits = AffineRows(np.zeros((30, 2)), np.full(30, 200.0))
     if is_hard:
-        logits = Affine(values.slopes.copy(), np.full(30, 200.0))
-        values = Affine(values.slopes, np.full(30, 200.0))
+        logits = AffineRows(values.slopes.copy(), np.full(30, 200.0))
+        values = AffineRows(values.slopes, np.full(30, 200.0))
     low = rng.uniform(-1.0, 1.0, (2, 50))
     tape = Tape(2, (Bank(logits, values, is_hard),), Linear((2,), (1.0,), 0.0))
     twin, _ = run(tape, low, low)
@@ -260,8 +264,8 @@ def test_what_leaks_from_settled_gates_and_tokens_is_charged_from_above():
     seen = 0
     for _ in range(60):
         logits, values = (
-            Affine(mild(rng, 7, 2), mild(rng, 7)),
-            Affine(mild(rng, 7, 2), mild(rng, 7)),
+            AffineRows(mild(rng, 7, 2), mild(rng, 7)),
+            AffineRows(mild(rng, 7, 2), mild(rng, 7)),
         )
         middle, reach = mild(rng, 2, 5), np.abs(mild(rng, 2, 5))
         leak = Bank(logits, values, False)._leak(middle, reach, Shape(2, 2))

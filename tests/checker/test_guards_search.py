@@ -13,7 +13,7 @@ from flint import arb, fmpq
 
 from hardmax.checker._budget import Budget, Clock
 from hardmax.checker.boxes import _cuts, _large_mean, _small_box, _tidy
-from hardmax.checker.boxes._bank import FAINT_WEIGHT, Affine, Bank
+from hardmax.checker.boxes._bank import FAINT_WEIGHT, AffineRows, Bank
 from hardmax.checker.boxes._compile_tape import Problem, pose
 from hardmax.checker.boxes._cuts import Cut, _fitted, _through, find_cut
 from hardmax.checker.boxes._jets import Jet, Shape
@@ -282,7 +282,7 @@ def test_products_and_gates_hold_their_values_and_slopes():
         slopes = [3 * g + g * (1 - g) * (3 * v + 1) for g, v in zip(gates, points, strict=True)]
         holds_product(run(tape, x, x)[0], truth, slopes)
         rows = np.ones((4, 1)), np.zeros(4)
-        bank = Bank(Affine(*rows), Affine(3 * rows[0], rows[1] + 1.0), False)
+        bank = Bank(AffineRows(*rows), AffineRows(3 * rows[0], rows[1] + 1.0), False)
         tape = Tape(1, (bank,), Linear((1,), (0.25,), 0.0))
         holds_product(run(tape, x, x)[0], truth, slopes)
 

@@ -25,13 +25,13 @@ from hardmax.checker.sequences import _word_search
 from hardmax.checker.sequences._layers import read_out
 from hardmax.checker.sequences._stream import Blocks, Overflow, Stream, TooLarge, ball_of
 from hardmax.checker.sequences._word_search import WordSearch
+from hardmax.checker.sequences.registers import RegisterMemory, bound_by_registers
 from hardmax.checker.sequences.registers import _bound as _registers
 from hardmax.checker.sequences.registers import _heads as _register_heads
-from hardmax.checker.sequences.registers._bound import bound_by_registers
 from hardmax.checker.sequences.registers._heads import Look, look
 from hardmax.checker.sequences.registers._state import Register, near_grid
 from hardmax.checker.sequences.registers._target import RootForm
-from hardmax.checker.sequences.slots import _heads
+from hardmax.checker.sequences.slots import SlotMemory, _heads
 from hardmax.checker.sequences.slots._compare import _error_by_blocks, bound_by_slots, follow_words
 from hardmax.checker.sequences.slots._cuts import _replaced
 from hardmax.checker.sequences.slots._graded import Graded, graded
@@ -256,7 +256,7 @@ def registers(number: int, format: Format) -> list[float]:
     if number % 6 == 5:
         made = replace(made, witness=None)  # so that nothing is recognised
     with states_seen() as seen:
-        found = bound_by_registers(made, made.claim.target.steps(), 3, format, {})
+        found = bound_by_registers(made, made.claim.target.steps(), 3, format, RegisterMemory())
     return [*seen, found]
 
 
@@ -264,7 +264,7 @@ def lengths(number: int, format: Format) -> list[float]:
     made = strained(machine(4 + number % 4), number)
     try:
         found, cases = bound_by_slots(
-            made, made.claim.target.steps(), 3, format, {}, cuts=number % 3 > 0
+            made, made.claim.target.steps(), 3, format, SlotMemory(), cuts=number % 3 > 0
         )
     except (Overflow, TooLarge):
         return [np.inf]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from itertools import pairwise
-from typing import Any
+from typing import Required, TypedDict, Unpack
 
 import numpy as np
 
@@ -40,6 +40,36 @@ _PARTS = {
 }
 
 
+Point = tuple[float | str, ...]  # numbers, or the symbols of a word
+
+
+class Subject(TypedDict):
+    """What a certificate is about."""
+
+    fingerprint: str
+    target: str
+    target_digest: str
+    domain: str
+    claimed: float
+
+
+class Established(TypedDict, total=False):
+    """What was found out about it: the other fields of a certificate."""
+
+    verdict: Required[Verdict]
+    certified: Required[float]
+    measured: Required[float]
+    worst: Required[Point | None]
+    method: Required[str]
+    boxes: int
+    formats: Mapping[str, float]
+    assumptions: tuple[str, ...]
+    advice: str
+    seconds: float
+    version: str
+    work: int
+
+
 @dataclass(frozen=True)
 class Certificate:
     """measured <= certified <= claimed, for exactly these weights, this target and this domain.
@@ -57,7 +87,7 @@ class Certificate:
     claimed: float
     certified: float
     measured: float
-    worst: tuple[Any, ...] | None
+    worst: Point | None
     fingerprint: str  # of the weights
     target: str  # text of the target
     target_digest: str  # SHA-256 of the encoded target
@@ -89,7 +119,7 @@ class Certificate:
             )
 
     @classmethod
-    def about(cls, construction: Construction, **findings: Any) -> Certificate:
+    def about(cls, construction: Construction, **findings: Unpack[Established]) -> Certificate:
         """The findings about a construction, with what tells it from every other one."""
         return cls(**subject(construction), **findings)
 
@@ -101,7 +131,7 @@ class Certificate:
         return tuple(name for name, bound in self.formats.items() if bound <= self.claimed)
 
     @property
-    def counterexample(self) -> tuple[Any, ...] | None:
+    def counterexample(self) -> Point | None:
         """The input that breaks a refuted claim."""
         return self.worst if self.verdict is Verdict.REFUTED else None
 
@@ -116,10 +146,10 @@ class Certificate:
         return tuple(
             part
             for part, names in _PARTS.items()
-            if any(getattr(self, name) != now[name] for name in names)
+            if any(getattr(self, name) != value for name, value in now.items() if name in names)
         )
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Plain data for JSON, which has no infinities."""
         record = {f.name: getattr(self, f.name) for f in fields(self)}
         record |= {"verdict": self.verdict.name, "formats": dict(self.formats)}
@@ -127,23 +157,34 @@ class Certificate:
         return {name: _plain(value) for name, value in record.items()}
 
     @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Certificate:
+    def from_dict(cls, record: Mapping[str, object]) -> Certificate:
         """The inverse of `as_dict`; whatever is missing or of the wrong kind is refused."""
         try:
-            record = {"work": 0, **record}  # older files do not say
-            given = {f.name: record[f.name] for f in fields(cls)}
-            given |= {name: _number(given[name]) for name in _NUMBERS}
-            given |= {name: _text(given[name]) for name in _TEXTS}
+            given = {"work": 0, **record}  # older files do not say
+            numbers = [_number(given[name]) for name in _NUMBERS]
+            texts = [_text(given[name]) for name in _TEXTS]
+            claimed, certified, measured, seconds = numbers
+            fingerprint, target, target_digest, domain, method, advice, version = texts
             worst = given["worst"]
-            given |= {
-                "verdict": Verdict[given["verdict"]],
-                "worst": None if worst is None else tuple(_list(worst)),
-                "formats": {str(k): _number(v) for k, v in given["formats"].items()},
-                "assumptions": tuple(_text(line) for line in _list(given["assumptions"])),
-                "boxes": _count(given["boxes"]),
-                "work": _count(given["work"]),
-            }
-            return cls(**given)
+            return cls(
+                verdict=Verdict[_text(given["verdict"])],
+                claimed=claimed,
+                certified=certified,
+                measured=measured,
+                worst=None if worst is None else tuple(map(_coordinate, _list(worst))),
+                fingerprint=fingerprint,
+                target=target,
+                target_digest=target_digest,
+                domain=domain,
+                method=method,
+                boxes=_count(given["boxes"]),
+                formats={str(k): _number(v) for k, v in _table(given["formats"]).items()},
+                assumptions=tuple(_text(line) for line in _list(given["assumptions"])),
+                advice=advice,
+                seconds=seconds,
+                version=version,
+                work=_count(given["work"]),
+            )
         except HardmaxError as reason:
             raise FileError(f"has a certificate that cannot be true: {reason}") from reason
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as reason:
@@ -175,7 +216,7 @@ def about_floats(transformer: Transformer, bounds: Mapping[str, float]) -> tuple
     return (*exponentials, *([about_underflow()] if spoken_of else []))
 
 
-def subject(construction: Construction) -> dict[str, Any]:
+def subject(construction: Construction) -> Subject:
     """What a certificate is about: the fields that tell these weights and this claim from others.
 
     Two constructions with the same subject have the same Transformer bit by bit, the same target
@@ -206,7 +247,7 @@ def _identity(target: Target) -> tuple[str, str]:
     return encoded.text, digest.hexdigest()
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     match value:
         case float():
             return _NOT_FINITE.get(value, float(value))
@@ -219,7 +260,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _number(value: Any) -> float:
+def _number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, float | int | str):
         raise TypeError(f"{value!r} is no number")
     if isinstance(value, str) and value not in _NOT_FINITE.values():
@@ -227,24 +268,36 @@ def _number(value: Any) -> float:
     return float(value)
 
 
-def _count(value: Any) -> int:
+def _count(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise TypeError(f"{value!r} is no count")
     return value
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is no text")
     return value
 
 
-def _list(value: Any) -> list[Any]:
+def _list(value: object) -> list[object]:
     if not isinstance(value, list):
         raise TypeError(f"{value!r} is no list")
     return value
 
 
-def _point(point: tuple[Any, ...]) -> str:
+def _table(value: object) -> Mapping[object, object]:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{value!r} is no table")
+    return value
+
+
+def _coordinate(value: object) -> float | str:
+    if not isinstance(value, float | int | str):
+        raise TypeError(f"{value!r} is no number and no symbol")
+    return value
+
+
+def _point(point: Point) -> str:
     words = [f"{v:.6g}" if isinstance(v, float) else str(v) for v in point[:4]]
     return f"({', '.join(words)}{', ...' if len(point) > 4 else ''})"

@@ -27,7 +27,7 @@ _MOST_SWITCHING = 64  # gates: a box where more of them switch is too large for 
 
 
 @dataclass(frozen=True, eq=False)
-class Affine:
+class AffineRows:
     """Rows of slopes @ u + offset, their coefficients rounded to nearest."""
 
     slopes: np.ndarray  # rows x variables
@@ -77,8 +77,8 @@ class Bank:
     times V to the sum, g V + S to its slopes, g^2 V + 2 g S to its curvatures.
     """
 
-    logits: Affine
-    values: Affine
+    logits: AffineRows
+    values: AffineRows
     is_hard: bool
 
     @property

@@ -19,7 +19,7 @@ import numpy as np
 from flint import fmpq
 
 from hardmax.checker._budget import CALL, TERM, VISIT, charge
-from hardmax.checker.boxes._bank import Affine, Bank
+from hardmax.checker.boxes._bank import AffineRows, Bank
 from hardmax.checker.boxes._exact import Exact
 from hardmax.checker.boxes._large_mean import LargeMean
 from hardmax.checker.boxes._tape import Linear, Step, Tape, Wide
@@ -47,6 +47,10 @@ from hardmax.numerics import FAINT, above_float, below_float, stray, sum_up
 _MANY = 24  # tokens of a mean or gates of a sum, from which on only the near ones are followed
 _EXTREME = 1e20 * FAINT  # smaller weights, and larger ones than 1 over this, are not followed
 _CRUMB = 2.0**-20  # of the scale: what is smaller is bounded, not searched
+_KINDS = {
+    **{Gate: "gate", Mean: "mean", HardMean: "hard", Relu: "relu"},
+    **{Maximum: "maximum", Times: "times"},
+}
 
 
 class Unsuitable(Exception):
@@ -269,11 +273,11 @@ class _Compiler:
         first = self.graph.atoms[next(iter(total.atoms))]
         return Bank(self._affine(logits), self._affine(values), isinstance(first, Relu))
 
-    def _affine(self, rows: list[Linear]) -> Affine:
+    def _affine(self, rows: list[Linear]) -> AffineRows:
         slopes = np.zeros((len(rows), self.width))
         for i, row in enumerate(rows):
             slopes[i, list(row.slots)] = row.coefficients
-        return Affine(slopes, np.array([row.constant for row in rows]))
+        return AffineRows(slopes, np.array([row.constant for row in rows]))
 
     def step(self, number: int) -> Step | Wide:
         atom = self.graph.atoms[number]
@@ -283,22 +287,11 @@ class _Compiler:
                 return large
         reads = tuple(self.linear(form) for form in arguments(atom))
         match atom:
-            case Gate():
-                return Step("gate", reads)
-            case Mean():
-                return Step("mean", reads)
-            case HardMean():
-                return Step("hard", reads)
-            case Relu():
-                return Step("relu", reads)
-            case Maximum():
-                return Step("maximum", reads)
-            case Times(first=first, second=second):
-                same = first == second
-                return Step("times", (reads[0], reads[0]) if same else reads)
+            case Times(first=first, second=second) if first == second:
+                return Step("times", (reads[0], reads[0]))
             case Apply(name=name, exponent=exponent):
                 return Step(name, reads, exponent)
-        raise AssertionError("variables are no steps")
+        return Step(_KINDS[type(atom)], reads)
 
     def _large(self, mean: Mean) -> LargeMean | None:
         """The mean as matrices, if its logits are affine in the inputs and its values constant."""

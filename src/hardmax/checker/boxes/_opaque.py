@@ -7,7 +7,6 @@ target's. Such proofs converge in first order only: boxes grow as 1/error in eac
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -49,6 +48,6 @@ def pose_against(graph: Graph, output: Form, target: Target, index: int, domain:
     for column in range(domain.dimension):
         basis.admit({column: ONE})
     problem = over_basis(graph, output, basis, list(range(domain.dimension)), 0.0)
-    tape: Any = problem.tape
+    tape = problem.tape
     against = Against(tape.variables, tape.steps, tape.answer, target, index)
     return replace(problem, tape=against, exact=None)  # the target knows no balls

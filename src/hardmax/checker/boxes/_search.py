@@ -17,7 +17,7 @@ from flint import arb
 
 from hardmax.checker._budget import Clock, charge
 from hardmax.checker.boxes._compile_tape import Problem
-from hardmax.checker.boxes._tape import CHUNK, Enclosure, enclose, joined
+from hardmax.checker.boxes._tape import CHUNK, Enclosure, enclose, join_enclosures
 from hardmax.numerics import STEP, stray
 
 _AT_ONCE = 4 * CHUNK  # boxes that are halved in one round, at least
@@ -226,7 +226,7 @@ class Search:
             )
             for start in range(0, low.shape[1], CHUNK)
         ]
-        return joined([job.result() for job in jobs])[np.argsort(order)]
+        return join_enclosures([job.result() for job in jobs])[np.argsort(order)]
 
     def _sample(self) -> None:
         """Look at points first, so that the search knows early what it cannot beat."""

@@ -204,36 +204,6 @@ def tightened(centre: Jet, box: Jet, reach: np.ndarray) -> Jet:
     return Jet(mid, rad, box.shape)
 
 
-def _advance(step: Step | Wide, slots: list[Twin], reach: np.ndarray) -> Twin:
-    if isinstance(step, Wide):
-        centre, box = step.twin([(s.centre, s.box) for s in slots[: len(reach)]])
-        return Twin(centre, tightened(centre, box, reach))
-    reads = [evaluate(form, slots, reach) for form in step.reads]
-    pairs = [[r.centre for r in reads], [r.box for r in reads]]
-    if step.kind == "times" and step.reads[0] is step.reads[1]:
-        pairs = [[jets[0], jets[0]] for jets in pairs]
-    made = Twin(*(_atom(step, jets) for jets in pairs))
-    return Twin(made.centre, tightened(made.centre, made.box, reach))
-
-
-def _atom(step: Step, jets: list[Jet]) -> Jet:
-    match step.kind:
-        case "gate":
-            return product(compose(sigmoid_curve(*pair_ends(jets[0].value)), jets[0]), jets[1])
-        case "times":
-            return product(jets[0], jets[1])
-        case "relu":
-            return compose(rectifier_curve(*pair_ends(jets[0].value)), jets[0])
-        case "mean" | "hard":
-            half = len(jets) // 2
-            join = soft_mean if step.kind == "mean" else hard_mean
-            return join(jets[:half], jets[half:])
-        case "maximum":
-            return maximum(jets)
-    curve = record_of(step.kind, step.exponent).curve
-    return compose(curve(*pair_ends(jets[0].value)), jets[0])
-
-
 @dataclass(frozen=True, eq=False)
 class Enclosure:
     """For each box: |answer| is at most `most` on it, and at least `least` at `point`."""
@@ -263,10 +233,10 @@ def _in_chunks(tape: Tape, low: np.ndarray, high: np.ndarray, size: int) -> Encl
     for start in range(0, low.shape[1], size):
         part = slice(start, start + size)
         parts.append(_chunk(tape, low[:, part], high[:, part]))
-    return joined(parts)
+    return join_enclosures(parts)
 
 
-def joined(parts: list[Enclosure]) -> Enclosure:
+def join_enclosures(parts: list[Enclosure]) -> Enclosure:
     """Several batches as one."""
     return Enclosure(
         np.concatenate([p.most for p in parts]),
@@ -342,3 +312,33 @@ def _widest(twin: Twin, reach: np.ndarray) -> np.ndarray:
     lost = ~np.isfinite(score).all(axis=0)
     score[:, lost] = reach[:, lost]
     return np.asarray(score.argmax(axis=0))
+
+
+def _advance(step: Step | Wide, slots: list[Twin], reach: np.ndarray) -> Twin:
+    if isinstance(step, Wide):
+        centre, box = step.twin([(s.centre, s.box) for s in slots[: len(reach)]])
+        return Twin(centre, tightened(centre, box, reach))
+    reads = [evaluate(form, slots, reach) for form in step.reads]
+    pairs = [[r.centre for r in reads], [r.box for r in reads]]
+    if step.kind == "times" and step.reads[0] is step.reads[1]:
+        pairs = [[jets[0], jets[0]] for jets in pairs]
+    made = Twin(*(_atom(step, jets) for jets in pairs))
+    return Twin(made.centre, tightened(made.centre, made.box, reach))
+
+
+def _atom(step: Step, jets: list[Jet]) -> Jet:
+    match step.kind:
+        case "gate":
+            return product(compose(sigmoid_curve(*pair_ends(jets[0].value)), jets[0]), jets[1])
+        case "times":
+            return product(jets[0], jets[1])
+        case "relu":
+            return compose(rectifier_curve(*pair_ends(jets[0].value)), jets[0])
+        case "mean" | "hard":
+            half = len(jets) // 2
+            join = soft_mean if step.kind == "mean" else hard_mean
+            return join(jets[:half], jets[half:])
+        case "maximum":
+            return maximum(jets)
+    curve = record_of(step.kind, step.exponent).curve
+    return compose(curve(*pair_ends(jets[0].value)), jets[0])

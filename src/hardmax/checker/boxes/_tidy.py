@@ -14,28 +14,27 @@ their range, and what that can change is carried to the answer:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 from flint import fmpq
 
 from hardmax.checker.forms import (
     ONE,
-    ZERO,
     Apply,
+    Atom,
     Body,
     Form,
     Gate,
     Graph,
     HardMean,
-    Maximum,
     Mean,
-    Relu,
     Times,
     Variable,
+    arguments,
     constant,
     nearest,
     rational,
+    rebuilt,
     total,
 )
 from hardmax.numerics import down, inflate, record_of, up
@@ -91,63 +90,42 @@ class Tidier:
         return self._made[atom]
 
     def _atom(self, number: int) -> tuple[Form, float]:
-        atom, graph = self.graph.atoms[number], self.graph
+        """The same atom over tidy forms, and how far it may be from it."""
+        atom, same = self.graph.atoms[number], (Form({number: ONE}), 0.0)
+        if isinstance(atom, HardMean | Variable):
+            return same
+        pairs = [self.form(form) for form in arguments(atom)]
+        moves = [moved for _, moved in pairs]
+        if not any(moves):
+            return same
+        change = self._change(atom, [form for form, _ in pairs], moves)
+        if change is None:
+            return same
+        return rebuilt(self.graph, number, [form for form, _ in pairs]), change
+
+    def _change(self, atom: Atom, new: list[Form], moves: list[float]) -> float | None:
+        """How far an atom moves when its arguments do; None if it may without bound."""
+        size = self._size
+        half = len(moves) // 2
         match atom:
-            case Gate(logit=logit, value=value):
-                (new_logit, moved), (new_value, shift) = self.form(logit), self.form(value)
-                if not moved and not shift:
-                    return Form({number: ONE}), 0.0
-                size = max(map(abs, graph.range(value)))
-                return graph.gate(new_logit, new_value), shift + 0.25 * size * moved
-            case Mean(logits=logits, values=values):
-                return self._mean(number, logits, values)
-            case Relu(argument=argument):
-                new, moved = self.form(argument)
-                return (graph.relu(new), moved) if moved else (Form({number: ONE}), 0.0)
-            case Maximum(arguments=arguments):
-                pairs = [self.form(a) for a in arguments]
-                moved = max(m for _, m in pairs)
-                if not moved:
-                    return Form({number: ONE}), 0.0
-                return graph.maximum([constant(ZERO), *(f for f, _ in pairs)]), moved
-            case Times(first=first, second=second):
-                (f, moved), (g, shift) = self.form(first), self.form(second)
-                if not moved and not shift:
-                    return Form({number: ONE}), 0.0
-                sizes = [max(map(abs, graph.range(form))) for form in (f, second)]
-                return graph.times(f, g), sizes[0] * shift + sizes[1] * moved
-            case Apply():
-                return self._apply(number, atom)
-            case HardMean() | Variable():
-                return Form({number: ONE}), 0.0
+            case Gate(value=value):
+                return moves[1] + 0.25 * size(value) * moves[0]
+            case Mean(values=values):
+                ends = [(0.0, 0.0), *(self.graph.range(value) for value in values)]
+                spread = max(b for _, b in ends) - min(a for a, _ in ends)
+                return max(moves[half:]) + 2.0 * spread * max(moves[:half])
+            case Times(second=second):
+                return size(new[0]) * moves[1] + size(second) * moves[0]
+            case Apply(name=name, exponent=exponent, argument=argument):
+                low, high = self.graph.range(argument)
+                wide = np.array(down(low - moves[0])), np.array(up(high + moves[0]))
+                slope = record_of(name, exponent).curve(*wide)[1]
+                steep = float(np.abs(slope[0]) + slope[1])
+                return steep * moves[0] if math.isfinite(steep) else None
+        return max(moves)
 
-    def _mean(
-        self, number: int, logits: Sequence[Form], values: Sequence[Form]
-    ) -> tuple[Form, float]:
-        new_logits = [self.form(form) for form in logits]
-        new_values = [self.form(form) for form in values]
-        moved, shift = (max(m for _, m in pairs) for pairs in (new_logits, new_values))
-        if not moved and not shift:
-            return Form({number: ONE}), 0.0
-        ends = [(0.0, 0.0), *(self.graph.range(value) for value in values)]
-        spread = max(b for _, b in ends) - min(a for a, _ in ends)
-        zero = constant(ZERO)
-        made = self.graph.mean(
-            [zero, *(f for f, _ in new_logits)], [zero, *(f for f, _ in new_values)]
-        )
-        return made, shift + 2.0 * spread * moved
-
-    def _apply(self, number: int, atom: Apply) -> tuple[Form, float]:
-        new, moved = self.form(atom.argument)
-        if not moved:
-            return Form({number: ONE}), 0.0
-        low, high = self.graph.range(atom.argument)
-        ends = np.array(down(low - moved)), np.array(up(high + moved))
-        slope = record_of(atom.name, atom.exponent).curve(*ends)[1]
-        steep = float(np.abs(slope[0]) + slope[1])
-        if not math.isfinite(steep):
-            return Form({number: ONE}), 0.0
-        return self.graph.apply(atom.name, new, atom.exponent), steep * moved
+    def _size(self, form: Form) -> float:
+        return max(map(abs, self.graph.range(form)))
 
 
 def tidied(graph: Graph, answer: Form, scale: float) -> tuple[Form, float]:

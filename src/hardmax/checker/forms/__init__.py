@@ -1,6 +1,7 @@
 """Exact forms over atoms: a Transformer and its target, written out in one alphabet."""
 
 from hardmax.checker.forms._atoms import Apply as Apply
+from hardmax.checker.forms._atoms import Atom as Atom
 from hardmax.checker.forms._atoms import Gate as Gate
 from hardmax.checker.forms._atoms import HardMean as HardMean
 from hardmax.checker.forms._atoms import Maximum as Maximum
@@ -28,6 +29,6 @@ from hardmax.checker.forms._gradient import NoGradient as NoGradient
 from hardmax.checker.forms._graph import Graph as Graph
 from hardmax.checker.forms._graph import rebuilt as rebuilt
 from hardmax.checker.forms._ranges import Bounds as Bounds
-from hardmax.checker.forms._targets import TargetForms as TargetForms
-from hardmax.checker.forms._targets import is_defined as is_defined
-from hardmax.checker.forms._unroll import Unrolled as Unrolled
+from hardmax.checker.forms._written_out import TargetForms as TargetForms
+from hardmax.checker.forms._written_out import Unrolled as Unrolled
+from hardmax.checker.forms._written_out import is_defined as is_defined

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from flint import fmpq
@@ -152,10 +151,10 @@ class Form:
         return atoms, np.array([nearest(c) for c in self.terms.values()], dtype=float)
 
     @property
-    def order(self) -> tuple[Any, ...]:
+    def order(self) -> tuple[fmpq, tuple[tuple[int, fmpq], ...]]:
         """Something to sort forms by."""
         charge(TERM, len(self.atoms))
-        return (self.constant, *sorted(self.terms.items(), key=lambda term: term[0]))
+        return self.constant, tuple(sorted(self.terms.items(), key=lambda term: term[0]))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Form):

@@ -67,7 +67,7 @@ def _best(construction: Construction, points: np.ndarray) -> tuple[np.ndarray, f
     return points[at], float(off[at])
 
 
-def confirmed(construction: Construction, point: np.ndarray, domain: Box) -> float:
+def attained_error(construction: Construction, point: np.ndarray, domain: Box) -> float:
     """An error that is attained at the point, from below; 0 where none can be confirmed."""
     target = construction.claim.target
     point = np.clip(point, domain.low, domain.high)

@@ -47,11 +47,12 @@ _WRITING = 0.25  # for writing a model out as a whole
 
 @dataclass(frozen=True)
 class Method:
-    """One way to a bound. `run` says whether the question is answered, as far as it can be."""
+    """One way to a bound: to what it applies, and what it does.
 
-    name: str
-    establishes: str
-    costs: str
+    `run` adds what it establishes to the findings, and says whether anything is left to ask. What
+    that is, and what it costs, is said where it is defined.
+    """
+
     applies: Callable[[Question, Findings], bool]
     run: Callable[[Question, Findings], bool]
 
@@ -114,13 +115,19 @@ def _boxes_come_last(question: Question, found: Findings) -> bool:
 
 
 def measure(question: Question, found: Findings) -> bool:
-    """An error that is attained; the claim is refuted if it is too large."""
+    """An error that is attained, confirmed in balls; the claim is refuted if it is too large.
+
+    Costs some thousand evaluations in floats.
+    """
     question.look(found, worst_seen(question.construction))
     return found.measured > question.claim.error
 
 
 def against_enclosures(question: Question, found: Findings) -> bool:
-    """A target that can only be asked for its values over boxes: there is nothing else to try."""
+    """A bound for a target that can only be asked for its values over boxes: all there is to try.
+
+    Costs boxes, 1/error of them in each dimension.
+    """
     claim, clock = question.claim, question.clock
     if claim.domain.dimension > MOST_DIMENSIONS:
         found.reasons.append("The target has no steps, and the domain has too many dimensions.")
@@ -160,7 +167,10 @@ def _travels(problem: Problem) -> bool:
 
 
 def find_holes(question: Question, found: Findings) -> bool:
-    """Where the target may be undefined nothing is proved, whatever cancels there."""
+    """That the target is finite on the domain; elsewhere nothing is proved, whatever cancels.
+
+    Costs a walk through the steps for each of a few boxes.
+    """
     assert question.steps is not None
     hole = undefined_near(question.steps, question.claim.domain, question.clock)
     if hole is None:
@@ -171,7 +181,10 @@ def find_holes(question: Question, found: Findings) -> bool:
 
 
 def compare_forms(question: Question, found: Findings) -> bool:
-    """Both sides as exact forms: 0 if they are the same, else the differences to be searched."""
+    """Both sides as exact forms: 0 if they are the same, else the differences to be searched.
+
+    Costs the size of the model, written out over its inputs: a quarter of the budget at most.
+    """
     steps, transformer = question.steps, question.construction.transformer
     assert steps is not None
     graph = Graph(question.clock.part(_WRITING).look)
@@ -194,12 +207,16 @@ def compare_forms(question: Question, found: Findings) -> bool:
 
 
 def search_boxes_first(question: Question, found: Findings) -> bool:
-    """All of the budget on a line, where nothing does better; else a share, before the steps."""
+    """A bound as close to the truth as is asked for.
+
+    Costs 2^dimension boxes for each halving: all of the budget on a line, where nothing does
+    better; a share of it before the steps.
+    """
     return _search_boxes(question, found, 1.0 if _is_on_lines(found) else _SHARE)
 
 
 def search_boxes_last(question: Question, found: Findings) -> bool:
-    """With all that is left."""
+    """The same where the witness was not enough, with all that is left."""
     return _search_boxes(question, found, 1.0)
 
 
@@ -254,7 +271,10 @@ def _bound_of(question: Question, found: Findings, difference: Difference, clock
 
 
 def search_cuts(question: Question, found: Findings) -> bool:
-    """Models that fall apart, or that pass through a bottleneck; others are left at once."""
+    """A bound for models that fall apart, or that pass through a bottleneck.
+
+    Costs boxes in one or two dimensions; other models are left at once.
+    """
     worst = 0.0
     for difference in found.differences or ():
         small = SmallBoxes(
@@ -275,7 +295,11 @@ def search_cuts(question: Question, found: Findings) -> bool:
 
 
 def follow_steps(question: Question, found: Findings) -> bool:
-    """The witness, line by line: a share of the budget if boxes are still to come."""
+    """A bound from the witness, row by row, in any number of dimensions.
+
+    Costs the length of the witness, and a small box for each row that no lemma covers; a share of
+    the budget if boxes are still to come.
+    """
     clock = question.clock.part(_SHARE if _boxes_come_last(question, found) else 1.0)
     stage = "boxes"
 
@@ -328,60 +352,12 @@ def _back(problem: Problem, point: np.ndarray, construction: Construction) -> np
 
 
 METHODS = (
-    Method(
-        "a point",
-        establishes="an error that is attained, confirmed in balls: a refutation if it is large",
-        costs="some thousand evaluations in floats",
-        applies=_always,
-        run=measure,
-    ),
-    Method(
-        "enclosures",
-        establishes="a bound from what an opaque target says of its values over boxes",
-        costs="boxes, 1/error of them in each dimension",
-        applies=_has_no_steps,
-        run=against_enclosures,
-    ),
-    Method(
-        "definedness",
-        establishes="that the target is finite on the domain: elsewhere nothing is proved",
-        costs="a walk through the steps for each of a few boxes",
-        applies=_always,
-        run=find_holes,
-    ),
-    Method(
-        "exact forms",
-        establishes="error 0, if both sides are the same form; else what the boxes search",
-        costs="the size of the model, written out over its inputs: a quarter of the budget at most",
-        applies=_has_few_inputs,
-        run=compare_forms,
-    ),
-    Method(
-        "boxes, first",
-        establishes="a bound as close to the truth as is asked for",
-        costs="2^dimension boxes for each halving: on a line, or where a tolerance is given",
-        applies=_boxes_come_first,
-        run=search_boxes_first,
-    ),
-    Method(
-        "cuts",
-        establishes="a bound for models that fall apart or pass through one or two numbers",
-        costs="boxes in one or two dimensions, and next to nothing for other models",
-        applies=_boxes_come_last,
-        run=search_cuts,
-    ),
-    Method(
-        "steps",
-        establishes="a bound from the witness, row by row, in any number of dimensions",
-        costs="the length of the witness, and a small box for each row that no lemma covers",
-        applies=_always,
-        run=follow_steps,
-    ),
-    Method(
-        "boxes, last",
-        establishes="the same as boxes first, where the witness was not enough",
-        costs="2^dimension boxes for each halving, with all that is left of the budget",
-        applies=_boxes_come_last,
-        run=search_boxes_last,
-    ),
+    Method(_always, measure),
+    Method(_has_no_steps, against_enclosures),
+    Method(_always, find_holes),
+    Method(_has_few_inputs, compare_forms),
+    Method(_boxes_come_first, search_boxes_first),
+    Method(_boxes_come_last, search_cuts),
+    Method(_always, follow_steps),
+    Method(_boxes_come_last, search_boxes_last),
 )

@@ -11,7 +11,7 @@ import numpy as np
 from hardmax.checker._budget import Clock, Progress, Standing
 from hardmax.checker.boxes import Problem, Watch
 from hardmax.checker.forms import Form, Graph
-from hardmax.checker.reals._measure import confirmed
+from hardmax.checker.reals._measure import attained_error
 from hardmax.core import Claim, Construction, Steps
 
 
@@ -87,7 +87,7 @@ class Question:
 
     def look(self, found: Findings, point: np.ndarray) -> None:
         """Confirm the error at a point; keep it if it is the largest so far."""
-        size = confirmed(self.construction, point, self.claim.domain)
+        size = attained_error(self.construction, point, self.claim.domain)
         if size > found.measured or not len(found.worst):
             found.measured, found.worst = max(size, found.measured), point
 

@@ -25,9 +25,8 @@ import numpy as np
 from hardmax._errors import DomainError
 from hardmax.checker._dependence import coordinates_needed, tokens_read
 from hardmax.checker.rounding._flow import Attended, FedForward, Flow, RoundedStream, follow
-from hardmax.checker.rounding._format import NothingKnown, Stored, check, moved
+from hardmax.checker.rounding._format import NothingKnown, Stored, check, check_sizes, moved
 from hardmax.checker.rounding._inplace import Mixing
-from hardmax.checker.rounding._sizes import check_sizes
 from hardmax.core import Attention, Box, ReadOut, SequenceInput, Transformer, VectorInput
 from hardmax.numerics import FORMATS, Format, Interval, inflate, product_up, sum_up, up
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -27,6 +26,10 @@ _MOST_NUMBERS = 2**18  # weights looked at for one head
 _STILL = 2.0**-30  # of its size: a query that moves by less is a constant, rounded, and not cut
 
 
+_Place = int | slice | np.ndarray | None
+Index = _Place | tuple[_Place, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Read:
     """What matrices of a group read off tokens: heads x rows x tokens."""
@@ -42,7 +45,7 @@ class Read:
         error, carried = total.error(), stored.carry(off)
         return cls(total.value.reshape(*shape), error.reshape(shape), carried.reshape(shape))
 
-    def __getitem__(self, key: Any) -> Read:
+    def __getitem__(self, key: Index) -> Read:
         return Read(self.value[key], self.error[key], self.off[key])
 
     @property

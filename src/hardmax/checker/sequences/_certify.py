@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any
 
 from hardmax.checker._budget import PER_SECOND, Clock, Progress
 from hardmax.checker._certificate import INTERRUPTED, Certificate, Verdict, about_floats
@@ -17,24 +14,9 @@ from hardmax.core import Construction
 _AT_ONCE = 2e6  # units of work: enumeration is exact, so it goes first if it takes no more
 
 
-@dataclass(frozen=True)
-class SequenceResult:
-    """What was established about a claim on words; `certified` includes float64 rounding."""
-
-    verdict: Verdict
-    certified: float
-    measured: float
-    worst: tuple[Any, ...] | None
-    method: str  # enumeration | value sets
-    boxes: int  # words tried, and cases of slots compared
-    formats: Mapping[str, float] = field(default_factory=dict)
-    assumptions: tuple[str, ...] = ()
-    advice: str = ""
-
-
-def check_sequences(
+def certify_sequences(
     construction: Construction, clock: Clock, progress: Progress | None = None
-) -> SequenceResult:
+) -> Certificate:
     """Establish a claim on words, or break it, or say what is missing.
 
     First some words are tried, awkward ones among them. If all can be tried in a moment they are.
@@ -47,29 +29,7 @@ def check_sequences(
         _check(search)
     except KeyboardInterrupt:
         search.advice = f"{INTERRUPTED}; let it run."
-    return _result(search)
-
-
-def certify_sequences(
-    construction: Construction, clock: Clock, progress: Progress | None = None
-) -> Certificate:
-    """The same as a certificate."""
-    result = check_sequences(construction, clock, progress)
-    findings = {part.name: getattr(result, part.name) for part in fields(result)}
-    findings["assumptions"] += clock.budget.assumptions
-    spent = {"seconds": clock.seconds, "work": math.ceil(clock.work)}
-    return Certificate.about(construction, **findings, **spent)
-
-
-@dataclass(frozen=True)
-class WordMethod:
-    """One way to decide a claim on words."""
-
-    name: str
-    establishes: str
-    costs: str
-    applies: Callable[[WordSearch], bool]
-    run: Callable[[WordSearch], None]
+    return _conclude(search)
 
 
 def _is_quick(search: WordSearch) -> bool:
@@ -82,35 +42,21 @@ def _is_affordable(search: WordSearch) -> bool:
     return cost_of_enumeration(search).is_affordable
 
 
-METHODS = (
-    WordMethod(
-        "some words",
-        establishes="an error that is attained, exactly: a refutation if it is large",
-        costs="some hundred words, awkward ones among them",
-        applies=lambda search: True,
-        run=try_words,
-    ),
-    WordMethod(
-        "value sets",
-        establishes="a bound over all words of a length at once, from the steps of the target",
-        costs="what tokens can know of a word, not how many words there are",
-        applies=lambda search: search.steps is not None and not _is_quick(search),
-        run=bound_words,
-    ),
-    WordMethod(
-        "all words",
-        establishes="the largest error, for every word in every format",
-        costs="as many evaluations as there are words: if the budget allows",
-        applies=_is_affordable,
-        run=enumerate_words,
-    ),
+def _needs_value_sets(search: WordSearch) -> bool:
+    return search.steps is not None and not _is_quick(search)
+
+
+METHODS = (  # to what it applies, and what it does
+    (lambda search: True, try_words),
+    (_needs_value_sets, bound_words),
+    (_is_affordable, enumerate_words),
 )
 
 
 def _check(search: WordSearch) -> None:
-    for method in METHODS:
-        if method.applies(search):
-            method.run(search)
+    for applies, run in METHODS:
+        if applies(search):
+            run(search)
             if search.decided:
                 return
     if not _is_affordable(search):
@@ -132,24 +78,29 @@ def _advise(search: WordSearch) -> None:
         search.advice = f"{search.advice} {cost}.".strip()
 
 
-def _result(search: WordSearch) -> SequenceResult:
-    certified = search.formats.get("float64", math.inf)
+def _conclude(search: WordSearch) -> Certificate:
+    """What is certified includes float64 rounding; boxes are words tried, and cases compared."""
+    certified, clock = search.formats.get("float64", math.inf), search.clock
     if search.refuted:
         verdict = Verdict.REFUTED
     elif certified <= search.claimed:
         verdict = Verdict.PROVED
     else:
         verdict = Verdict.UNDECIDED
-    return SequenceResult(
+    assumed = about_floats(search.construction.transformer, search.formats)
+    return Certificate.about(
+        search.construction,
         verdict=verdict,
         certified=certified,
         measured=search.measured,
         worst=search.worst,
         method=search.method,
-        boxes=search.clock.boxes,
-        formats=dict(search.formats),
-        assumptions=about_floats(search.construction.transformer, search.formats),
+        boxes=clock.boxes,
+        formats=search.formats,
+        assumptions=assumed + clock.budget.assumptions,
         advice=search.advice if verdict is Verdict.UNDECIDED else "",
+        seconds=clock.seconds,
+        work=math.ceil(clock.work),
     )
 
 

@@ -6,9 +6,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardmax.checker.sequences._stream import Overflow, check, check_weights
+from hardmax.checker.sequences._stream import Overflow, Stream, check, check_weights
 from hardmax.core import Head
-from hardmax.numerics import FLOAT64, Format, gamma, inflate, is_power_of_two, lowest_bit, stray
+from hardmax.numerics import (
+    FLOAT64,
+    Format,
+    MidRadius,
+    gamma,
+    inflate,
+    is_power_of_two,
+    lowest_bit,
+    stray,
+)
 
 
 class Asks(NamedTuple):
@@ -17,6 +26,24 @@ class Asks(NamedTuple):
     size: np.ndarray
     radius: np.ndarray
     grid: np.ndarray
+
+
+def seen_pairs(head: Head, tokens: int) -> np.ndarray:
+    """Whom each token sees: asking token x token asked."""
+    return np.tri(tokens, dtype=bool) if head.causal else np.ones((tokens, tokens), dtype=bool)
+
+
+def scores_by_token(stream: Stream, head: Head, format: Format) -> MidRadius:
+    """Scores, or logits if the head is soft, of a stream without slots: asking x asked, last."""
+    query, key = (stream.affine(m, None, format) for m in (head.query, head.key))
+    (q, rq), (k, rk) = query.blocks[()], key.blocks[()]
+    middle = q @ k.swapaxes(-1, -2)
+    if head.position_bias is not None:
+        tokens = stream.leading[-1]
+        middle = middle + head.position_bias[:tokens, :tokens]
+    asking, asked = Asks(np.abs(q), rq, query.grid), Asks(np.abs(k), rk, key.grid)
+    radius = score_radius(asking, asked, stream.magnitude, head, format)
+    return MidRadius(middle * (1.0 if is_hard(head) else head.coldness), radius)
 
 
 def is_hard(head: Head) -> bool:

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -34,6 +33,7 @@ from hardmax.numerics import (
     stray,
 )
 
+Number = int | float | Fraction  # what the steps of a target say
 LARGEST_TABLE = 2**22  # numbers in one joint table
 
 
@@ -64,7 +64,7 @@ def check_weights(format: Format, weights: np.ndarray) -> None:
         raise Overflow(f"Nothing can be said in {format.name}: a weight is too small for it.")
 
 
-def strays(terms: Any, size: Any, format: Format) -> np.ndarray:
+def strays(terms: float | np.ndarray, size: float | np.ndarray, format: Format) -> np.ndarray:
     """How far a sum can stray, both here, where middles are computed, and in the format."""
     return np.asarray(stray(terms, size) + stray(terms, size, format))
 
@@ -257,7 +257,7 @@ def ball_of(number: Fraction) -> tuple[float, float]:
     return middle, above_float(abs(Fraction(middle) - number))
 
 
-def enclosed(numbers: list[Fraction]) -> MidRadius:
+def balls_of(numbers: list[Fraction]) -> MidRadius:
     """Rationals as balls; those that float64 holds have radius 0."""
     return MidRadius(*np.array([ball_of(number) for number in numbers]).reshape(-1, 2).T)
 

@@ -10,62 +10,83 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from hardmax.checker._budget import CALL, charge
-from hardmax.checker.sequences._stream import Overflow, TooLarge, enclosed
+from hardmax.checker.sequences._stream import Overflow, TooLarge, balls_of
 from hardmax.checker.sequences._word_search import WordSearch
-from hardmax.checker.sequences.registers import bound_by_registers, picks_from_many
-from hardmax.checker.sequences.slots import Memory, bound_by_slots
+from hardmax.checker.sequences.registers import (
+    RegisterMemory,
+    bound_by_registers,
+    picks_from_many,
+)
+from hardmax.checker.sequences.slots import SlotMemory, bound_by_slots
 from hardmax.checker.sequences.words import enclose_words
 from hardmax.core import Construction, SequenceSteps
 from hardmax.numerics import FORMATS, Format, MidRadius
 
-Bound = Callable[[Construction, SequenceSteps, int, Format, Memory], tuple[float, int]]
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """What the methods have found out once and for all, each for itself."""
+
+    slots: SlotMemory = field(default_factory=SlotMemory)
+    registers: RegisterMemory = field(default_factory=RegisterMemory)
+
+
+class LengthQuestion(NamedTuple):
+    """For all words of one length in one format: how far is the Transformer from these steps?"""
+
+    construction: Construction
+    steps: SequenceSteps
+    length: int
+    format: Format
+
+
+def _by_registers(asked: LengthQuestion, memory: Memory) -> tuple[float, int]:
+    """That each coordinate holds one value of the target, step by step.
+
+    Costs every number of every value, once: hundreds of states are no matter.
+    """
+    return bound_by_registers(*asked, memory.registers), 0
+
+
+def _by_slots(asked: LengthQuestion, memory: Memory) -> tuple[float, int]:
+    """That stream and target agree in every case of what a token knows of a word.
+
+    Costs the product of the sizes of the slots that meet in one table.
+    """
+    return bound_by_slots(*asked, memory.slots)
+
+
+def _by_cuts(asked: LengthQuestion, memory: Memory) -> tuple[float, int]:
+    """The same from one held value of the target to the next.
+
+    Costs the slots between two cuts, and a comparison for each.
+    """
+    return bound_by_slots(*asked, memory.slots, cuts=True)
 
 
 @dataclass(frozen=True)
 class LengthMethod:
-    """A bound for all words of one length in one format, and in how many cases it was compared.
+    """To what it applies; a bound, and in how many cases it was compared.
 
     A method that is `alone` needs no other, in any format, once it has done it in float64.
     """
 
-    name: str
-    establishes: str
-    costs: str
     applies: Callable[[Construction, SequenceSteps], bool]
-    bound: Bound
+    bound: Callable[[LengthQuestion, Memory], tuple[float, int]]
     alone: bool = False
 
 
 METHODS = (
-    LengthMethod(
-        "registers",
-        establishes="that each coordinate holds one value of the target, step by step",
-        costs="every number of every value, once: hundreds of states are no matter",
-        applies=lambda _, steps: picks_from_many(steps),
-        bound=lambda *given: (bound_by_registers(*given), 0),
-        alone=True,
-    ),
-    LengthMethod(
-        "slots",
-        establishes="that stream and target agree in every case of what a token knows of a word",
-        costs="the product of the sizes of the slots that meet in one table",
-        applies=lambda *_: True,
-        bound=bound_by_slots,
-    ),
-    LengthMethod(
-        "cuts",
-        establishes="the same from one held value of the target to the next",
-        costs="the slots between two cuts, and a comparison for each",
-        applies=lambda construction, _: construction.witness is not None,
-        bound=partial(bound_by_slots, cuts=True),
-    ),
+    LengthMethod(lambda _, steps: picks_from_many(steps), _by_registers, alone=True),
+    LengthMethod(lambda *_: True, _by_slots),
+    LengthMethod(lambda construction, _: construction.witness is not None, _by_cuts),
 )
 
 
@@ -78,7 +99,7 @@ def bound_words(search: WordSearch) -> None:
     steps = search.steps
     assert steps is not None
     search.method = "value sets"
-    memory: Memory = {}
+    memory = Memory()
     methods = [method for method in METHODS if method.applies(search.construction, steps)]
     for name, format in FORMATS.items():
         worst = 0.0
@@ -86,7 +107,8 @@ def bound_words(search: WordSearch) -> None:
             if search.clock.is_spent:
                 search.advice = f"The budget was spent at words of length {length}. Raise it."
                 return
-            worst = max(worst, _bound(search, steps, length, format.sheltered, memory, methods))
+            asked = LengthQuestion(search.construction, steps, length, format.sheltered)
+            worst = max(worst, _bound(search, asked, memory, methods))
             search.tell(f"words of length {length} in {name}")
             if not worst <= search.claimed:
                 worst = math.inf
@@ -97,20 +119,15 @@ def bound_words(search: WordSearch) -> None:
 
 
 def _bound(
-    search: WordSearch,
-    steps: SequenceSteps,
-    length: int,
-    format: Format,
-    memory: Memory,
-    methods: list[LengthMethod],
+    search: WordSearch, asked: LengthQuestion, memory: Memory, methods: list[LengthMethod]
 ) -> float:
     """The best bound of all methods; the one that did it comes first next time."""
-    if length == 0:
-        return bound_of_empty_word(search, format)
+    if asked.length == 0:
+        return bound_of_empty_word(search, asked.format)
     best = math.inf
-    settled = methods[0].alone and format.name != "float64"  # slots would be too many
+    settled = methods[0].alone and asked.format.name != "float64"  # slots would be too many
     for method in methods[:1] if settled else tuple(methods):
-        best = min(best, _bound_by(search, steps, length, format, memory, method))
+        best = min(best, _bound_by(method, search, asked, memory))
         if best <= search.claimed:
             methods.sort(key=lambda other: other is not method)
             return best
@@ -118,27 +135,22 @@ def _bound(
 
 
 def _bound_by(
-    search: WordSearch,
-    steps: SequenceSteps,
-    length: int,
-    format: Format,
-    memory: Memory,
-    method: LengthMethod,
+    method: LengthMethod, search: WordSearch, asked: LengthQuestion, memory: Memory
 ) -> float:
-    charge(250 * CALL, 1 + len(steps.outputs))
+    charge(250 * CALL, 1 + len(asked.steps.outputs))
     try:
-        bound, cases = method.bound(search.construction, steps, length, format, memory)
+        bound, cases = method.bound(asked, memory)
     except Overflow:
         return math.inf
     except TooLarge as reason:
-        search.advice = f"Words of length {length} have too many cases. {reason}"
+        search.advice = f"Words of length {asked.length} have too many cases. {reason}"
         return math.inf
     search.clock.boxes += cases
-    by_cases = cases and format.name == "float64"
-    if by_cases and bound > search.claimed and not search.advice:
+    compared = cases and asked.format.name == "float64"
+    if compared and bound > search.claimed and not search.advice:
         search.advice = (
-            f"Value sets give {bound:.3g} for words of length {length}: the steps of the target "
-            f"were not recognised in the weights, or a score gap is too small."
+            f"Value sets give {bound:.3g} for words of length {asked.length}: the steps of the "
+            f"target were not recognised in the weights, or a score gap is too small."
         )
     return bound
 
@@ -153,6 +165,6 @@ def bound_of_empty_word(search: WordSearch, format: Format) -> float:
         given = enclose_words(search.construction.transformer, ids, format)
     except Overflow:
         return math.inf
-    middle, radius = enclosed(wanted)
+    middle, radius = balls_of(wanted)
     away = MidRadius(*(part.reshape(-1) for part in given)).plus(MidRadius(-middle, radius))
     return float(away.size.max())

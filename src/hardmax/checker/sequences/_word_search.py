@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from hardmax.checker._budget import (
     Standing,
     charge,
 )
-from hardmax.checker.sequences._stream import sequence_input
+from hardmax.checker.sequences._stream import Number, sequence_input
 from hardmax.core import Construction, SequenceSteps, Words, evaluate, weight_arrays
 from hardmax.numerics import below_float
 
@@ -32,7 +31,7 @@ _PAIRS = 2**19  # of tokens in all of them
 _FEWEST = 24
 _TRYING = 2e6  # units of work, and no more than this for them
 
-Word = tuple[Any, ...]
+Word = tuple[str | int, ...]
 
 
 _EXACTLY = 2**25  # weights times symbols: of longer words exact arithmetic would take too long
@@ -87,7 +86,7 @@ class WordSearch:
         pairs = 0 if self.steps is None else len(self.steps.steps)
         return (1 + length) * (2 + pairs * (2 + length // 4))
 
-    def wanted(self, word: Word) -> list[list[Any]]:
+    def wanted(self, word: Word) -> list[list[Number]]:
         """What the target says, as many rows and numbers as were promised."""
         charge(FUNCTION, self.calls_of_target(len(word)))
         rows = [list(row) for row in self.construction.claim.target(word)]
@@ -146,7 +145,7 @@ def _candidates(search: WordSearch) -> Iterable[Word]:
     return dict.fromkeys([*chosen[:half], *islice(words, half), *chosen[half:]])
 
 
-def _distance(search: WordSearch, word: Word, wanted: list[list[Any]]) -> float:
+def _distance(search: WordSearch, word: Word, wanted: list[list[Number]]) -> float:
     """How far a float evaluation is from the target; a word without tokens has no outputs."""
     if not wanted:
         return 0.0
@@ -159,7 +158,7 @@ def _distance(search: WordSearch, word: Word, wanted: list[list[Any]]) -> float:
     return math.inf if np.isnan(away) else float(away)
 
 
-def _compare_steps(search: WordSearch, word: Word, wanted: list[list[Any]]) -> None:
+def _compare_steps(search: WordSearch, word: Word, wanted: list[list[Number]]) -> None:
     if search.steps is None or not word:
         return
     charge(FUNCTION, search.calls_of_target(len(word)))

@@ -368,10 +368,4 @@ def with_crumbs(
     sizes = max(map(abs, ours)) + max(map(abs, theirs))
     if not sizes:
         return contest
-    return Contest(
-        contest.functionals,
-        contest.residuals,
-        contest.gap,
-        inflate(contest.stray + sizes, 2),
-        contest.is_minimum,
-    )
+    return replace(contest, stray=inflate(contest.stray + sizes, 2))

@@ -10,16 +10,15 @@ What is not recognised becomes a ball, and a ball in the answer is no bound to s
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from hardmax.checker._dependence import tokens_read
 from hardmax.checker.sequences._stream import Overflow, check, check_weights, sequence_input, stored
 from hardmax.checker.sequences.registers._heads import attend
-from hardmax.checker.sequences.registers._state import Register, State, near_grid
+from hardmax.checker.sequences.registers._state import Register, Sizes, State, near_grid
 from hardmax.checker.sequences.registers._target import RootTarget
-from hardmax.checker.sequences.registers._units import feed_forward
+from hardmax.checker.sequences.registers._units import RegisterMemory, feed_forward
 from hardmax.core import (
     SYMBOL,
     Construction,
@@ -46,7 +45,7 @@ def bound_by_registers(
     steps: SequenceSteps,
     length: int,
     format: Format,
-    memory: dict[Any, Any],
+    memory: RegisterMemory,
 ) -> float:
     """A bound on the error over all words of one length, for the reals and the format.
 
@@ -55,10 +54,10 @@ def bound_by_registers(
     transformer, words = construction.transformer, construction.claim.domain
     if length == 0:
         return math.inf
-    key = ("registers", id(steps), length, len(words.alphabet))
-    if key not in memory:
-        memory[key] = RootTarget(steps, length, len(words.alphabet))
-    target: RootTarget = memory[key]
+    key = (id(steps), length, len(words.alphabet))
+    if key not in memory.targets:
+        memory.targets[key] = RootTarget(steps, length, len(words.alphabet))
+    target = memory.targets[key]
     hints = _hints(construction.witness)
     try:
         state = embed(transformer, words, length, format)
@@ -118,7 +117,7 @@ def _sums(
 
 
 def _rounding(
-    terms: int, size: Any, noise: Any, grid: Any, held: bool, format: Format
+    terms: int, size: Sizes, noise: Sizes, grid: Sizes, held: bool, format: Format
 ) -> np.ndarray:
     """What a sum loses, here and in the format."""
     here = np.where(FLOAT64.is_exact(size, grid), 0.0, stray(terms + 3, size))

@@ -10,7 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardmax.checker.sequences._scores import Asks, is_hard, power_error, score_radius, underflow
+from hardmax.checker.sequences._scores import (
+    is_hard,
+    power_error,
+    scores_by_token,
+    seen_pairs,
+    underflow,
+)
 from hardmax.checker.sequences._stream import check, check_sums, check_weights, strays
 from hardmax.checker.sequences.registers._state import Register, State, near_grid
 from hardmax.checker.sequences.registers._target import NOWHERE, RootForm, RootTarget
@@ -87,18 +93,10 @@ def look(state: State, head: Head, format: Format) -> Look:
     Others have together at most X times the winner's weight, X = sum_j exp(-gap_j); in floats a
     difference of logits is rounded once more, and powers are as good as `power_error` says.
     """
-    stream = state.stream
-    query, key = (stream.affine(m, None, format) for m in (head.query, head.key))
-    (q, rq), (k, rk) = query.blocks[()], key.blocks[()]
-    tokens = stream.leading[0]
-    middle = q @ k.T
-    if head.position_bias is not None:
-        middle = middle + head.position_bias[:tokens, :tokens]
-    sides = Asks(np.abs(q), rq, query.grid), Asks(np.abs(k), rk, key.grid)
-    radius = score_radius(*sides, stream.magnitude, head, format)
-    middle = middle * (1.0 if is_hard(head) else head.coldness)
+    middle, radius = scores_by_token(state.stream, head, format)
+    tokens = len(middle)
     reach = np.where(radius > 0.0, up(radius + stray(2, np.abs(middle))), 0.0)
-    seen = np.tri(tokens, dtype=bool) if head.causal else np.ones((tokens, tokens), dtype=bool)
+    seen = seen_pairs(head, tokens)
     everyone = np.arange(tokens)
     winners = np.where(seen, middle, -np.inf).argmax(axis=1)
     least = (middle - reach)[everyone, winners][:, None]

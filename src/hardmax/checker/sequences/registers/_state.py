@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from hardmax.checker.sequences._stream import Stream
 from hardmax.numerics import Format, MidRadius, lowest_bit, stray, up
+
+Sizes = float | np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +94,7 @@ class State:
         return Stream.of(table, 1)
 
 
-def near_grid(terms: Any, size: Any, noise: Any, grid: Any, format: Format) -> np.ndarray:
+def near_grid(terms: Sizes, size: Sizes, noise: Sizes, grid: Sizes, format: Format) -> np.ndarray:
     """What rounding does to sums of numbers that are close to a grid; infinite if it may do more.
 
     Let the terms be m_i + e_i, the m_i multiples of 2^grid whose sizes add up to at most 2^digits

@@ -7,15 +7,15 @@ the root can be. More numbers than really occur are allowed; a bound only become
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from hardmax.checker._budget import FUNCTION, charge
+from hardmax.checker.sequences._stream import Number
 from hardmax.core import (
     INDEX,
     LENGTH,
@@ -24,6 +24,7 @@ from hardmax.core import (
     Combination,
     Picked,
     Pointwise,
+    SequenceStep,
     SequenceSteps,
 )
 from hardmax.core import Selection as Chosen
@@ -38,7 +39,7 @@ class RootForm:
     """A value as a function of its root: its number for each of the root's, in their order."""
 
     root: int
-    numbers: tuple[Any, ...]
+    numbers: tuple[Number, ...]
 
     @cached_property
     def middle(self) -> np.ndarray:
@@ -72,10 +73,10 @@ class RootTarget:
     def __init__(self, steps: SequenceSteps, length: int, symbols: int) -> None:
         self.steps, self.length = steps, length
         self._forms: list[RootForm | None] = [RootForm(SYMBOL, tuple(range(symbols))), None, None]
-        places: list[Any] = [None, list(range(length)), [length] * length]
-        self._places: list[list[Any] | None] = places
+        places: list[list[Number] | None] = [None, list(range(length)), [length] * length]
+        self._places = places
         self._chosen: dict[int, tuple[int, ...] | None] = {}
-        self._unions: dict[tuple[int, ...], tuple[Any, ...] | None] = {}
+        self._unions: dict[tuple[int, ...], tuple[Number, ...] | None] = {}
         for step in steps.steps:
             try:
                 form, held = self._form(step), self._held(step)
@@ -87,7 +88,7 @@ class RootTarget:
     def form(self, value: int) -> RootForm | None:
         return self._forms[value] if 0 <= value < len(self._forms) else None
 
-    def step(self, value: int) -> Any:
+    def step(self, value: int) -> SequenceStep | None:
         """The step that makes a value; None for those that are given, or not there."""
         return self.steps.steps[value - 3] if 3 <= value < len(self._forms) else None
 
@@ -97,7 +98,7 @@ class RootTarget:
             self._chosen[id(selection)] = self._choose(selection)
         return self._chosen[id(selection)]
 
-    def _form(self, step: Any) -> RootForm | None:
+    def _form(self, step: SequenceStep) -> RootForm | None:
         match step:
             case Pointwise(sources=sources, function=function):
                 return self._applied(sources, lambda *given: function(*given))
@@ -112,7 +113,9 @@ class RootTarget:
                 return self._picked(number, options)
         return None
 
-    def _applied(self, sources: tuple[int, ...], function: Any) -> RootForm | None:
+    def _applied(
+        self, sources: tuple[int, ...], function: Callable[..., Number]
+    ) -> RootForm | None:
         forms = [self._forms[source] for source in sources]
         known = [form for form in forms if form is not None]
         if not known or len(known) < len(forms) or len({form.root for form in known}) > 1:
@@ -134,12 +137,12 @@ class RootTarget:
         found = self._unions[options]
         return None if found is None else RootForm(len(self._forms), found)
 
-    def _rooted(self, parts: list[tuple[Any, ...]]) -> RootForm | None:
+    def _rooted(self, parts: list[tuple[Number, ...]]) -> RootForm | None:
         """A root of its own, with any of these numbers."""
         found = _union(parts)
         return None if found is None else RootForm(len(self._forms), found)
 
-    def _held(self, step: Any) -> list[Any] | None:
+    def _held(self, step: SequenceStep) -> list[Number] | None:
         """What a step says at each position, if that is the same for all words."""
         if not isinstance(step, Pointwise | Combination) or not step.sources:
             return None
@@ -171,13 +174,13 @@ class RootTarget:
         return tuple(chosen)
 
 
-def _combined(step: Combination, given: Sequence[Any]) -> Any:
+def _combined(step: Combination, given: Sequence[Number]) -> Number:
     terms = (Fraction(w) * Fraction(x) for w, x in zip(step.weights, given, strict=True))
     total = sum(terms, Fraction(step.constant))
     return total.numerator if total.denominator == 1 else total
 
 
-def _finite(number: Any) -> Any:
+def _finite(number: Number) -> Number:
     """The number itself; refused if it is none, or too large for a float."""
     if float(number) - float(number) != 0.0:
         raise ValueError("A step says something that is not a number.")
@@ -185,7 +188,7 @@ def _finite(number: Any) -> Any:
     return number
 
 
-def _union(parts: list[tuple[Any, ...]]) -> tuple[Any, ...] | None:
+def _union(parts: list[tuple[Number, ...]]) -> tuple[Number, ...] | None:
     found = set().union(*parts)
     for number in found:
         _finite(number)

@@ -7,10 +7,10 @@ the sums of slopes, in which nearly everything cancels, and not the sum of their
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,16 +31,27 @@ from hardmax.numerics import FLOAT64, Format, inflate, lowest_bit, stray
 Hints = Mapping[int, list[int]]  # by coordinate: values of the target that it may hold
 
 
+@dataclass(frozen=True, eq=False)
+class RegisterMemory:
+    """What was found out once, and holds for every length and format."""
+
+    targets: dict[tuple[int, int, int], RootTarget] = field(default_factory=dict)
+    wirings: dict[int, Wiring] = field(default_factory=dict)
+    held: dict[tuple[int, str], np.ndarray] = field(default_factory=dict)
+    looked_up: dict[tuple[Hashable, ...], Slopes] = field(default_factory=dict)
+    picked: dict[tuple[Hashable, ...], Slopes | None] = field(default_factory=dict)
+
+
 def feed_forward(
     registers: tuple[Register, ...],
     layer: FeedForward,
     format: Format,
-    memory: dict[Any, Any],
+    memory: RegisterMemory,
     hints: Hints,
     target: RootTarget | None,
 ) -> tuple[Register, ...]:
     """x + outer @ relu(inner @ x + inner_bias) + outer_bias, coordinate by coordinate."""
-    wiring = wired(layer, memory)
+    wiring = wiring_of(layer, memory)
     held = wiring.held_by(format, memory)
     found = []
     for wires in wiring.wires:
@@ -88,20 +99,19 @@ class Wiring:
     def rows(self) -> np.ndarray:
         return np.array([one.coordinate for one in self.wires], dtype=np.int64)
 
-    def held_by(self, format: Format, memory: dict[Any, Any]) -> np.ndarray:
+    def held_by(self, format: Format, memory: RegisterMemory) -> np.ndarray:
         """Whether the format holds the weights behind each coordinate; refuses too large ones."""
-        key = ("held", id(self.layer), format.name)
-        if key not in memory:
+        key = (id(self.layer), format.name)
+        if key not in memory.held:
             check_weights(format, self.layer.inner)
             check_weights(format, self.layer.outer)
-            memory[key] = np.array([one.held_by(format) for one in self.wires], dtype=bool)
-        found: np.ndarray = memory[key]
-        return found
+            memory.held[key] = np.array([one.held_by(format) for one in self.wires], dtype=bool)
+        return memory.held[key]
 
 
-def wired(layer: FeedForward, memory: dict[Any, Any]) -> Wiring:
-    key = ("wiring", id(layer))  # which stays its own: the memory keeps the layer
-    if key not in memory:
+def wiring_of(layer: FeedForward, memory: RegisterMemory) -> Wiring:
+    key = id(layer)  # which stays its own: the memory keeps the layer
+    if key not in memory.wirings:
         found = []
         for c in np.flatnonzero((layer.outer != 0.0).any(axis=1) | (layer.outer_bias != 0.0)):
             units = np.flatnonzero(layer.outer[c])
@@ -109,9 +119,8 @@ def wired(layer: FeedForward, memory: dict[Any, Any]) -> Wiring:
             inner, bias = layer.inner[np.ix_(units, columns)], layer.inner_bias[units]
             ends = layer.outer[c, units], float(layer.outer_bias[c])
             found.append(Wires(int(c), units, columns, inner, bias, *ends))
-        memory[key] = Wiring(layer, found)
-    wiring: Wiring = memory[key]
-    return wiring
+        memory.wirings[key] = Wiring(layer, found)
+    return memory.wirings[key]
 
 
 def _least(bits: np.ndarray, grids: np.ndarray, lowest: np.ndarray) -> np.ndarray:
@@ -225,7 +234,7 @@ class _Units:
     """The units that write to one coordinate, on the registers of this moment."""
 
     def __init__(
-        self, wires: Wires, registers: tuple[Register, ...], memory: dict[Any, Any]
+        self, wires: Wires, registers: tuple[Register, ...], memory: RegisterMemory
     ) -> None:
         self.wires, self.memory = wires, memory
         self.parts = [*(registers[c] for c in wires.columns), registers[wires.coordinate]]
@@ -248,11 +257,11 @@ class _Units:
         shape = np.broadcast_shapes(*(one.middle.shape for one in self.parts))
         if np.prod(shape) * max(len(self.wires.outer), 1) > LARGEST_CASES:
             return None
-        key = ("looked up", self.wires.key, tuple(one.key for one in self.parts))
-        if key not in self.memory:
+        key = (self.wires.key, tuple(one.key for one in self.parts))
+        if key not in self.memory.looked_up:
             table = np.array([np.broadcast_to(one.middle, shape).ravel() for one in self.parts])
-            self.memory[key] = look_up(self.wires, table)
-        found: Slopes = self.memory[key]
+            self.memory.looked_up[key] = look_up(self.wires, table)
+        found = self.memory.looked_up[key]
         root = next(iter(roots), None)
         return self._found(root, found.middle.reshape(shape), 0.0, Table(), found)
 
@@ -265,7 +274,7 @@ class _Units:
         options = [target.form(option) for option in step.options]
         if number is None or any(one is None for one in options):
             return None
-        chosen = [options[k] for k in number.numbers]
+        chosen = [options[int(k)] for k in number.numbers]
         wanted = [one for one in chosen if one is not None]
         case = self._case(number, wanted)
         found = None if case is None else self._remembered(case)
@@ -290,8 +299,7 @@ class _Units:
         return Case(roots, tuple(one.key for one in self.parts), aims, self.parts, wanted)
 
     def _remembered(self, case: Case) -> Slopes | None:
-        key = ("picked", self.wires.key, case.roots, case.keys, case.aims)
-        if key not in self.memory:
-            self.memory[key] = pick(self.wires, case)
-        found: Slopes | None = self.memory[key]
-        return found
+        key = (self.wires.key, case.roots, case.keys, case.aims)
+        if key not in self.memory.picked:
+            self.memory.picked[key] = pick(self.wires, case)
+        return self.memory.picked[key]

@@ -1,4 +1,4 @@
 """All words of a length at once: what a token can know of a word, in finitely many slots."""
 
 from hardmax.checker.sequences.slots._compare import bound_by_slots as bound_by_slots
-from hardmax.checker.sequences.slots._program import Memory as Memory
+from hardmax.checker.sequences.slots._program import SlotMemory as SlotMemory

@@ -17,7 +17,14 @@ import numpy as np
 from hardmax.checker._budget import CALL, ENTRY, charge
 from hardmax.checker.sequences._axes import Axes, aligned
 from hardmax.checker.sequences._layers import tidied
-from hardmax.checker.sequences._scores import Asks, is_hard, power_error, score_radius, underflow
+from hardmax.checker.sequences._scores import (
+    Asks,
+    is_hard,
+    power_error,
+    score_radius,
+    seen_pairs,
+    underflow,
+)
 from hardmax.checker.sequences._stream import Stream, TooLarge, strays
 from hardmax.checker.sequences.slots._slots import Slots, Top
 from hardmax.core import Head
@@ -135,8 +142,8 @@ def _scores(stream: Stream, head: Head, slots: Slots, format: Format) -> _Scores
     radius = score_radius(sides[0], sides[1], stream.magnitude, head, format)
     middle = middle * (1.0 if is_hard(head) else head.coldness)
     middle = slots.settled(middle, query.axes, key.axes)
-    seen = np.tri(n, dtype=bool) if head.causal else np.ones((n, n), dtype=bool)
-    return _Scores(query.axes, key.axes, middle, radius.reshape(pairs), seen.reshape(pairs))
+    seen = seen_pairs(head, n).reshape(pairs)
+    return _Scores(query.axes, key.axes, middle, radius.reshape(pairs), seen)
 
 
 def fixed_scores(

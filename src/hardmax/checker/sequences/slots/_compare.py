@@ -12,16 +12,17 @@ from hardmax.checker.sequences._axes import Axes
 from hardmax.checker.sequences._layers import read_out, tidied, without_small
 from hardmax.checker.sequences._stream import (
     Blocks,
+    Number,
     Stream,
     TooLarge,
-    enclosed,
+    balls_of,
     sequence_input,
     stored,
 )
 from hardmax.checker.sequences.slots._cuts import Compare, Place, cut
 from hardmax.checker.sequences.slots._heads import attend
 from hardmax.checker.sequences.slots._indicators import feed_forward
-from hardmax.checker.sequences.slots._program import Coded, Memory, Run, Summed, Value
+from hardmax.checker.sequences.slots._program import Coded, Run, SlotMemory, Summed, Value
 from hardmax.checker.sequences.slots._slots import OWN_SYMBOL, Slots
 from hardmax.core import (
     Construction,
@@ -40,7 +41,7 @@ def bound_by_slots(
     steps: SequenceSteps,
     length: int,
     format: Format,
-    memory: Memory,
+    memory: SlotMemory,
     cuts: bool = False,
 ) -> tuple[float, int]:
     """A bound on the error over all words of one length, for the reals and the format.
@@ -104,7 +105,7 @@ def follow_words(
 class _CutTarget:
     """The target's steps beside the Transformer: cut where the witness says, if that is wanted."""
 
-    def __init__(self, steps: SequenceSteps, memory: Memory, witness: Witness | None) -> None:
+    def __init__(self, steps: SequenceSteps, memory: SlotMemory, witness: Witness | None) -> None:
         self.steps, self.memory = steps, memory
         self.holdings = () if witness is None else witness.holdings
         self._run: Run | None = None
@@ -181,12 +182,12 @@ def _tables(value: Value) -> list[tuple[Axes, MidRadius]]:
         case Summed():
             terms = [(term.axes, _looked_up(term, weight)) for weight, term in value.terms]
             tokens = value.terms[0][1].codes.shape[0]
-            constant = enclosed([value.constant])
+            constant = balls_of([value.constant])
             return [((), MidRadius(*(np.tile(part, (tokens, 1)) for part in constant))), *terms]
 
 
-def _looked_up(value: Coded, weight: Fraction) -> MidRadius:
-    numbers = enclosed([weight * Fraction(number) for number in value.numbers])
+def _looked_up(value: Coded[Number], weight: Fraction) -> MidRadius:
+    numbers = balls_of([weight * Fraction(number) for number in value.numbers])
     return MidRadius(*(part[value.codes][..., None] for part in numbers))
 
 

@@ -14,11 +14,11 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import reduce
 from math import gcd
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from hardmax.checker.sequences._stream import Stream, TooLarge
+from hardmax.checker.sequences._stream import Number, Stream, TooLarge
 from hardmax.checker.sequences.slots._program import Coded, Run, Value
 from hardmax.checker.sequences.slots._slots import LARGEST_SLOT, Slots
 from hardmax.core import GIVEN, Holding, plain
@@ -67,7 +67,7 @@ def cut(stream: Stream, holding: Holding, place: Place) -> Stream:
     return _replaced(stream, row[0], float(holding.constants[0]), (slot, numbers, error), slots)
 
 
-def _numbers(value: Value, slots: Slots) -> tuple[tuple[Any, ...], np.ndarray]:
+def _numbers(value: Value, slots: Slots) -> tuple[tuple[Number, ...], np.ndarray]:
     """All numbers that a value can be, ascending, and which tokens can have them.
 
     For a sum these are all multiples of the unit between the least and the largest.
@@ -89,7 +89,7 @@ def _numbers(value: Value, slots: Slots) -> tuple[tuple[Any, ...], np.ndarray]:
     return numbers, np.ones((slots.tokens, len(numbers)), dtype=bool)
 
 
-def _possible(value: Coded, slots: Slots) -> np.ndarray:
+def _possible(value: Coded[Number], slots: Slots) -> np.ndarray:
     """Which of its numbers a value can be: token x number."""
     able = slots.possible(value.axes)
     able[: slots.first] = False
@@ -100,7 +100,7 @@ def _possible(value: Coded, slots: Slots) -> np.ndarray:
     return found
 
 
-def _ascending(value: Coded, possible: np.ndarray) -> tuple[tuple[Any, ...], np.ndarray]:
+def _ascending(value: Coded[Number], possible: np.ndarray) -> tuple[tuple[Number, ...], np.ndarray]:
     """The numbers that occur, in order."""
     ever = [k for k in range(len(value.numbers)) if possible[:, k].any()]
     order = sorted(ever, key=lambda k: Fraction(value.numbers[k]))
@@ -111,7 +111,7 @@ def _replaced(
     stream: Stream,
     row: np.ndarray,
     constant: float,
-    held: tuple[int, tuple[Any, ...], float],
+    held: tuple[int, tuple[Number, ...], float],
     slots: Slots,
 ) -> Stream:
     """Solve row . x + constant = number for the last coordinate, at the symbols' tokens."""

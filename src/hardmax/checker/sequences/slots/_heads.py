@@ -15,7 +15,7 @@ import numpy as np
 from hardmax.checker._budget import CALL, charge
 from hardmax.checker.sequences._axes import Axes, aligned, without_idle
 from hardmax.checker.sequences._layers import tidied, updated
-from hardmax.checker.sequences._scores import is_hard
+from hardmax.checker.sequences._scores import is_hard, seen_pairs
 from hardmax.checker.sequences._stream import (
     LARGEST_TABLE,
     Blocks,
@@ -57,8 +57,7 @@ def attend(stream: Stream, layer: Attention, slots: Slots, format: Format) -> St
 def _head(stream: Stream, head: Head, slots: Slots, format: Format) -> Stream:
     charge(500 * CALL)
     values = tidied(stream.affine(head.value, None, format))
-    seen = np.tri(slots.tokens, dtype=bool)
-    seen = seen if head.causal else np.ones(seen.shape, dtype=bool)
+    seen = seen_pairs(head, slots.tokens)
     low, high = _seen_range(values, seen)
     hull, most = MidRadius.between(low, high), np.maximum(np.abs(low), np.abs(high))
     if not is_hard(head):

@@ -8,17 +8,17 @@ occur, and never for words.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import reduce
 from math import gcd
-from typing import Any
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from hardmax.checker._budget import CALL, ENTRY, FUNCTION, SORTED, charge
 from hardmax.checker.sequences._axes import Axes, aligned, merged_axes, without_idle
-from hardmax.checker.sequences._stream import LARGEST_TABLE, TooLarge
+from hardmax.checker.sequences._stream import LARGEST_TABLE, Number, TooLarge
 from hardmax.checker.sequences.slots._choices import LARGEST_CHOICE
 from hardmax.checker.sequences.slots._slots import LARGEST_SLOT, OWN_SYMBOL, Slots, Total, Whole
 from hardmax.core import (
@@ -39,16 +39,25 @@ from hardmax.core import (
 
 _LARGEST_CODE = 2.0**62  # of several values together, in int64
 
-Memory = dict[Any, Any]
+T = TypeVar("T")
+Given = tuple[Number, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Coded:
+class SlotMemory:
+    """What functions and relations said, by the number of their step, from length to length."""
+
+    functions: dict[int, dict[Given, Number]] = field(default_factory=dict)
+    relations: dict[int, dict[tuple[Given, Given], bool]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Coded(Generic[T]):
     """At every token a number, given by the slots `axes`: numbers[codes[token, slots]]."""
 
     axes: Axes
     codes: np.ndarray
-    numbers: tuple[Any, ...]
+    numbers: tuple[T, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,10 +65,10 @@ class Summed:
     """constant + sum of weight * value: a sum of tables where one would be too large."""
 
     constant: Fraction
-    terms: tuple[tuple[Fraction, Coded], ...]
+    terms: tuple[tuple[Fraction, Coded[Number]], ...]
 
 
-Value = Coded | Summed
+Value = Coded[Number] | Summed
 
 
 class Run:
@@ -69,7 +78,7 @@ class Run:
     start token, so that slots are looked for loosely while it runs.
     """
 
-    def __init__(self, steps: SequenceSteps, slots: Slots, memory: Memory) -> None:
+    def __init__(self, steps: SequenceSteps, slots: Slots, memory: SlotMemory) -> None:
         self.steps, self.slots, self.memory = steps, slots, memory
         self.tokens, self.first = slots.tokens, slots.first
         length = self.tokens - self.first
@@ -95,7 +104,7 @@ class Run:
                 self.slots.loose = loose
         return self._known[number]
 
-    def cut(self, number: int, slot: int, numbers: tuple[Any, ...]) -> None:
+    def cut(self, number: int, slot: int, numbers: tuple[Number, ...]) -> None:
         """From now on a value is what a slot of its own says, whatever the word."""
         codes = np.tile(np.arange(len(numbers)), (self.tokens, 1))  # by the slot's own numbers
         self._known[number] = Coded((slot,), codes, numbers)
@@ -114,24 +123,28 @@ class Run:
             case Aggregate():
                 return self._aggregate(number, step)
 
-    def _coded(self, number: int) -> Coded:
+    def _coded(self, number: int) -> Coded[Number]:
         value = self.value(number)
         return value if isinstance(value, Coded) else self._added(value)
 
-    def _added(self, value: Summed) -> Coded:
+    def _added(self, value: Summed) -> Coded[Number]:
         """A sum as one table."""
-        total = Coded((), np.zeros(self.tokens, dtype=np.int64), (value.constant,))
+        start = np.zeros(self.tokens, dtype=np.int64)
+        total: Coded[Number] = Coded((), start, (value.constant,))
         for weight, term in value.terms:
             total = self._apply(_adder(weight), [total, term], None)
         return total
 
-    def _pointwise(self, number: int, step: Pointwise) -> Coded:
-        memory = self.memory.setdefault(("pointwise", number), {})
+    def _pointwise(self, number: int, step: Pointwise) -> Coded[Number]:
+        memory = self.memory.functions.setdefault(number, {})
         return self._apply(step.function, [self._coded(s) for s in step.sources], memory)
 
     def _apply(
-        self, function: Callable[..., Any], sources: list[Coded], memory: Memory | None
-    ) -> Coded:
+        self,
+        function: Callable[..., T],
+        sources: list[Coded[Number]],
+        memory: dict[Given, T] | None,
+    ) -> Coded[T]:
         """A function of several values, called once for each combination of their numbers."""
         axes = tuple(sorted({axis for source in sources for axis in source.axes}))
         joint = self._joint(sources, axes)
@@ -149,7 +162,7 @@ class Run:
             numbers.append(memory[given])
         return _merged(axes, codes.reshape(joint.shape), numbers)
 
-    def _joint(self, sources: list[Coded], axes: Axes) -> np.ndarray:
+    def _joint(self, sources: list[Coded[Number]], axes: Axes) -> np.ndarray:
         """One code for all sources; what cannot happen repeats what can."""
         shape = (self.tokens, *self.slots.sizes(axes))
         codes = np.prod([len(source.numbers) for source in sources], dtype=float)
@@ -162,7 +175,7 @@ class Run:
         possible[: self.first] = False
         return np.where(possible, joint, joint[possible][0] if possible.any() else 0)
 
-    def _recalled(self, step: Recalled) -> Coded:
+    def _recalled(self, step: Recalled) -> Coded[Number]:
         """Which row the word is, a slot of its own, if the value is another name of the symbol."""
         length = self.tokens - self.first
         own = self._coded(step.value)
@@ -180,7 +193,7 @@ class Run:
         slot = self.slots.word(words)
         order = np.lexsort(words.T[::-1])
         answers = [step.rows[rows[k]] for k in order]
-        found: dict[Any, int] = {}
+        found: dict[Number, int] = {}
         codes = np.zeros((self.tokens, len(rows) + 1), dtype=np.int64)
         for t in range(length):
             said = [answer[t] for answer in answers] + [step.otherwise]
@@ -215,7 +228,7 @@ class Run:
 
     # --- aggregates -------------------------------------------------------------------------
 
-    def _aggregate(self, number: int, step: Aggregate) -> Coded:
+    def _aggregate(self, number: int, step: Aggregate) -> Coded[Number]:
         chosen = self._selected(number, step.selection)
         if step.kind == "count":
             return self._count(chosen)
@@ -235,7 +248,7 @@ class Run:
         """Which tokens are selected: asking token x slots x token asked x slots."""
         keys = [self._coded(key) for key in selection.keys]
         queries = [self._coded(query) for query in selection.queries]
-        memory = self.memory.setdefault(("relation", number), {})
+        memory = self.memory.relations.setdefault(number, {})
         own, key = self._grouped(queries), self._grouped(keys)
         table = np.zeros((len(key.numbers), len(own.numbers)), dtype=bool)
         charge(FUNCTION, table.size)
@@ -251,21 +264,23 @@ class Run:
         holds = table[key.codes.reshape(1, -1), own.codes.reshape(-1, 1)].reshape(shape)
         return _Selected(own.axes, key.axes, holds & self._seen(selection.causal, own, key))
 
-    def _grouped(self, sources: list[Coded]) -> Coded:
+    def _grouped(self, sources: list[Coded[Number]]) -> Coded[Given]:
         """Several values as one, whose numbers are tuples."""
         return self._apply(lambda *given: given, sources, None)
 
-    def _seen(self, causal: bool, own: Coded, key: Coded) -> np.ndarray:
+    def _seen(self, causal: bool, own: Coded[Given], key: Coded[Given]) -> np.ndarray:
         n = self.tokens
         seen = np.tri(n, dtype=bool) if causal else np.ones((n, n), dtype=bool)
         seen[: self.first], seen[:, : self.first] = False, False
         return seen.reshape(n, *[1] * len(own.axes), n, *[1] * len(key.axes))
 
-    def _count(self, chosen: _Selected) -> Coded:
+    def _count(self, chosen: _Selected) -> Coded[Number]:
         total = self.slots.sum(chosen.asking, chosen.asked, chosen.holds.astype(Whole))
         return self._value_of(total, Fraction(1))
 
-    def _sum(self, chosen: _Selected, value: Coded, base: Fraction) -> tuple[Fraction, Total]:
+    def _sum(
+        self, chosen: _Selected, value: Coded[Number], base: Fraction
+    ) -> tuple[Fraction, Total]:
         """The sum over the selection of value - base is unit * total."""
         unit, whole = _whole(value.numbers, base)
         holds, every = self._over(chosen, value)
@@ -273,7 +288,7 @@ class Run:
         given = aligned(numbers, value.axes, every)
         return unit, self.slots.sum(chosen.asking, every, holds * given)
 
-    def _over(self, chosen: _Selected, value: Coded) -> tuple[np.ndarray, Axes]:
+    def _over(self, chosen: _Selected, value: Coded[Number]) -> tuple[np.ndarray, Axes]:
         """The selection over the value's slots, too."""
         every = tuple(dict.fromkeys((*chosen.asked, *value.axes)))
         outer = chosen.holds.shape[: 2 + len(chosen.asking)]
@@ -285,26 +300,31 @@ class Run:
         shown = shown.reshape(*outer, *shown.shape[1:])
         return np.broadcast_to(shown, (*outer, *sizes)), every
 
-    def _value_of(self, total: Total, unit: Fraction) -> Coded:
+    def _value_of(self, total: Total, unit: Fraction) -> Coded[Number]:
         """unit * total as a value."""
         charge(16 * CALL + SORTED * total.numbers.size)
         kinds, codes = np.unique(total.numbers, return_inverse=True)
         codes = codes.reshape(total.numbers.shape)
         return _merged(total.axes, codes, [plain(unit * int(kind)) for kind in kinds])
 
-    def _mean(self, chosen: _Selected, value: Coded, default: Any) -> Coded:
+    def _mean(self, chosen: _Selected, value: Coded[Number], default: Number) -> Coded[Number]:
         base = Fraction(value.numbers[0])
         unit, total = self._sum(chosen, value, base)
         many, rest = self._count(chosen), self._value_of(total, unit)
 
-        def quotient(m: Fraction, s: Fraction) -> Any:
-            return plain(base + Fraction(s) / m) if m > 0 else default
+        def quotient(m: Number, s: Number) -> Number:
+            return plain(base + Fraction(s) / Fraction(m)) if m > 0 else default
 
         return self._apply(quotient, [many, rest], None)
 
     def _value_at(
-        self, asking: Axes, count: np.ndarray, by_token: np.ndarray, value: Coded, default: Any
-    ) -> Coded:
+        self,
+        asking: Axes,
+        count: np.ndarray,
+        by_token: np.ndarray,
+        value: Coded[Number],
+        default: Number,
+    ) -> Coded[Number]:
         """The value of the one token selected, or the default."""
         places = np.where(count == 1, by_token.argmax(axis=-1), -1)
         learnt = tuple(self.slots.at(axis, asking, places) for axis in value.axes)
@@ -313,7 +333,7 @@ class Run:
         axes, codes = merged_axes((*asking, *learnt), codes)
         return _merged(axes, codes, [*value.numbers, default])
 
-    def _extreme(self, chosen: _Selected, value: Coded, step: Aggregate) -> Coded:
+    def _extreme(self, chosen: _Selected, value: Coded[Number], step: Aggregate) -> Coded[Number]:
         """min and max: the rank that wins among the numbers, lowest of all that nothing does."""
         sign = 1 if step.kind == "max" else -1
         order = sorted(range(len(value.numbers)), key=lambda i: sign * Fraction(value.numbers[i]))
@@ -357,15 +377,15 @@ class _Selected:
         return np.asarray(self.holds.all(axis=self._inner))
 
 
-def _option(t: int) -> Callable[..., Any]:
+def _option(t: int) -> Callable[[int, Number], Number]:
     return lambda number, option: option if number == t else 0
 
 
-def _adder(weight: Fraction) -> Callable[..., Any]:
+def _adder(weight: Fraction) -> Callable[[Fraction, Number], Number]:
     return lambda a, b: plain(a + weight * Fraction(b))
 
 
-def _called(function: Callable[..., Any], given: tuple[Any, ...]) -> Any:
+def _called(function: Callable[..., T], given: Given) -> T:
     """A function may fail on values that never come together: then nothing is known."""
     try:
         return function(*given)
@@ -375,15 +395,15 @@ def _called(function: Callable[..., Any], given: tuple[Any, ...]) -> Any:
         raise TooLarge(f"A step of the target has no answer for {shown}{why}.") from reason
 
 
-def _merged(axes: Axes, codes: np.ndarray, numbers: Sequence[Any]) -> Coded:
+def _merged(axes: Axes, codes: np.ndarray, numbers: Sequence[T]) -> Coded[T]:
     """Equal numbers get one code, slots that change nothing go."""
-    place: dict[Any, int] = {}
+    place: dict[T, int] = {}
     renamed = np.array([place.setdefault(number, len(place)) for number in numbers], dtype=np.int64)
     kept, codes = without_idle(axes, renamed[codes])
     return Coded(kept, codes, tuple(place))
 
 
-def _whole(numbers: Sequence[Any], base: Fraction) -> tuple[Fraction, list[int]]:
+def _whole(numbers: Sequence[Number], base: Fraction) -> tuple[Fraction, list[int]]:
     """Numbers as base + unit * whole, exactly."""
     parts = [Fraction(number) - base for number in numbers]
     below = reduce(lambda a, b: a * b // gcd(a, b), (p.denominator for p in parts), 1)

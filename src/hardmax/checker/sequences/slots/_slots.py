@@ -21,7 +21,7 @@ trying any. `values` says what a slot means for one word.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -133,17 +133,21 @@ class Slots:
         inner = tuple(range(2 + len(own), numbers.ndim))
         least, most = numbers.min(axis=inner, keepdims=True), numbers.max(axis=inner, keepdims=True)
         ways = ((numbers - least, least, 1), (most - numbers, most, -1))
-        sizes: list[Any] = [way[0][self.first :].sum(dtype=np.int64) for way in ways]
-        if sizes[0] == sizes[1]:
-            sizes = [way[0][self.first :].astype(">i2").tobytes() for way in ways]
-        counted, base, sign = ways[0] if sizes[0] <= sizes[1] else ways[1]
+        said = [way[0][self.first :] for way in ways]
+        up, down = (int(numbers.sum(dtype=np.int64)) for numbers in said)
+        least_first = up < down
+        if up == down:
+            least_first = said[0].astype(">i2").tobytes() <= said[1].astype(">i2").tobytes()
+        counted, base, sign = ways[0] if least_first else ways[1]
         axes, found = self._heard(own, asked, counted, "sum")
         offset = _summed(base, len(own))
         every = tuple(sorted({*asking, *axes}))
         total = aligned(offset, own, every) + sign * aligned(found, axes, every)
         return Total(every, np.broadcast_to(total, (self.tokens, *self.sizes(every))))
 
-    def max(self, asking: Axes, asked: Axes, scores: np.ndarray, same: Any = 0.0) -> Top:
+    def max(
+        self, asking: Axes, asked: Axes, scores: np.ndarray, same: float | np.ndarray = 0.0
+    ) -> Top:
         """The largest score over all tokens, -inf where a token is not seen.
 
         Neighbours that differ by at most `same` (per asking token and slots) have one rank.

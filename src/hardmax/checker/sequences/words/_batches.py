@@ -12,7 +12,13 @@ import numpy as np
 from hardmax.checker._budget import CALL, ENTRY, EXP, FLOPS, charge
 from hardmax.checker._dependence import tokens_read
 from hardmax.checker.sequences._layers import feed_forward, read_out, updated
-from hardmax.checker.sequences._scores import Asks, is_hard, power_error, score_radius, underflow
+from hardmax.checker.sequences._scores import (
+    is_hard,
+    power_error,
+    scores_by_token,
+    seen_pairs,
+    underflow,
+)
 from hardmax.checker.sequences._stream import (
     Stream,
     check,
@@ -83,25 +89,12 @@ def _head(stream: Stream, head: Head, format: Format) -> Stream:
     pairs = words * tokens * tokens
     widths = len(head.query) + head.value_width
     charge(100 * CALL + pairs * (24 * ENTRY + 2 * EXP + 4 * widths // FLOPS))
-    scores = _scores(stream, head, format)
+    scores = scores_by_token(stream, head, format)
     values = stream.affine(head.value, None, format)
-    visible = np.tri(tokens, dtype=bool) if head.causal else np.ones((tokens, tokens), dtype=bool)
+    visible = seen_pairs(head, tokens)
     mix = hard_mean if is_hard(head) else soft_mean
     mixed = mix(scores, visible, values, format)
     return Stream({(): mixed}, values.grid - np.ceil(np.log2(tokens)), stream.lead)
-
-
-def _scores(stream: Stream, head: Head, format: Format) -> MidRadius:
-    """Words x asking token x token asked: scores, or logits if the head is soft."""
-    query, key = (stream.affine(m, None, format) for m in (head.query, head.key))
-    (q, rq), (k, rk) = query.blocks[()], key.blocks[()]
-    middle = q @ k.swapaxes(-1, -2)
-    if head.position_bias is not None:
-        tokens = stream.leading[-1]
-        middle = middle + head.position_bias[:tokens, :tokens]
-    asking, asked = Asks(np.abs(q), rq, query.grid), Asks(np.abs(k), rk, key.grid)
-    radius = score_radius(asking, asked, stream.magnitude, head, format)
-    return MidRadius(middle * (1.0 if is_hard(head) else head.coldness), radius)
 
 
 def hard_mean(scores: MidRadius, visible: np.ndarray, values: Stream, format: Format) -> MidRadius:

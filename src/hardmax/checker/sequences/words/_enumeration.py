@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
 from hardmax.checker._budget import FUNCTION, UNIT, ticks
-from hardmax.checker.sequences._stream import Overflow, ball_of
+from hardmax.checker.sequences._stream import Number, Overflow, ball_of
 from hardmax.checker.sequences._word_search import EnumerationCost, Word, WordSearch
 from hardmax.checker.sequences.words._batches import enclose_words
 from hardmax.numerics import FLOAT64, FORMATS, MidRadius
@@ -76,7 +75,7 @@ class _Trial:
         self.worst: tuple[float, Word | None] = (-1.0, None)
         self.suspects: list[Word] = []
         self.harmless = True  # every suspect looked at was within the claim
-        self.known: dict[Any, tuple[float, float]] = {}
+        self.known: dict[Number, tuple[float, float]] = {}
 
     def run(self, numbers: np.ndarray) -> None:
         search = self.search
@@ -142,7 +141,7 @@ class _Trial:
         shape = (2, len(words), -1, outputs) if flat else (2, len(words), 0, outputs)
         return MidRadius(*np.array(flat, dtype=float).reshape(-1, 2).T.reshape(shape))
 
-    def _ball(self, value: Any) -> tuple[float, float]:
+    def _ball(self, value: Number) -> tuple[float, float]:
         if value not in self.known:
             self.known[value] = ball_of(Fraction(value))
         return self.known[value]

@@ -1,0 +1,376 @@
+"""A Transformer on vectors and its target, written out as forms over atoms of one graph.
+
+Nothing is approximated: weights are the rationals that they are. Only what the answer, or a
+holding of the witness, depends on is ever looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+
+import numpy as np
+from flint import fmpq
+
+from hardmax.checker.forms._dominance import excess
+from hardmax.checker.forms._forms import (
+    NOTHING,
+    ONE,
+    Form,
+    constant,
+    direction_of,
+    is_moderate,
+    nearest,
+    rational,
+    renamed,
+    total,
+)
+from hardmax.checker.forms._graph import Graph
+from hardmax.core import (
+    Affine,
+    Attention,
+    FeedForward,
+    Head,
+    Maximum,
+    Product,
+    Steps,
+    Transformer,
+    Univariate,
+    VectorInput,
+)
+from hardmax.numerics import Interval, stray
+
+Row = list[tuple[int, fmpq]]
+Place = tuple[int, ...]
+_MOST_TERMS = 64  # of forms whose ranges are remembered
+
+
+def sparse_rows(matrix: np.ndarray) -> list[Row]:
+    """The nonzero entries of each row, as rationals."""
+    rows: list[Row] = [[] for _ in range(matrix.shape[0])]
+    places = np.nonzero(matrix)
+    for i, j, value in zip(*(p.tolist() for p in places), matrix[places].tolist(), strict=True):
+        rows[i].append((j, rational(value)))
+    return rows
+
+
+class _Renamed:
+    """Forms by their places, in which atoms may be called by other names from some time on."""
+
+    def __init__(self) -> None:
+        self.forms: dict[Place, Form] = {}
+        self.names: dict[int, Form] = {}
+        self._fresh: set[int] = set()
+
+    def name(self, atom: int, form: Form) -> None:
+        self.names[atom] = form
+        self._fresh.add(atom)
+
+    def refresh(self) -> None:
+        """Call what is known by its new names, all at once."""
+        if not self._fresh:
+            return
+        for place, known in self.forms.items():
+            if not self._fresh.isdisjoint(known.atoms):
+                self.forms[place] = renamed(known, self.names)
+        self._fresh.clear()
+
+
+class Unrolled:
+    """The stream of a Transformer, coordinate by coordinate, as forms over a graph's atoms."""
+
+    def __init__(self, transformer: Transformer, graph: Graph, inputs: list[Form]) -> None:
+        assert isinstance(transformer.input, VectorInput)
+        self.transformer = transformer
+        self.graph = graph
+        self.inputs = inputs
+        self._source = transformer.input
+        self._units, self._head = cache(self._make_units), cache(self._make_head)
+        self._writing, self._mean = cache(self._find_writing), cache(self._make_mean)
+        self._stream = _Renamed()  # by sublayer, token and coordinate
+        self.swept: Callable[[Form], Form] = lambda form: form  # what becomes of new coordinates
+
+    def name(self, atom: int, form: Form) -> None:
+        """From here on, an atom is called by another name, in every coordinate.
+
+        Atoms that exist keep their own arguments: name what a sublayer made before the next one
+        is looked at.
+        """
+        self._stream.name(atom, form)
+
+    def outputs(self) -> list[Form]:
+        """What is read out, one form per output."""
+        readout = self.transformer.readout
+        assert readout.token is not None
+        token = readout.token % self.transformer.tokens
+        last = len(self.transformer.sublayers) - 1
+        return [
+            total([(ONE, constant(rational(bias))), *self._read(row, last, token)])
+            for row, bias in zip(sparse_rows(readout.weights), readout.bias, strict=True)
+        ]
+
+    def coordinate(self, sublayer: int, token: int, index: int) -> Form:
+        """A coordinate of a token after a sublayer (-1: after the embedding)."""
+        self._stream.refresh()
+        stream, place = self._stream.forms, (sublayer, token, index)
+        if place not in stream:
+            self.graph.look()
+            if sublayer < 0:
+                stream[place] = self._embedded(token, index)
+            else:
+                changes = self._changes(sublayer, token, index)
+                before = self.coordinate(sublayer - 1, token, index)
+                made = total([(ONE, before), *changes]) if changes else before
+                made = renamed(made, self._stream.names)
+                stream[place] = self.swept(made) if changes else made
+        return stream[place]
+
+    def _embedded(self, token: int, index: int) -> Form:
+        row = self._source.maps[token, index]
+        parts = [(rational(row[i]), self.inputs[i]) for i in np.flatnonzero(row)]
+        return total([*parts, (ONE, constant(rational(self._source.offsets[token, index])))])
+
+    def _read(self, row: Row, sublayer: int, token: int) -> list[tuple[fmpq, Form]]:
+        return [(weight, self.coordinate(sublayer, token, c)) for c, weight in row]
+
+    def _linear(self, row: Row, sublayer: int, token: int) -> Form:
+        return self.graph.shared.form(total(self._read(row, sublayer, token)))
+
+    def _changes(self, sublayer: int, token: int, index: int) -> list[tuple[fmpq, Form]]:
+        if isinstance(self.transformer.sublayers[sublayer], FeedForward):
+            return self._units(sublayer).change(token, index)
+        return [
+            (weight, self._mean(sublayer, token, number, v))
+            for number, v, weight in self._writing(sublayer).get(index, ())
+        ]
+
+    def _make_units(self, sublayer: int) -> _LayerForms:
+        layer = self.transformer.sublayers[sublayer]
+        assert isinstance(layer, FeedForward)
+        return _LayerForms(self, sublayer, layer)
+
+    def _heads(self, sublayer: int) -> Sequence[Head]:
+        layer = self.transformer.sublayers[sublayer]
+        assert isinstance(layer, Attention)
+        return layer.heads
+
+    def _make_head(self, sublayer: int, number: int) -> _HeadForms:
+        return _HeadForms(self, sublayer, self._heads(sublayer)[number])
+
+    def _make_mean(self, sublayer: int, token: int, number: int, v: int) -> Form:
+        """Component v of what a head hands to a token."""
+        return self._head(sublayer, number).mean(token, v)
+
+    def _find_writing(self, sublayer: int) -> dict[int, list[tuple[int, int, fmpq]]]:
+        """For each coordinate the heads that write it: head, component, weight."""
+        writers: dict[int, list[tuple[int, int, fmpq]]] = {}
+        for number, head in enumerate(self._heads(sublayer)):
+            places = np.nonzero(head.output)
+            weights = head.output[places].tolist()
+            for c, v, weight in zip(*(p.tolist() for p in places), weights, strict=True):
+                writers.setdefault(c, []).append((number, v, rational(weight)))
+        return writers
+
+
+class _LayerForms:
+    """A feed-forward sublayer."""
+
+    def __init__(self, owner: Unrolled, sublayer: int, layer: FeedForward) -> None:
+        self.owner, self.sublayer, self.layer = owner, sublayer, layer
+        self.inner, self.outer = sparse_rows(layer.inner), sparse_rows(layer.outer)
+        self.hidden = cache(self._hidden)
+
+    def change(self, token: int, index: int) -> list[tuple[fmpq, Form]]:
+        parts = [(weight, self.hidden(token, unit)) for unit, weight in self.outer[index]]
+        bias = self.layer.outer_bias[index]
+        return [*parts, (ONE, constant(rational(bias)))] if bias else parts
+
+    def _hidden(self, token: int, unit: int) -> Form:
+        before = self.owner._read(self.inner[unit], self.sublayer - 1, token)
+        bias = constant(rational(self.layer.inner_bias[unit]))
+        graph = self.owner.graph
+        return graph.relu(graph.shared.form(total([*before, (ONE, bias)])))
+
+
+class _HeadForms:
+    """A head, as every token that asks it sees it."""
+
+    def __init__(self, owner: Unrolled, sublayer: int, head: Head) -> None:
+        self.owner, self.before, self.head = owner, sublayer - 1, head
+        self.queries, self.keys = sparse_rows(head.query), sparse_rows(head.key)
+        self.values = sparse_rows(head.value)
+        self.coldness = None if np.isinf(head.coldness) else rational(head.coldness)
+        self.scores = cache(self._scores)
+        self.key, self.value = cache(self._key), cache(self._value)
+
+    def seen(self, token: int) -> range:
+        return range(token + 1 if self.head.causal else self.owner.transformer.tokens)
+
+    def _key(self, k: int, token: int) -> Form:
+        return self.owner._linear(self.keys[k], self.before, token)
+
+    def _value(self, v: int, token: int) -> Form:
+        return self.owner._linear(self.values[v], self.before, token)
+
+    def _scores(self, token: int) -> list[Form]:
+        """The scores of all tokens seen, times the coldness."""
+        graph, coldness = self.owner.graph, self.coldness or ONE
+        queries = [
+            self.owner._linear(row, self.before, token).scaled(coldness) for row in self.queries
+        ]
+        asking = [(k, query) for k, query in enumerate(queries) if not query.is_zero]
+        scores = []
+        for j in self.seen(token):
+            parts = [(ONE, graph.times(query, self.key(k, j))) for k, query in asking]
+            if self.head.position_bias is not None:
+                bias = rational(self.head.position_bias[token, j])
+                parts.append((coldness, constant(bias)))
+            scores.append(total(parts))
+        return scores
+
+    def mean(self, token: int, v: int) -> Form:
+        values = [self.value(v, j) for j in self.seen(token)]
+        if all(value == values[0] for value in values):
+            return values[0]
+        join = self.owner.graph.hard_mean if self.coldness is None else self.owner.graph.mean
+        return join(self.scores(token), values)
+
+
+class TargetForms:
+    """Every component of every value of a program, made when it is asked for.
+
+    Atoms can be named: from then on variables that stand for coordinates of the stream take their
+    place. So can the maximum of several components of one value. Rectifiers whose argument keeps
+    its sign on the true domain are resolved by the program's own ranges, which names do not widen.
+    """
+
+    def __init__(
+        self, steps: Steps, graph: Graph, inputs: Sequence[Form], domain: Interval | None = None
+    ) -> None:
+        self.steps, self.graph, self.domain = steps, graph, domain
+        self._known = _Renamed()  # by value and component
+        self._known.forms = {(0, i): form for i, form in enumerate(inputs)}
+        self._noted: dict[tuple[int, int], Form] = {}
+        self.known: dict[Form, tuple[float, float]] = {}  # ranges of directions
+        self._maxima: dict[int, list[tuple[frozenset[int], Form]]] = {}
+        self._rows = cache(self._sparse)
+        self.ranges = None if domain is None else steps.values(domain)
+
+    def outputs(self) -> list[Form]:
+        last = len(self.steps.steps)
+        return [self.component(last, i) for i in range(self.steps.size(last))]
+
+    def component(self, value: int, index: int) -> Form:
+        self._known.refresh()
+        known = self._known.forms
+        if (value, index) not in known:
+            known[value, index] = renamed(self._made(value, index), self._known.names)
+        form = known[value, index]
+        if self.ranges is not None and self._noted.get((value, index)) is not form:
+            self._noted[value, index] = form
+            self._note(form, self.ranges[value][index])
+        return form
+
+    def _note(self, form: Form, ends: Interval) -> None:
+        """Remember the range of a component by its direction: c u + b, up to c and b."""
+        if form.is_constant or len(form.atoms) > _MOST_TERMS:
+            return
+        direction, lead = direction_of(form)
+        shift, scale = nearest(form.constant), nearest(lead)
+        if not is_moderate(scale) or not (shift == 0.0 or is_moderate(shift)):
+            return
+        low, high = sorted((float(end) - shift) / scale for end in (ends.lo, ends.hi))
+        # both numbers, their difference, the quotient and the step outward are rounded
+        slack = float(stray(5, max(abs(low), abs(high)) + 2.0 * abs(shift / scale)))
+        low, high = low - slack, high + slack
+        before = self.known.get(direction, (-np.inf, np.inf))
+        self.known[direction] = max(low, before[0]), min(high, before[1])
+
+    def largest(self, value: int, indices: Iterable[int]) -> Form:
+        """The maximum of some components, by way of maxima that have been cut, if any fit."""
+        left, parts = set(indices), []
+        joined: list[Form] = []
+        for chosen, form in sorted(self._maxima.get(value, []), key=lambda m: -len(m[0])):
+            if chosen <= left:
+                parts.append(form)
+                left -= chosen
+                joined += [self.component(value, i) for i in sorted(chosen)]
+        rest = [self.component(value, i) for i in sorted(left)]
+        if joined:  # those that never lead are in what has been cut, too
+            rest = [form for form in rest if excess(form, joined, self.graph.range) > 0.0]
+        parts += rest
+        return renamed(
+            parts[0] if len(parts) == 1 else self.graph.maximum(parts), self._known.names
+        )
+
+    def name(self, atom: int, form: Form) -> None:
+        """From here on, an atom is called by another name, in every component."""
+        self._known.name(atom, form)
+
+    def cut(self, value: int, indices: Iterable[int], form: Form) -> None:
+        """The maximum of several components is called by another name."""
+        chosen = frozenset(indices)
+        if len(chosen) > 1:
+            self._maxima.setdefault(value, []).append((chosen, form))
+
+    def range(self, value: int, indices: Iterable[int]) -> tuple[float, float]:
+        """The range of the maximum of some components on the true domain."""
+        assert self.ranges is not None
+        known = self.ranges[value]
+        chosen = list(indices)
+        return float(known.lo[chosen].max()), float(known.hi[chosen].max())
+
+    def _sparse(self, number: int) -> list[Row]:
+        step = self.steps.steps[number]
+        assert isinstance(step, Affine)
+        return sparse_rows(step.weights)
+
+    def _made(self, value: int, index: int) -> Form:
+        self.graph.look()
+        step = self.steps.steps[value - 1]
+        match step:
+            case Affine():
+                row = self._rows(value - 1)[index]
+                parts = [(w, self._read(step, i)) for i, w in row]
+                made = total([*parts, (ONE, constant(rational(step.bias[index])))])
+                return self.graph.shared.form(made)
+            case Maximum():
+                return self._maximum(step, index)
+            case Product():
+                first, second = step.pairs[index]
+                return self.graph.times(self._read(step, first), self._read(step, second))
+            case Univariate():
+                return self._univariate(step, value, index)
+
+    def _source(self, step: Affine | Maximum | Product | Univariate, index: int) -> tuple[int, int]:
+        for source in step.sources:
+            size = self.steps.size(source)
+            if index < size:
+                return source, int(index)
+            index -= size
+        raise AssertionError("steps check what they read")
+
+    def _read(self, step: Affine | Maximum | Product | Univariate, index: int) -> Form:
+        return self.component(*self._source(step, index))
+
+    def _maximum(self, step: Maximum, index: int) -> Form:
+        places = [self._source(step, i) for i in step.groups[index] if i >= 0]
+        sources = {source for source, _ in places}
+        if len(sources) == 1:
+            return self.largest(sources.pop(), [i for _, i in places])
+        return self.graph.maximum([self.component(*place) for place in places])
+
+    def _univariate(self, step: Univariate, value: int, index: int) -> Form:
+        source = self._source(step, index)
+        if step.name == "relu" and self.ranges is not None:
+            known = self.ranges[source[0]]
+            if known.hi[source[1]] <= 0.0:
+                return NOTHING
+            if known.lo[source[1]] >= 0.0:
+                return self.component(*source)
+        return self.graph.apply(step.name, self.component(*source), step.exponent)
+
+
+def is_defined(ranges: list[Interval]) -> bool:
+    """Whether the ranges of all values are finite."""
+    return all(bool(np.isfinite(r.lo).all() and np.isfinite(r.hi).all()) for r in ranges)
