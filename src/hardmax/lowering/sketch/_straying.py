@@ -46,8 +46,8 @@ import numpy as np
 
 from hardmax.analysis import weights_moved
 from hardmax.core import Softmax
-from hardmax.lowering.sketch._layers import EXCLUDED, Ladder, Levels, OneOf
 from hardmax.lowering.sketch._levels import Bends
+from hardmax.lowering.sketch._vocabulary import EXCLUDED, Ladder, Levels, OneOf
 from hardmax.lowering.sketch._word_layers import heir_of
 from hardmax.lowering.sketch._word_sketch import (
     WordForm,
