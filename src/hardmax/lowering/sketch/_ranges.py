@@ -198,8 +198,8 @@ def _in_place(
     slope, constant = float(maker.value.terms[register]), float(maker.value.constant)
     points = [low, high, *([-constant / slope] if low < -constant / slope < high else [])]
     x, factor = Interval.point(np.array(points)), Interval.point(weight)
-    line, level = Interval.point(maker.value.terms[register]), Interval.point(maker.value.constant)
-    ends, value = line_with_kink(x, line, level, factor), line * x + level
+    value = Interval.point(maker.value.terms[register]) * x + Interval.point(maker.value.constant)
+    ends = line_with_kink(x, value, factor)
     short = _shortfall(maker, float(value.lo.min()), float(value.hi.max()))
     slack = (factor.magnitude + 1.0 / abs(slope)) * stray(3, abs(constant))
     off = inflate(float(short * factor.magnitude), 1), inflate(float(slack), 4)
