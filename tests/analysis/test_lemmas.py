@@ -40,7 +40,8 @@ def test_a_line_with_a_kink_is_extreme_at_its_ends_or_at_its_kink():
     for a, b, w in rng.integers(-5, 6, (300, 3)).tolist():
         kink = [float(np.clip(-b / a, -2, 2))] if a else []
         points = Interval.point(np.array([-2.0, 2.0, *kink]))
-        found = line_with_kink(points, *(Interval.point(float(n)) for n in (a, b, w)))
+        slope, constant, weight = (Interval.point(float(n)) for n in (a, b, w))
+        found = line_with_kink(points, slope * points + constant, weight)
         grid = [Fraction(k, 64) for k in range(-128, 129)]
         values = [x + w * max(a * x + b, 0) for x in grid]
         assert found.lo.min() <= min(values)

@@ -184,7 +184,7 @@ def chosen(rng, coldness, contest, tokens=3, scale=1.0):
     tables = [scale * rng.uniform(-2.0, 2.0, (tokens, 3)) for _ in range(3)]
     ends = np.full(tokens, -9.0), np.full(tokens, 9.0)
     chooser = Chooser(
-        stage=0,
+        sublayer=0,
         query=(
             form_of(sketch, {0: Fraction(odd(rng))}),
             form_of(sketch, {1: Fraction(odd(rng))}, Fraction(odd(rng))),

@@ -316,9 +316,8 @@ def _as_two_lines(
     safe = np.where(slope == 0.0, 1.0, slope)
     crossing = np.clip(-constant.middle / safe, x.lo, x.hi)
     factor, line = Interval.point(weight), Interval.point(safe)
-    ends = [
-        line_with_kink(Interval.point(p), line, constant, factor) for p in (x.lo, x.hi, crossing)
-    ]
+    points = [Interval.point(p) for p in (x.lo, x.hi, crossing)]
+    ends = [line_with_kink(p, line * p + constant, factor) for p in points]
     off = constant.hi - constant.lo + stray(2, constant.magnitude)
     slack = (np.abs(weight) + 1.0 / np.abs(safe)) * off
     short = (Interval.point(contest.shortfall) + contest.stray).hi

@@ -22,9 +22,9 @@ def weights_moved(off: float) -> float:
     return math.tanh(min(off, 1e3) / 2)
 
 
-def line_with_kink(x: Interval, slope: Interval, constant: Interval, weight: Interval) -> Interval:
-    """x + w max(a x + b, 0): over a range of x it is extreme at the ends, or where a x + b = 0.
+def line_with_kink(x: Interval, line: Interval, weight: Interval) -> Interval:
+    """x + w max(a x + b, 0), given a x + b: extreme at the ends of x's range, or where a x + b = 0.
 
     The two terms of a plain interval sum would be taken at different x.
     """
-    return x + weight * (slope * x + constant).maximum(0.0)
+    return x + weight * line.maximum(0.0)

@@ -43,7 +43,7 @@ FORMATS = ("float16", "bfloat16", "float32", "float64")  # cheapest first
 
 @dataclass(frozen=True, eq=False)
 class Whereabouts:
-    """Forms that read a value right after the stage at which it is ready; the first is best."""
+    """Forms that read a value at the first sublayer that can; the first of them is best."""
 
     forms: list[BoxForm]
     ready: int
@@ -172,9 +172,9 @@ class Proposal:
             if i in inner and isinstance(expression, Expression) and expression in steps:
                 within = self._within(i, off[i])
                 holdings.append(
-                    hold(place.forms, *steps[expression], after=place.ready, error=within)
+                    hold(place.forms, *steps[expression], after=place.ready - 1, error=within)
                 )
-        last, end = len(target.steps().steps), self.sketch.last_stage
+        last, end = len(target.steps().steps), self.sketch.last_sublayer
         for i, form in enumerate(self.sketch.outputs):
             holdings.append(hold([form], last, i, after=end, error=self.error))
         kept = [holding for holding in holdings if holding is not None]

@@ -9,7 +9,7 @@ import numpy as np
 
 from hardmax.lowering.approximants import AnchorFit, GridFit
 from hardmax.lowering.gadgets._site import Approximation, Site
-from hardmax.lowering.sketch import BoxForm, Chooser, attention_after, exact_form
+from hardmax.lowering.sketch import BoxForm, Chooser, attention_from, exact_form
 from hardmax.numerics import inflate, stray
 
 
@@ -73,7 +73,7 @@ def _mean_over_anchors(
     """The last key, half the square, is the same whoever asks: its query is 1."""
     inputs = site.sketch.domain.dimension
     chooser = Chooser(
-        stage=attention_after(site.sketch.ready(*asked)),
+        sublayer=attention_from(site.sketch.ready(*asked)),
         query=(*asked, exact_form(1)),
         keys=tuple(constants(key, inputs) for key in keys),
         values=constants(values, inputs),

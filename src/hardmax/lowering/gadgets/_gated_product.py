@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from hardmax.lowering.approximants import identity_by_tanh, square_by_tanh
 from hardmax.lowering.gadgets._site import Approximation, Site, centred
-from hardmax.lowering.sketch import BoxForm, attention_after, exact_form
+from hardmax.lowering.sketch import BoxForm, attention_from, exact_form
 from hardmax.numerics import above_float
 
 
@@ -57,11 +57,11 @@ def _scaled_in_place(
     shares: tuple[float, ...],
 ) -> BoxForm:
     register = site.sketch.register(value * -Fraction(scale))
-    stage = attention_after(site.sketch.ready(gate, value))
+    sublayer = attention_from(site.sketch.ready(gate, value))
     held = exact_form(0, register)
     for cold, share in zip(coldness, shares, strict=True):
         maker = site.sketch.gate(
-            gate, -held, coldness=cold, node=site.node, gain=abs(share), stage=stage
+            gate, -held, coldness=cold, node=site.node, gain=abs(share), sublayer=sublayer
         )
         site.sketch.write(register, maker, share)
     return held

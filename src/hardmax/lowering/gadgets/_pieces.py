@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from hardmax.lowering.approximants import Curve, PiecewiseFit, coldness_for, fit_knots, softening
 from hardmax.lowering.gadgets._site import Approximation, Site
-from hardmax.lowering.sketch import BoxForm, attention_after, exact_form, feed_forward_after
+from hardmax.lowering.sketch import BoxForm, attention_from, exact_form, feed_forward_from
 
 SOFT_SHARE = 0.12  # of a soft piecewise linear function's error: pieces are dearer than coldness
 
@@ -26,11 +26,11 @@ def soft_pieces(site: Site, fit: PiecewiseFit, error: float) -> Approximation:
     (argument,), sketch = site.forms, site.sketch
     coldness = coldness_for(fit, error - fit.error)
     loss = softening(fit, coldness)
-    stage = attention_after(sketch.ready(argument))
+    sublayer = attention_from(sketch.ready(argument))
     register = sketch.register(_first_piece(fit, argument))
     for knot, kink in _kinks(fit):
         z, gain = argument + -knot, abs(float(kink))
-        maker = sketch.gate(z, z, coldness=coldness, node=site.node, gain=gain, stage=stage)
+        maker = sketch.gate(z, z, coldness=coldness, node=site.node, gain=gain, sublayer=sublayer)
         sketch.write(register, maker, kink)
     return Approximation(
         exact_form(loss.shift, register), fit.error + loss.centred, softening=loss.centred
@@ -45,11 +45,11 @@ def curve_by_units(site: Site, curve: Curve, error: float) -> Approximation:
 def hard_pieces(site: Site, fit: PiecewiseFit) -> Approximation:
     """A piecewise linear fit by hidden units."""
     (argument,), sketch = site.forms, site.sketch
-    stage = feed_forward_after(sketch.ready(argument))
+    sublayer = feed_forward_from(sketch.ready(argument))
     register = sketch.register(_first_piece(fit, argument))
     for knot, kink in _kinks(fit):
         gain = abs(float(kink))
-        maker = sketch.unit(argument + -knot, node=site.node, gain=gain, stage=stage)
+        maker = sketch.unit(argument + -knot, node=site.node, gain=gain, sublayer=sublayer)
         sketch.write(register, maker, kink)
     return Approximation(exact_form(0, register), fit.error)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hardmax.lowering.approximants import SigmoidSum
 from hardmax.lowering.gadgets._site import Approximation, Site
-from hardmax.lowering.sketch import BoxForm, attention_after, exact_form
+from hardmax.lowering.sketch import BoxForm, attention_from, exact_form
 
 
 def curve_by_sigmoids(
@@ -27,11 +27,11 @@ def curve_by_sigmoids(
         preload = factor * fit.offset
         values = [factor * term.constant for term in fit.terms]
     sketch = site.sketch
-    stage = attention_after(sketch.ready(argument, *([] if factor is None else [factor])))
+    sublayer = attention_from(sketch.ready(argument, *([] if factor is None else [factor])))
     register = sketch.register(preload)
     for term, value in zip(fit.terms, values, strict=True):
         gate = argument * term.steepness + term.shift
-        maker = sketch.gate(gate, value, coldness=1.0, node=site.node, gain=1.0, stage=stage)
+        maker = sketch.gate(gate, value, coldness=1.0, node=site.node, gain=1.0, sublayer=sublayer)
         sketch.write(register, maker, 1)
     return Approximation(exact_form(0, register), fit.error * factor_size)
 

@@ -33,7 +33,7 @@ def softmax_by_head(
     reach = np.maximum(np.abs(domain.low), np.abs(domain.high))
     size = np.abs(table[:, :-1]) @ reach + np.abs(table[:, -1])
     chooser = Chooser(
-        stage=0,
+        sublayer=0,
         query=(exact_form(1),),
         keys=(table,),
         values=constants(values, domain.dimension),

@@ -10,9 +10,9 @@ from hardmax.lowering.gadgets._site import Approximation, Site, centred
 from hardmax.lowering.sketch import (
     BoxForm,
     BoxRegister,
-    attention_after,
+    attention_from,
     exact_form,
-    feed_forward_after,
+    feed_forward_from,
 )
 from hardmax.numerics import above_float
 
@@ -108,7 +108,7 @@ def _chain(
     register, last = sketch.register(-z), Fraction(1, 2**n)
     held = exact_form(0, register)
     sketch.follow(target, z * (-last * weight))
-    stage = (feed_forward_after if coldness is None else attention_after)(sketch.ready(z))
+    sublayer = (feed_forward_from if coldness is None else attention_from)(sketch.ready(z))
     for level in range(-1, n):
         scale = Fraction(2) ** max(level, 0)
         if level < 0:
@@ -119,12 +119,12 @@ def _chain(
             share, change = 2 / scale * (1 / scale - last), -2 / scale
         effect = float(abs(weight) * Fraction(gain))
         if coldness is None:
-            maker = sketch.unit(form, node=site.node, gain=effect, stage=stage)
+            maker = sketch.unit(form, node=site.node, gain=effect, sublayer=sublayer)
         else:
             maker = sketch.gate(
-                form, form, coldness=coldness, node=site.node, gain=effect, stage=stage
+                form, form, coldness=coldness, node=site.node, gain=effect, sublayer=sublayer
             )
         sketch.write(register, maker, change)
         sketch.write(target, maker, share * weight)
-        stage += 2
+        sublayer += 2
     return held

@@ -20,8 +20,7 @@ from hardmax.core import (
     Transformer,
     VectorInput,
 )
-from hardmax.lowering.sketch._form import Form, N, R
-from hardmax.lowering.sketch._layers import HeadSketch, Layers, UnitSketch
+from hardmax.lowering.sketch._vocabulary import Form, HeadSketch, Layers, N, R, UnitSketch
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,9 +21,8 @@ from hardmax.lowering.sketch._box_sketch import (
     Unit,
     exact_form,
 )
-from hardmax.lowering.sketch._form import Form
-from hardmax.lowering.sketch._layers import HeadSketch, Layers, UnitSketch
 from hardmax.lowering.sketch._ranges import RangeTable
+from hardmax.lowering.sketch._vocabulary import Form, HeadSketch, Layers, UnitSketch
 
 SINK = 0
 
@@ -105,15 +104,15 @@ class BoxAssembly:
             match maker:
                 case Unit():
                     unit = UnitSketch("", maker.value, self._written(m))
-                    layers.units.setdefault(maker.stage, []).append(unit)
+                    layers.units.setdefault(maker.sublayer, []).append(unit)
                 case Gate():
-                    key = (maker.stage, maker.gate.key, maker.coldness)
+                    key = (maker.sublayer, maker.gate.key, maker.coldness)
                     shared.setdefault(key, []).append(m)
                 case Chooser():
-                    heads[maker.stage].append(self._chooser(m, maker))
+                    heads[maker.sublayer].append(self._chooser(m, maker))
         for members in shared.values():
             gates = [g for m in members if isinstance(g := self.sketch.makers[m], Gate)]
-            heads[gates[0].stage].append(self._gates(members, gates))
+            heads[gates[0].sublayer].append(self._gates(members, gates))
         layers.heads = dict(heads)
         return layers
 
@@ -203,13 +202,13 @@ def _held_by(register: BoxRegister, form: BoxForm, constant: Fraction) -> BoxFor
 def _largest_logit(sketch: BoxSketch, ranges: RangeTable) -> float:
     """The sink asks too (flag -1/2, registers 0), and it matters if somebody looks at it later."""
     makers = sketch.makers
-    last = max((maker.stage for maker in makers if not isinstance(maker, Unit)), default=0)
+    last = max((maker.sublayer for maker in makers if not isinstance(maker, Unit)), default=0)
     largest = 0.0
     for m, maker in enumerate(makers):
         size = max(map(abs, ranges.gates[m]))
         match maker:
             case Gate():
-                at_sink = abs(float(maker.gate.constant)) if maker.stage < last else 0.0
+                at_sink = abs(float(maker.gate.constant)) if maker.sublayer < last else 0.0
                 largest = max(largest, maker.coldness * max(size, at_sink) / 2)
             case Chooser():
                 largest = max(largest, maker.coldness * size)

@@ -16,8 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from hardmax.core import Box
-from hardmax.lowering.sketch._form import Form
-from hardmax.lowering.sketch._layers import EMBEDDING, attention_after, feed_forward_after
+from hardmax.lowering.sketch._vocabulary import EMBEDDING, Form, attention_from, feed_forward_from
 
 Pair = tuple[float, float]  # the ends of a range
 
@@ -49,13 +48,13 @@ def exact_form(number: Fraction | float = 0, register: BoxRegister | None = None
 
 @dataclass(frozen=True, eq=False)
 class Gate:
-    """One head over {sink, data}: value * sigmoid(coldness * gate), both read at its stage.
+    """One head over {sink, data}: value * sigmoid(coldness * gate), both read at its sublayer.
 
     Keys are +-1/2, so the data token leads the sink by `gate`, and the largest logit is half of
     coldness * |gate|. The sink's value is 0.
     """
 
-    stage: int  # the sublayer
+    sublayer: int
     gate: BoxForm
     value: BoxForm
     coldness: float
@@ -72,7 +71,7 @@ class Gate:
 class Unit:
     """One ReLU of a feed-forward layer: max(value, 0)."""
 
-    stage: int
+    sublayer: int
     value: BoxForm
     node: int
     gain: float
@@ -86,7 +85,7 @@ class Chooser:
     in the input too; both are tables over tokens. `query` are forms of the data token.
     """
 
-    stage: int
+    sublayer: int
     query: tuple[BoxForm, ...]
     keys: tuple[np.ndarray, ...]  # one table (tokens x (inputs + 1)) for each query
     values: np.ndarray  # tokens x (inputs + 1): weights of the inputs, then the constant
@@ -132,9 +131,9 @@ class BoxSketch:
         return exact_form(0, self.registers[index])
 
     def ready(self, *forms: BoxForm) -> int:
-        """The stage after which all forms can be read."""
+        """The first sublayer that can read all forms."""
         makers = {m for form in forms for register in form.terms for m in register.writes}
-        return max((self.makers[m].stage for m in makers), default=EMBEDDING)
+        return max((self.makers[m].sublayer for m in makers), default=EMBEDDING) + 1
 
     def register(self, preload: BoxForm | None = None) -> BoxRegister:
         """A new register, which follows a form if one is given."""
@@ -167,17 +166,17 @@ class BoxSketch:
         coldness: float,
         node: int,
         gain: float,
-        stage: int | None = None,
+        sublayer: int | None = None,
     ) -> int:
         """Emit value * sigmoid(coldness * gate) at the first attention layer that can."""
-        if stage is None:
-            stage = attention_after(self.ready(gate, value))
-        return self._emit(Gate(stage, gate, value, coldness, node, gain))
+        if sublayer is None:
+            sublayer = attention_from(self.ready(gate, value))
+        return self._emit(Gate(sublayer, gate, value, coldness, node, gain))
 
-    def unit(self, value: BoxForm, *, node: int, gain: float, stage: int | None = None) -> int:
+    def unit(self, value: BoxForm, *, node: int, gain: float, sublayer: int | None = None) -> int:
         """Emit max(value, 0) at the first feed-forward layer that can."""
-        stage = feed_forward_after(self.ready(value)) if stage is None else stage
-        return self._emit(Unit(stage, value, node, gain))
+        sublayer = feed_forward_from(self.ready(value)) if sublayer is None else sublayer
+        return self._emit(Unit(sublayer, value, node, gain))
 
     def choose(self, chooser: Chooser) -> int:
         return self._emit(chooser)
@@ -196,23 +195,23 @@ class BoxSketch:
         return len(self.makers) - 1
 
     def reads(self) -> Iterator[tuple[int, BoxForm]]:
-        """Every form that somebody reads, and at which stage; outputs after all of them."""
+        """Every form that somebody reads, and at which sublayer; outputs after all of them."""
         for maker in self.makers:
             for form in forms_of(maker):
-                yield maker.stage, form
+                yield maker.sublayer, form
         for form in self.outputs:
-            yield self.last_stage + 1, form
+            yield self.last_sublayer + 1, form
 
     def drop(self, register: BoxRegister, after: int) -> None:
-        """Leave a register out of all that is read after a stage."""
+        """Leave a register out of all that is read after a sublayer."""
         for m, maker in enumerate(self.makers):
-            if maker.stage > after:
+            if maker.sublayer > after:
                 self.makers[m] = _without(maker, register)
         self.outputs = [_drop(form, register) for form in self.outputs]
 
     @property
-    def last_stage(self) -> int:
-        return max((maker.stage for maker in self.makers), default=EMBEDDING)
+    def last_sublayer(self) -> int:
+        return max((maker.sublayer for maker in self.makers), default=EMBEDDING)
 
     @property
     def tokens(self) -> int:

@@ -8,6 +8,7 @@ from hardmax.numerics import UNIT, inflate, stray
 
 NOISE = 2.0**9 * UNIT  # relative: what floats may add to numbers that are the same
 _TELLING = 2.0**-10  # of the smallest difference: what misses by more is another function
+_MANY = 64  # knots within reach: the steepest slope of all is good enough then
 _SHARPEST = 5040.0  # weights of combinations are multiples of its inverse
 
 
@@ -54,11 +55,24 @@ class Bends:
 
     def largest(self, points: np.ndarray) -> float:
         """The largest absolute value at some points, from above."""
-        before = np.searchsorted(self.knots, points)
-        values = self._slopes[before] * points - self._fixed[before]
         reach = float(np.abs(points).max() + np.abs(self.knots).max())
         rounding = stray(len(self.knots) + 4.0, self._steepness * reach)
-        return float(inflate(float(np.abs(values).max()) + rounding))
+        return float(inflate(self.about(points) + rounding))
+
+    def about(self, points: np.ndarray) -> float:
+        """The largest absolute value at some points, but for rounding."""
+        before = np.searchsorted(self.knots, points)
+        return float(np.abs(self._slopes[before] * points - self._fixed[before]).max())
+
+    def steepest(self, points: np.ndarray, reach: float) -> float:
+        """The largest absolute slope within reach of some points."""
+        slopes = np.abs(self._slopes)
+        first = np.searchsorted(self.knots, points - reach, side="left")
+        last = np.searchsorted(self.knots, points + reach, side="right")
+        longest = int((last - first).max())
+        if longest > _MANY:
+            return float(slopes.max())
+        return max(float(slopes[np.minimum(first + k, last)].max()) for k in range(longest + 1))
 
     def largest_within(self, reach: float) -> float:
         """The largest absolute value where |x| <= reach: at a knot or at an end."""

@@ -1,4 +1,4 @@
-"""Where every register can be, stage by stage: the largest logit is read off before any weight.
+"""Where every register can be, sublayer by sublayer: the largest logit, before any weight.
 
 The same lemmas as in `analysis.follow`, on the data token alone:
 
@@ -46,18 +46,18 @@ from hardmax.numerics import (
 
 @dataclass(eq=False)
 class RangeTable:
-    """BoxRegister ranges before each stage, and what the makers read and make."""
+    """BoxRegister ranges before each sublayer, and what the makers read and make."""
 
     registers: dict[BoxRegister, Pair]
     gates: dict[int, Pair]  # maker -> range of its gate
     values: dict[int, Pair]  # maker -> range of its value
     made: dict[int, Pair]  # maker -> range of its output
     largest: dict[BoxRegister, float]  # the largest magnitude a register ever has
-    before: dict[int, dict[BoxRegister, Pair]]  # stage -> the registers as that stage reads them
+    before: dict[int, dict[BoxRegister, Pair]]  # sublayer -> as it reads them
 
 
 def register_ranges(sketch: BoxSketch) -> RangeTable:
-    """Propagate ranges through all stages."""
+    """Propagate ranges through all sublayers."""
     low, high = sketch.domain.low, sketch.domain.high
     registers = {}
     for register in sketch.registers:
@@ -73,9 +73,9 @@ def register_ranges(sketch: BoxSketch) -> RangeTable:
         {register: size_of(registers[register]) for register in registers},
         {},
     )
-    for stage in sorted({maker.stage for maker in sketch.makers}):
-        table.before[stage] = dict(table.registers)
-        _run_stage(sketch, stage, table)
+    for sublayer in sorted({maker.sublayer for maker in sketch.makers}):
+        table.before[sublayer] = dict(table.registers)
+        _run_sublayer(sketch, sublayer, table)
     return table
 
 
@@ -91,8 +91,8 @@ def sigmoid(x: float) -> float:
     return float(sigmoid_of_floats(np.asarray(x)))
 
 
-def _run_stage(sketch: BoxSketch, stage: int, table: RangeTable) -> None:
-    active = [m for m, maker in enumerate(sketch.makers) if maker.stage == stage]
+def _run_sublayer(sketch: BoxSketch, sublayer: int, table: RangeTable) -> None:
+    active = [m for m, maker in enumerate(sketch.makers) if maker.sublayer == sublayer]
     for m in active:
         _make(m, sketch.makers[m], table)
     changed = {}
@@ -198,8 +198,8 @@ def _in_place(
     slope, constant = float(maker.value.terms[register]), float(maker.value.constant)
     points = [low, high, *([-constant / slope] if low < -constant / slope < high else [])]
     x, factor = Interval.point(np.array(points)), Interval.point(weight)
-    line, level = Interval.point(maker.value.terms[register]), Interval.point(maker.value.constant)
-    ends, value = line_with_kink(x, line, level, factor), line * x + level
+    value = Interval.point(maker.value.terms[register]) * x + Interval.point(maker.value.constant)
+    ends = line_with_kink(x, value, factor)
     short = _shortfall(maker, float(value.lo.min()), float(value.hi.max()))
     slack = (factor.magnitude + 1.0 / abs(slope)) * stray(3, abs(constant))
     off = inflate(float(short * factor.magnitude), 1), inflate(float(slack), 4)

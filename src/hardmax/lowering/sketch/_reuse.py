@@ -1,10 +1,10 @@
 """Coordinates whose old content is dead take the new one: registers that others can stand in for.
 
-Theorem. Let register p receive all that it ever holds, X, at stage s, and let c be numbers such
+Theorem. Let register p receive all that it ever holds, X, at sublayer s, and let c be numbers such
 that every form f read after s has coefficient f_p = sum_r c_r f_r, with r over registers that are
 there at s. Then p can go: whoever writes X to p writes c_r X to each register r instead, and p is
 left out of all later forms. Proof: a later form reads sum_r f_r (r + c_r X) = sum_r f_r r + f_p X,
-as before; what is read up to stage s is read before anything is written. QED
+as before; what is read up to sublayer s is read before anything is written. QED
 
 This is what a register allocator does, said of sums: a comparator's ReLU s turns the registers of a
 and b, which nobody reads again, into a - s = min(a, b) and b + s = max(a, b); a match of a
@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from hardmax.lowering.sketch._box_sketch import BoxForm, BoxRegister, BoxSketch, Chooser
-from hardmax.lowering.sketch._form import Form
+from hardmax.lowering.sketch._vocabulary import Form
 
 Terms = Mapping[BoxRegister, Fraction]
 
@@ -27,16 +27,16 @@ def reuse_registers(sketch: BoxSketch) -> dict[BoxRegister, Terms]:
     """Let other registers stand in for as many as possible; says which do for each that is gone."""
     gone: dict[BoxRegister, Terms] = {}
     for register in sketch.registers:
-        stage = _only_stage(sketch, register)
-        if stage is None:
+        sublayer = _only_sublayer(sketch, register)
+        if sublayer is None:
             continue
-        later = _later_forms(sketch, stage)
+        later = _later_forms(sketch, sublayer)
         if not any(register in form for form in later):
             continue
-        stand_in = _solve(later, register, _present(sketch, stage, register))
+        stand_in = _solve(later, register, _present(sketch, sublayer, register))
         if stand_in is not None:
             _stand_in_for(sketch, register, stand_in)
-            sketch.drop(register, stage)
+            sketch.drop(register, sublayer)
             gone[register] = stand_in
     return gone
 
@@ -51,8 +51,8 @@ def without(form: BoxForm, gone: Mapping[BoxRegister, Terms]) -> BoxForm | None:
     return Form(terms, form.constant)
 
 
-def _only_stage(sketch: BoxSketch, register: BoxRegister) -> int | None:
-    """The one stage at which a register that starts empty is written.
+def _only_sublayer(sketch: BoxSketch, register: BoxRegister) -> int | None:
+    """The one sublayer at which a register that starts empty is written.
 
     Not by a chooser: what it adds to the sink is taken back by the embedding, so its register must
     not be read before.
@@ -60,25 +60,24 @@ def _only_stage(sketch: BoxSketch, register: BoxRegister) -> int | None:
     writers = [sketch.makers[m] for m in register.writes]
     if any(isinstance(maker, Chooser) for maker in writers):
         return None
-    stages = {maker.stage for maker in writers}
-    return (
-        stages.pop() if len(stages) == 1 and not register.inputs and not register.offset else None
-    )
+    sublayers = {maker.sublayer for maker in writers}
+    starts_empty = not register.inputs and not register.offset
+    return sublayers.pop() if len(sublayers) == 1 and starts_empty else None
 
 
-def _present(sketch: BoxSketch, stage: int, register: BoxRegister) -> list[BoxRegister]:
-    """Rows that hold something by the end of a stage, other than one of them."""
+def _present(sketch: BoxSketch, sublayer: int, register: BoxRegister) -> list[BoxRegister]:
+    """Rows that hold something by the end of a sublayer, other than one of them."""
     present = []
     for other in sketch.registers:
-        first = min((sketch.makers[m].stage for m in other.writes), default=stage + 1)
-        if other is not register and (other.inputs or other.offset or first <= stage):
+        first = min((sketch.makers[m].sublayer for m in other.writes), default=sublayer + 1)
+        if other is not register and (other.inputs or other.offset or first <= sublayer):
             present.append(other)
     return present
 
 
-def _later_forms(sketch: BoxSketch, stage: int) -> list[Terms]:
-    """What is read after a stage, constants and repetitions aside."""
-    forms = [form.terms for at, form in sketch.reads() if at > stage and form.terms]
+def _later_forms(sketch: BoxSketch, sublayer: int) -> list[Terms]:
+    """What is read after a sublayer, constants and repetitions aside."""
+    forms = [form.terms for at, form in sketch.reads() if at > sublayer and form.terms]
     return list({frozenset(terms.items()): terms for terms in forms}.values())
 
 

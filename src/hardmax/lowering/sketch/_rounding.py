@@ -66,16 +66,16 @@ class _Pass:
         self.nodes: dict[int, float] = defaultdict(float)
 
     def run(self) -> Rounding:
-        by_stage: dict[int, list[int]] = defaultdict(list)
+        by_sublayer: dict[int, list[int]] = defaultdict(list)
         for m, maker in enumerate(self.sketch.makers):
-            by_stage[maker.stage].append(m)
-        for stage in sorted(by_stage):
-            registers = self.ranges.before[stage]
-            for m in by_stage[stage]:
+            by_sublayer[maker.sublayer].append(m)
+        for sublayer in sorted(by_sublayer):
+            registers = self.ranges.before[sublayer]
+            for m in by_sublayer[sublayer]:
                 maker = self.sketch.makers[m]
                 added = maker.gain * self._made(m, maker, registers)
                 self.nodes[maker.node] = inflate(self.nodes[maker.node] + added, 2)
-            self._write(set(by_stage[stage]), registers)
+            self._write(set(by_sublayer[sublayer]), registers)
         final = self.ranges.registers
         outputs = [self._read(form, final) for form in self.sketch.outputs]
         return Rounding(dict(self.nodes), outputs, self._overflows())

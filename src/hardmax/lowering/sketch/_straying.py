@@ -46,8 +46,8 @@ import numpy as np
 
 from hardmax.analysis import weights_moved
 from hardmax.core import Softmax
-from hardmax.lowering.sketch._layers import EXCLUDED, Ladder, Levels, OneOf
 from hardmax.lowering.sketch._levels import Bends
+from hardmax.lowering.sketch._vocabulary import EXCLUDED, Ladder, Levels, OneOf
 from hardmax.lowering.sketch._word_layers import heir_of
 from hardmax.lowering.sketch._word_sketch import (
     WordForm,
@@ -348,18 +348,11 @@ class _Straying:
     ) -> tuple[float, float]:
         """How large a polygon is at its levels, and by how much it moves near them."""
         knots = np.array([-self._read(unit).constant for unit in units])
-        order = np.argsort(knots)
-        knots, weights = knots[order], np.array([u.outer[register] for u in units])[order]
+        bends = Bends(knots, np.array([unit.outer[register] for unit in units]))
         laws = [unit.law.numbers for unit in units if isinstance(unit.law, Levels)]
         levels = min(laws, key=len)
-        slopes = np.concatenate([[0.0], np.cumsum(weights)])
-        fixed = np.concatenate([[0.0], np.cumsum(weights * knots)])
-        at = np.searchsorted(knots, levels)
-        size = float(np.abs(slopes[at] * levels - fixed[at]).max())
         reach = drift + _NEAR * float(np.abs(levels).max() + np.abs(knots).max())
-        first = np.searchsorted(knots, levels - reach, side="left")
-        last = np.searchsorted(knots, levels + reach, side="right")
-        return size, drift * _steepest(np.abs(slopes), first, last)
+        return bends.about(levels), drift * bends.steepest(levels, reach)
 
     def _passing(self, units: Sequence[WordUnit]) -> dict[WordRegister, Passing]:
         """What adding up the units' values rounds, for each register they are added to."""
@@ -424,11 +417,3 @@ def _lowest_bit(number: float) -> float:
 def _coldness(head: WordHead) -> float:
     assert isinstance(head.weighting, Softmax)
     return head.weighting.coldness
-
-
-def _steepest(slopes: np.ndarray, first: np.ndarray, last: np.ndarray) -> float:
-    """The largest of slopes[first], ..., slopes[last], over all such ranges."""
-    longest = int((last - first).max())
-    if longest > 64:
-        return float(slopes.max())
-    return max(float(slopes[np.minimum(first + k, last)].max()) for k in range(longest + 1))
