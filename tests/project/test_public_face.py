@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import inspect
 import subprocess
 import sys
@@ -262,3 +263,36 @@ def test_a_program_without_a_route_says_why() -> None:
     assert plan.open == ()
     with pytest.raises(hm.RequestError, match=r"position"):
         plan.choose()
+
+
+# ---- examples ------------------------------------------------------------------------------------
+
+
+# Still without one; nothing may join them.
+WITHOUT = {
+    *("clip", "cos", "exp", "log", "maximum", "minimum", "relu", "sigmoid", "sin", "sqrt"),
+    *("tan", "tanh", "variable", "variables", "load_network", "save_network"),
+    *("Verdict", "StabilityReport", "TropicalRational"),
+}
+
+
+def documented() -> dict[str, object]:
+    """Every public function and class, with the words of `hm.programs`."""
+    found = {f"hm.{name}": getattr(hm, name) for name in hm.__all__}
+    found |= {f"hm.programs.{name}": getattr(hm.programs, name) for name in hm.programs.__all__}
+    return {k: v for k, v in found.items() if inspect.isfunction(v) or inspect.isclass(v)}
+
+
+@pytest.mark.parametrize("name", sorted(documented()))
+def test_every_public_name_has_an_example_that_runs(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = documented()[name]
+    words = {word: getattr(hm.programs, word) for word in hm.programs.__all__}
+    globs = words | {word: getattr(hm, word) for word in hm.__all__} | {"hm": hm, "np": np}
+    test = doctest.DocTestParser().get_doctest(inspect.getdoc(shown) or "", globs, name, None, 0)
+    assert test.examples or name.removeprefix("hm.") in WITHOUT, f"{name} shows no example"
+    said: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    assert runner.run(test, out=said.append).failed == 0, "".join(said)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeGuard
+import sys
+from typing import TypeGuard
 
 from hardmax._errors import RequestError
 from hardmax.core import Box, Construction, Target
 from hardmax.languages import CallableFunction, Expression, Function
 
 
-def as_target(source: Any) -> Target:
+def as_target(source: object) -> Target:
     """A target as it is; text and expressions as the function they mean."""
+    if isinstance(source, Construction):
+        raise RequestError("This is compiled already: evaluate it, measure it or certify it.")
     if isinstance(source, str):
         return Function.parse(source)
     if isinstance(source, Expression):
@@ -19,12 +22,10 @@ def as_target(source: Any) -> Target:
         return Function(source)
     if isinstance(source, Target):
         return source
-    if isinstance(source, Construction):
-        raise RequestError("This is compiled already: evaluate it, measure it or certify it.")
-    if any(kind.__module__.startswith("torch.nn") for kind in type(source).__mro__):
+    if _is_torch_module(source):
         raise RequestError(
-            "A module of PyTorch is read first: hm.compile(hm.ReluNetwork.from_torch(module), "
-            "on=...)."
+            f"A torch module ({type(source).__name__}) is compiled by way of the network that it "
+            f"computes: give hm.ReluNetwork.from_torch(module)."
         )
     if callable(source):
         raise RequestError(
@@ -37,10 +38,16 @@ def as_target(source: Any) -> Target:
     )
 
 
+def _is_torch_module(source: object) -> bool:
+    """Without importing torch: whoever holds a module has done that."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(source, torch.nn.Module)
+
+
 def is_function(target: Target) -> TypeGuard[Function | CallableFunction]:
     return isinstance(target, Function | CallableFunction)
 
 
-def domain_of(target: Function | CallableFunction, on: Any) -> Box:
+def domain_of(target: Function | CallableFunction, on: object) -> Box:
     """The box of a function's variables."""
     return target.domain(on)

@@ -42,6 +42,10 @@ def stability(
     the stream. The guarantees are about the queries, keys and values that float64 gives.
 
         hm.stability(model, points, temperature=0.1).critical_coldness(1e-3)
+
+    >>> model = hm.compile("x * y", on={"x": (-1, 1), "y": (-1, 1)}, error=1e-2)
+    >>> len(hm.stability(model, [[0.5, 0.5]]).heads)
+    1
     """
     if isinstance(model, Construction):
         transformer, legend = model.transformer, model.legend

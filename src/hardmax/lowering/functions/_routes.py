@@ -73,7 +73,7 @@ def _picked(
             (offer,) = make_offers(error, [(name, partial(propose, least))])
             offers = (*offers, offer)
             if offer.proposal is not None:
-                size = offer.resources["parameters"]
+                size = int(offer.resources["parameters"])
                 least = size if least is None else min(least, size)
     return Plan(function, domain, error, offers).choose(prefer)
 

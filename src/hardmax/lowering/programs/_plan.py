@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from hardmax._errors import RequestError
 from hardmax.core import Construction, Words, padded_parameters
 from hardmax.languages.programs import Program, Scanned
-from hardmax.lowering._planner import RoutePlan, ranking
+from hardmax.lowering._planner import ranking
+from hardmax.lowering._route_plan import RoutePlan
 from hardmax.lowering.programs._compile import ROUTES, lower_program
 
 
@@ -38,7 +38,7 @@ class ProgramOffer:
             raise RequestError(self.why)
         return self.construction
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         if self.construction is None:
             return {"route": self.route, "refusal": self.why}
         return {"route": self.route, "why": self.why, **self.construction.bill.as_dict()}
@@ -70,7 +70,7 @@ class ProgramPlan(RoutePlan[ProgramOffer]):
             raise RequestError(self.offers[0].why)
         return self.open[0] if prefer is None else min(self.open, key=rank)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         offers = [offer.as_dict() for offer in self.offers]
         return {"program": self.program.name, "domain": str(self.words), "routes": offers}
 
