@@ -40,6 +40,11 @@ def head_diagram(
     True
     """
     model = transformer.transformer if isinstance(transformer, Construction) else transformer
+    if not isinstance(model, Transformer):
+        raise RequestError(
+            f"The diagram is that of a head of a model or a Transformer, not a "
+            f"{type(model).__name__}."
+        )
     number, chosen = _head(model, layer, head)
     keys, biases = head_terms(chosen, _stream(model, number, context), token)
     if space not in ("query", "stream"):

@@ -25,7 +25,7 @@ _Part = tuple[np.ndarray, Stability]  # which inputs, and inputs x tokens of one
 
 def stability(
     model: Construction | Transformer,
-    inputs: Any,
+    inputs: Any = None,
     *,
     temperature: float | None = None,
     tolerance: float = TOLERANCE,
@@ -55,6 +55,10 @@ def stability(
         raise RequestError(
             f"stability takes a Construction or a Transformer, but got {type(model).__name__}. "
             f"For arrays of another model there is stability_of(q, k, v)."
+        )
+    if inputs is None:
+        raise RequestError(
+            "Say on which inputs: hm.stability(model, points) with one point a row, or words."
         )
     if not transformer.heads:
         raise RequestError("This model has no attention heads, so there is nothing to compare.")
