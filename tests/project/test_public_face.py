@@ -192,7 +192,7 @@ GUESSES: list[tuple[Callable[[hm.Construction, hm.Construction], object], str]] 
     (lambda m, w: hm.skeleton("x"), r"A skeleton is that of a model"),
     (lambda m, w: hm.Polytope(np.eye(2)), r"made by hm\.Polytope\.of\(points\)"),
     (lambda m, w: hm.stability(m), r"Say on which inputs: hm\.stability\(model, points\)"),
-    (lambda m, w: hm.head_diagram("x", 0, 0, [0.0]), r"not a str"),
+    (lambda m, w: hm.head_diagram("x", 0, 0, [0.0]), r"A head diagram needs a Transformer"),
     (lambda m, w: hm.interop.write_safetensors("x", "y"), r"takes a Construction, as hm\.compile"),
     (lambda m, w: hm.interop.write_torch("x"), r"takes a Construction or a Transformer"),
     (lambda m, w: hm.Words(3, 4), r"An alphabet is a text or a list of symbols, not 3"),

@@ -42,8 +42,7 @@ def head_diagram(
     model = transformer.transformer if isinstance(transformer, Construction) else transformer
     if not isinstance(model, Transformer):
         raise RequestError(
-            f"The diagram is that of a head of a model or a Transformer, not a "
-            f"{type(model).__name__}."
+            f"A head diagram needs a Transformer or a Construction, but {model!r:.40} came."
         )
     number, chosen = _head(model, layer, head)
     keys, biases = head_terms(chosen, _stream(model, number, context), token)
