@@ -64,6 +64,8 @@ def test_the_wheel_holds_the_sources_of_today() -> None:
     sources = {p.relative_to(SOURCE): p.read_bytes() for p in SOURCE.rglob("*.py")}
     assert {p: (installed / p).read_bytes() for p in sources if (installed / p).exists()} == sources
     assert {p.relative_to(installed) for p in installed.rglob("*.py")} == set(sources)
+    command = "_hardmax_command.py"  # which the shell calls, beside the package
+    assert (installed.parent / command).read_bytes() == (SOURCE.parent / command).read_bytes()
 
 
 def test_one_version() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import inspect
 import subprocess
 import sys
@@ -189,6 +190,11 @@ GUESSES: list[tuple[Callable[[hm.Construction, hm.Construction], object], str]] 
     (lambda m, w: hm.trace("x", "abc"), r"with a model: the text 'x'"),
     (lambda m, w: hm.soften("x", error=1e-3), r"A hard model is softened"),
     (lambda m, w: hm.skeleton("x"), r"A skeleton is that of a model"),
+    (lambda m, w: hm.Polytope(np.eye(2)), r"made by hm\.Polytope\.of\(points\)"),
+    (lambda m, w: hm.stability(m), r"Say on which inputs: hm\.stability\(model, points\)"),
+    (lambda m, w: hm.head_diagram("x", 0, 0, [0.0]), r"A head diagram needs a Transformer"),
+    (lambda m, w: hm.interop.write_safetensors("x", "y"), r"takes a Construction, as hm\.compile"),
+    (lambda m, w: hm.interop.write_torch("x"), r"takes a Construction or a Transformer"),
     (lambda m, w: hm.Words(3, 4), r"An alphabet is a text or a list of symbols, not 3"),
     (lambda m, w: hm.plots.error_picture("x", path="e.svg"), r"A Construction is drawn here"),
     (lambda m, w: hm.plots.attention_picture(m, path="a.svg"), r"as hm\.trace\(model"),
@@ -262,3 +268,36 @@ def test_a_program_without_a_route_says_why() -> None:
     assert plan.open == ()
     with pytest.raises(hm.RequestError, match=r"position"):
         plan.choose()
+
+
+# ---- examples ------------------------------------------------------------------------------------
+
+
+# Still without one; nothing may join them.
+WITHOUT = {
+    *("clip", "cos", "exp", "log", "maximum", "minimum", "relu", "sigmoid", "sin", "sqrt"),
+    *("tan", "tanh", "variable", "variables", "load_network", "save_network"),
+    *("Verdict", "StabilityReport", "TropicalRational"),
+}
+
+
+def documented() -> dict[str, object]:
+    """Every public function and class, with the words of `hm.programs`."""
+    found = {f"hm.{name}": getattr(hm, name) for name in hm.__all__}
+    found |= {f"hm.programs.{name}": getattr(hm.programs, name) for name in hm.programs.__all__}
+    return {k: v for k, v in found.items() if inspect.isfunction(v) or inspect.isclass(v)}
+
+
+@pytest.mark.parametrize("name", sorted(documented()))
+def test_every_public_name_has_an_example_that_runs(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = documented()[name]
+    words = {word: getattr(hm.programs, word) for word in hm.programs.__all__}
+    globs = words | {word: getattr(hm, word) for word in hm.__all__} | {"hm": hm, "np": np}
+    test = doctest.DocTestParser().get_doctest(inspect.getdoc(shown) or "", globs, name, None, 0)
+    assert test.examples or name.removeprefix("hm.") in WITHOUT, f"{name} shows no example"
+    said: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    assert runner.run(test, out=said.append).failed == 0, "".join(said)

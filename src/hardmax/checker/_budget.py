@@ -87,6 +87,9 @@ class Budget:
     however busy. A unit of work is about a microsecond of CPU: 6e7, a minute or so, are the budget
     if nothing is said. Seconds are those of the wall clock; what they suffice for depends on what
     else the machine does, and the certificate says so.
+
+    >>> hm.Budget.of("30s").seconds, hm.Budget.of("1e6 boxes").boxes
+    (30.0, 1000000.0)
     """
 
     seconds: float = math.inf
@@ -150,7 +153,11 @@ def _parsed(text: object) -> tuple[float, str]:
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a check stands: the truth lies between `measured` and `certified`."""
+    """Where a check stands: the truth lies between `measured` and `certified`.
+
+    >>> hm.Standing(certified=2e-3, measured=1e-3, claimed=1.5e-3, boxes=10).phase
+    'boxes'
+    """
 
     certified: float
     measured: float

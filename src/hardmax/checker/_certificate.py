@@ -81,6 +81,11 @@ class Certificate:
     where it is at most `claimed`. A refuted claim has `worst` as counterexample,
     confirmed in exact or ball arithmetic (against values that are taken as exact, if the target
     has no steps).
+
+    >>> model = hm.compile("x * y", on={"x": (-1, 1), "y": (-1, 1)}, error=1e-2)
+    >>> certificate = hm.certify(model)
+    >>> certificate.verdict.name, certificate.certified <= certificate.claimed
+    ('PROVED', True)
     """
 
     verdict: Verdict

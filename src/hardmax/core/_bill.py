@@ -27,6 +27,10 @@ class Bill:
     is an upper bound over the claim's domain, for all questions on which the answer depends.
     `flops` and `attention_memory` (bytes of attention weights held at once, in float64) are for
     one input at the full length of `tokens`.
+
+    >>> bill = hm.compile("x * y", on={"x": (-1, 1), "y": (-1, 1)}, error=1e-2).bill
+    >>> bill.layers, bill.heads, bill.parameters
+    (1, 1, 28)
     """
 
     layers: int

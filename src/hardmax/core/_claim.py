@@ -38,6 +38,10 @@ class Claim:
     The Transformer is evaluated in float64 (inputs in float64, any order of summation, nothing
     below the smallest normal number). The ledger says where the error comes from and adds up to
     it, margin included. A `Target` is claimed on a `Box`, a `SequenceTarget` on `Words`.
+
+    >>> claim = hm.compile("x * y", on={"x": (-1, 1), "y": (-1, 1)}, error=1e-2).claim
+    >>> claim.error <= 1e-2, [share.cause for share in claim.ledger][:1]
+    (True, ['approximation'])
     """
 
     target: Any  # Target, or SequenceTarget

@@ -29,6 +29,12 @@ class Construction:
     """A Transformer, the claim made of it, the witness behind the claim, and the route taken.
 
     The legend, if there is one, says in words what its parts are for.
+
+    >>> model = hm.compile("x * y", on={"x": (-1, 1), "y": (-1, 1)}, error=1e-2)
+    >>> abs(float(model(x=0.5, y=0.5)[0]) - 0.25) <= model.claim.error
+    True
+    >>> model.route, model.bill.layers
+    ('direct', 1)
     """
 
     transformer: Transformer

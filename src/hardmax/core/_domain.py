@@ -16,7 +16,13 @@ _EDGE = re.compile(rf"\[{_NUMBER},{_NUMBER}\](?:\^([1-9]\d{{0,5}}))?")
 
 @dataclass(frozen=True, eq=False)
 class Box:
-    """The box low <= x <= high, coordinate by coordinate; bounded, with numbers at its ends."""
+    """The box low <= x <= high, coordinate by coordinate; bounded, with numbers at its ends.
+
+    >>> hm.Box([-1, 0], [1, 2])
+    Box([-1,1] x [0,2])
+    >>> hm.Box.parse("[-1,1]^8").dimension
+    8
+    """
 
     low: np.ndarray
     high: np.ndarray

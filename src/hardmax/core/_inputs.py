@@ -16,6 +16,9 @@ class VectorInput:
     """A vector of reals placed into a prompt: token t starts as maps[t] @ x + offsets[t].
 
     A token whose map is zero is a constant of the prompt, as a sink or start token is.
+
+    >>> hm.VectorInput(maps=[[[1.0]], [[0.0]]], offsets=[[0.0], [5.0]]).tokens  # x, and a constant
+    2
     """
 
     maps: np.ndarray  # tokens x width x inputs
@@ -53,6 +56,9 @@ class SequenceInput:
     """A sequence of symbols: token t starts as embedding[symbol_t] + positions[t].
 
     With a start token, position 0 belongs to it and the symbols follow from position 1 on.
+
+    >>> hm.SequenceInput(("a", "b"), embedding=[[0.0], [1.0]], positions=[[0.0]] * 3).longest
+    3
     """
 
     alphabet: tuple[Hashable, ...]
@@ -126,6 +132,9 @@ class ReadOut:
     """The answer: weights @ x + bias at one token (negative counts from the end), or at each.
 
     `token=None` reads every token of a sequence; the start token, if any, is left out.
+
+    >>> hm.ReadOut(weights=[[1.0, 0.0]], bias=[0.5]).outputs
+    1
     """
 
     weights: np.ndarray

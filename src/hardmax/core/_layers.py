@@ -21,6 +21,10 @@ class Head:
     tokens j that t can see: all of them, or j <= t if the head is causal. A softmax multiplies
     the whole score, bias included, by its coldness. The key width may be 0: such a head sees
     only masks and position biases, and without a bias it averages.
+
+    >>> one = np.ones((1, 1))
+    >>> hm.Head(query=one, key=one, value=one, output=one).weighting
+    Hardmax()
     """
 
     query: np.ndarray
@@ -94,7 +98,12 @@ class HeadGroup:
 
 @dataclass(frozen=True, eq=False)
 class Attention:
-    """Parallel heads: x <- x + sum_h head_h(x)."""
+    """Parallel heads: x <- x + sum_h head_h(x).
+
+    >>> one = np.ones((1, 1))
+    >>> len(hm.Attention([hm.Head(one, one, one, one)]).heads)
+    1
+    """
 
     heads: tuple[Head, ...]
 
@@ -140,7 +149,11 @@ class Attention:
 
 @dataclass(frozen=True, eq=False)
 class FeedForward:
-    """Token-wise: x <- x + outer @ relu(inner @ x + inner_bias) + outer_bias."""
+    """Token-wise: x <- x + outer @ relu(inner @ x + inner_bias) + outer_bias.
+
+    >>> hm.FeedForward([[1.0]], [0.0], [[-1.0]], [0.0]).inner.shape  # x <- x - max(x, 0)
+    (1, 1)
+    """
 
     inner: np.ndarray
     inner_bias: np.ndarray

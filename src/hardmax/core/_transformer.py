@@ -17,6 +17,11 @@ class Transformer:
     """A standard Transformer: x <- x + sublayer(x), no layer norm, softmax or hardmax heads.
 
     Weights denote exact reals, so a hard Transformer means an exact function on the rationals.
+
+    >>> start = hm.VectorInput(maps=[[[2.0]]], offsets=[[0.0]])
+    >>> double = hm.Transformer(start, [], hm.ReadOut(np.eye(1), np.zeros(1)))
+    >>> double.tokens, double.width, double.outputs
+    (1, 1, 1)
     """
 
     input: Input

@@ -12,7 +12,11 @@ _LARGEST = sys.float_info.max
 
 @dataclass(frozen=True)
 class Hardmax:
-    """All weight on the largest score; ties share it equally."""
+    """All weight on the largest score; ties share it equally.
+
+    >>> hm.Hardmax()
+    Hardmax()
+    """
 
     def __str__(self) -> str:
         return "hardmax"
@@ -20,7 +24,11 @@ class Hardmax:
 
 @dataclass(frozen=True)
 class Softmax:
-    """Weights proportional to exp(coldness * score)."""
+    """Weights proportional to exp(coldness * score).
+
+    >>> hm.Softmax(40.0)
+    Softmax(coldness=40.0)
+    """
 
     coldness: float
 

@@ -25,6 +25,9 @@ class Words:
 
     They are ordered by length, and words of one length as numbers written in base |alphabet|,
     the alphabet's order being the order of the digits.
+
+    >>> hm.Words("ab", longest=3).count
+    14
     """
 
     alphabet: tuple[Symbol, ...]

@@ -17,7 +17,7 @@ from typing import cast
 import numpy as np
 
 from hardmax._atomic import write_atomically
-from hardmax._errors import FileError, HardmaxError
+from hardmax._errors import FileError, HardmaxError, RequestError
 from hardmax._reading import naming, read_file
 from hardmax.core import Construction
 from hardmax.interop._description import StoredConstruction, Tensors, describe, rebuild
@@ -43,6 +43,11 @@ def write_safetensors(
     A certificate is plain data that says what it is about; whether that is this construction is
     for those to ask who know certificates.
     """
+    if not isinstance(construction, Construction):
+        raise RequestError(
+            f"write_safetensors takes a Construction, as hm.compile makes it, not a "
+            f"{type(construction).__name__}."
+        )
     with naming(path):
         write_atomically(path, _to_bytes(construction, certificate))
 

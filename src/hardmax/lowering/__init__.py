@@ -3,7 +3,7 @@
 from hardmax.lowering._planner import PREFERENCES as PREFERENCES
 from hardmax.lowering._planner import Offer as Offer
 from hardmax.lowering._planner import Plan as Plan
-from hardmax.lowering._planner import RoutePlan as RoutePlan
+from hardmax.lowering._route_plan import RoutePlan as RoutePlan
 from hardmax.lowering._sizing import RouteCurve as RouteCurve
 from hardmax.lowering._sizing import SizingCurve as SizingCurve
 from hardmax.lowering._sizing import sizing_curve as sizing_curve

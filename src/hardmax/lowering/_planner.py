@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Protocol
 
 from hardmax._errors import HardmaxError, PrecisionError, RequestError
 from hardmax.core import Box, Construction, Target
+from hardmax.lowering._route_plan import RouteOffer, RoutePlan
 
 PREFERENCES = ("parameters", "layers", "heads", "logit", "float32")
 BASELINES = ("feedforward",)  # shown for comparison, taken only when asked for by name
@@ -25,63 +25,6 @@ _COMPARED = (
 
 
 class Priced(Protocol):
-    """What an offer says, whatever its source: its price and its promise, or why there is none."""
-
-    @property
-    def route(self) -> str: ...
-
-    @property
-    def refusal(self) -> str | None:
-        """Why the route cannot be taken; None if it can."""
-
-    @property
-    def resources(self) -> Mapping[str, Any]:
-        """The bill, as far as it can be compared."""
-
-    @property
-    def error(self) -> float:
-        """The error that would be claimed."""
-
-    def build(self) -> Construction: ...
-
-    def as_dict(self) -> dict[str, Any]: ...
-
-
-_Offered = TypeVar("_Offered", bound=Priced)
-
-
-class RoutePlan(ABC, Generic[_Offered]):
-    """All offers for one request: what plans of functions, networks and programs have in common."""
-
-    offers: tuple[_Offered, ...]
-
-    @property
-    def open(self) -> tuple[_Offered, ...]:
-        """The offers that stand."""
-        return tuple(offer for offer in self.offers if offer.refusal is None)
-
-    def offer(self, route: str) -> _Offered:
-        """The offer of a route by its name."""
-        for offer in self.offers:
-            if offer.route == route:
-                return offer
-        names = ", ".join(offer.route for offer in self.offers)
-        raise RequestError(f"There is no route {route!r} here; choose one of {names}.")
-
-    @abstractmethod
-    def choose(self, prefer: str | None = None) -> _Offered:
-        """The offer that `compile` would take."""
-
-    def build(self, prefer: str | None = None) -> Construction:
-        """What the chosen route builds."""
-        return self.choose(prefer).build()
-
-    @abstractmethod
-    def as_dict(self) -> dict[str, Any]:
-        """For scripts."""
-
-
-class Statement(Protocol):
     """What is known of a Transformer's size: the bill, or what it will say."""
 
     def as_dict(self) -> dict[str, int | float]: ...
@@ -91,7 +34,7 @@ class Proposal(Protocol):
     """What a route would build: its price, its promise, and the thing itself when asked for."""
 
     @property
-    def statement(self) -> Statement: ...
+    def statement(self) -> Priced: ...
 
     @property
     def error(self) -> float: ...
@@ -104,7 +47,12 @@ class Proposal(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Offer:
-    """What one route would build and promise; or why it cannot."""
+    """What one route would build and promise; or why it cannot.
+
+    >>> plan = hm.plan("x*y", on={"x": (-1, 1), "y": (-1, 1)}, error=1e-2)
+    >>> plan.offer("direct").resources["heads"]
+    1
+    """
 
     route: str
     proposal: Proposal | None
@@ -238,7 +186,7 @@ def make_offers(
     return tuple(offers)
 
 
-def ranking(prefer: str | None) -> Callable[[Priced], tuple[float, ...]]:
+def ranking(prefer: str | None) -> Callable[[RouteOffer], tuple[int | float, ...]]:
     """How offers are compared: by what is preferred, then by what else they cost."""
     if prefer is not None and prefer not in PREFERENCES:
         raise RequestError(
@@ -247,7 +195,7 @@ def ranking(prefer: str | None) -> Callable[[Priced], tuple[float, ...]]:
     wanted = prefer or "parameters"
     first = {"logit": "largest_logit", "float32": "parameters"}.get(wanted, wanted)
 
-    def rank(offer: Priced) -> tuple[float, ...]:
+    def rank(offer: RouteOffer) -> tuple[int | float, ...]:
         r = offer.resources
         return (r[first], r["layers"], r["heads"], r["parameters"], r["largest_logit"])
 

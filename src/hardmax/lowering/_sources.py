@@ -12,6 +12,8 @@ from hardmax.languages import CallableFunction, Expression, Function
 
 def as_target(source: object) -> Target:
     """A target as it is; text and expressions as the function they mean."""
+    if isinstance(source, Construction):
+        raise RequestError("This is compiled already: evaluate it, measure it or certify it.")
     if isinstance(source, str):
         return Function.parse(source)
     if isinstance(source, Expression):

@@ -59,6 +59,11 @@ def soften(construction: Construction, *, error: float | None) -> Construction:
     The claim grows by the deviation of the evaluation in float64 from the hard skeleton, layer by
     layer, rounding apart, and by the margin. The witness's errors grow likewise. With
     `error=None` the heads stay hard, and only rounding enters the ledger.
+
+    >>> network = hm.ReluNetwork([[[1.0], [-1.0]], [[1.0, 1.0]]], [[0.0, 0.0], [0.0]])  # |x|
+    >>> hard = hm.compile(network, on="[-1,1]", error=None)
+    >>> hm.soften(hard, error=1e-2).claim.error <= 1e-2
+    True
     """
     error = None if error is None else _checked(error)
     if not isinstance(construction, Construction):

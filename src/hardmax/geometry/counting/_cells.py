@@ -33,6 +33,11 @@ class LinearCell:
     In the plane the vertices go round counter-clockwise. `walls` has a label for each facet, which
     begins with the layer (from 0; -1 on the boundary of the domain). `pattern` says which neurons
     are on, layer by layer, or who wins. Coordinates are those of the domain.
+
+    >>> corner = hm.MaxAffine([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]], [0.0, 0.0, 0.0])
+    >>> cell = next(iter(hm.regions(corner, on="[-1,1]^2")))
+    >>> cell.dimension
+    2
     """
 
     vertices: np.ndarray

@@ -21,6 +21,10 @@ class Segment:
 
     Ends may be floats, whole numbers or Fractions. `start` and `end` are their floats;
     `exact_start` and `exact_end` are what was given.
+
+    >>> network = hm.ReluNetwork([[[1.0], [-1.0]], [[1.0, 1.0]]], [[0.0, 0.0], [0.0]])  # |x|
+    >>> hm.regions(network, on=hm.Segment([-1.0], [2.0])).cells
+    2
     """
 
     start: np.ndarray
@@ -65,6 +69,9 @@ class Slice:
 
     The polygon is a list of corners in order around it, either way, or a box of two dimensions;
     `polygon` holds the corners counter-clockwise. Every inner angle must be under 180 degrees.
+
+    >>> hm.Slice([0, 0, 0], [[1, 0, 0], [0, 1, 1]], "[-1,1]^2").dimension
+    3
     """
 
     origin: np.ndarray

@@ -106,7 +106,12 @@ def regions(
 
 
 def skeleton(model: Transformer | Construction) -> Transformer:
-    """The same Transformer with hard heads: what softmax tends to as it gets colder."""
+    """The same Transformer with hard heads: what softmax tends to as it gets colder.
+
+    >>> network = hm.ReluNetwork([[[1.0], [-1.0]], [[1.0, 1.0]]], [[0.0, 0.0], [0.0]])  # |x|
+    >>> hm.skeleton(hm.compile(network, on="[-1,1]", error=1e-2)).is_hard
+    True
+    """
     transformer = model.transformer if isinstance(model, Construction) else model
     if not isinstance(transformer, Transformer):
         raise RequestError(

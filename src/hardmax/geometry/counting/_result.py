@@ -40,6 +40,11 @@ class Regions:
     asked for. `exact` says that every sign that floats could not decide was decided in rational
     arithmetic, `decided` how many there were. Iterating gives the cells one after another, without
     holding them.
+
+    >>> corner = hm.MaxAffine([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]], [0.0, 0.0, 0.0])
+    >>> found = hm.regions(corner, on="[-1,1]^2")
+    >>> found.cells, found.count, found.exact
+    (3, 3, True)
     """
 
     source: str

@@ -42,6 +42,10 @@ class PowerDiagram:
     `live` are the keys whose cells have an inside (in the box, if one was given), `empty` the
     others; equal keys with equal biases share a cell and are all live. `neighbours` are pairs of
     keys, the first of each kind, whose cells share a wall.
+
+    >>> diagram = hm.power_diagram([[0.0], [1.0], [2.0]], biases=[0.0, -9.0, 0.0])
+    >>> diagram.live.tolist(), diagram.empty.tolist()
+    ([0, 2], [1])
     """
 
     sites: Points

@@ -33,8 +33,17 @@ def head_diagram(
     <q, K x_j> + bias; so the cells are those of a power diagram over q in R^(key width). In the
     space "stream" they are cells of the asking token x itself: <Q x, K x_j> = <x, Q^T K x_j>.
     `token` is the place from which is asked; a causal head sees only what is not after it.
+
+    >>> network = hm.ReluNetwork([[[1.0], [-1.0]], [[1.0, 1.0]]], [[0.0, 0.0], [0.0]])  # |x|
+    >>> hard = hm.compile(network, on="[-1,1]", error=None)
+    >>> hm.head_diagram(hard, 0, 0, context=[0.5]).dimension >= 1
+    True
     """
     model = transformer.transformer if isinstance(transformer, Construction) else transformer
+    if not isinstance(model, Transformer):
+        raise RequestError(
+            f"A head diagram needs a Transformer or a Construction, but {model!r:.40} came."
+        )
     number, chosen = _head(model, layer, head)
     keys, biases = head_terms(chosen, _stream(model, number, context), token)
     if space not in ("query", "stream"):

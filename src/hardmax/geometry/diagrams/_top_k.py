@@ -41,7 +41,11 @@ Sets = list[tuple[int, ...]]
 
 @dataclass(frozen=True, eq=False)
 class TopKDiagram:
-    """The diagram of order k: a power diagram over `sets` of k keys each."""
+    """The diagram of order k: a power diagram over `sets` of k keys each.
+
+    >>> hm.top_k_diagram([[-1.0], [0.0], [1.0]], 2, [0.0, 0.5, 0.0]).cells
+    ((0, 1), (1, 2))
+    """
 
     k: int
     sets: tuple[tuple[int, ...], ...]

@@ -49,6 +49,9 @@ class MinkowskiSum:
 
     Row i of `combinations` has, for each summand, the index of the point that vertex i takes from
     it; rows are in ascending order. `decided` counts signs that floats left open.
+
+    >>> hm.minkowski_sum([[[0, 0], [1, 0]], [[0, 0], [0, 1]]]).count  # a square
+    4
     """
 
     summands: tuple[Polytope, ...]

@@ -32,7 +32,11 @@ class Polytope:
     """
 
     points: Points
-    hull: Hull = field(repr=False)
+    hull: Hull = field(repr=False, default=None)  # type: ignore[assignment]  # see below
+
+    def __post_init__(self) -> None:
+        if self.hull is None:  # a first guess: Polytope(points)
+            raise RequestError("The hull of points is made by hm.Polytope.of(points).")
 
     @classmethod
     def of(cls, points: Any, name: str = "points") -> Polytope:

@@ -57,6 +57,9 @@ def stability_of(
     the arrays themselves stays below some tens of megabytes.
 
         hm.stability_of(q, k, v, mask="causal", scale=64**-0.5).gap
+
+    >>> hm.stability_of([[1.0]], [[2.0], [0.0]], [[0.0], [1.0]]).winner
+    array([0])
     """
     return measure(Given.of(q, k, v, mask, bias, scale, coldness_of(temperature)))
 

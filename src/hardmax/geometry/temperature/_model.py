@@ -24,7 +24,7 @@ _Part = tuple[np.ndarray, Stability]  # which inputs, and inputs x tokens of one
 
 def stability(
     model: Construction | Transformer,
-    inputs: Any,
+    inputs: Any = None,
     *,
     temperature: float | None = None,
     tolerance: float = TOLERANCE,
@@ -41,6 +41,10 @@ def stability(
     the stream. The guarantees are about the queries, keys and values that float64 gives.
 
         hm.stability(model, points, temperature=0.1).critical_coldness(1e-3)
+
+    >>> model = hm.compile("x * y", on={"x": (-1, 1), "y": (-1, 1)}, error=1e-2)
+    >>> len(hm.stability(model, [[0.5, 0.5]]).heads)
+    1
     """
     if isinstance(model, Construction):
         transformer, legend = model.transformer, model.legend
@@ -50,6 +54,10 @@ def stability(
         raise RequestError(
             f"stability takes a Construction or a Transformer, but got {type(model).__name__}. "
             f"For arrays of another model there is stability_of(q, k, v)."
+        )
+    if inputs is None:
+        raise RequestError(
+            "Say on which inputs: hm.stability(model, points) with one point a row, or words."
         )
     if not transformer.heads:
         raise RequestError("This model has no attention heads, so there is nothing to compare.")

@@ -45,6 +45,9 @@ class Stability:
     gap_error: the true gap is at least gap - gap_error. Each score is a sum of `width` products,
     off by gamma_{width+1} |q||k| at most, whatever the order of summation; a bias costs one more
     rounding of the score, and the difference of the two scores one of the gap.
+
+    >>> hm.stability_of([[1.0]], [[2.0], [0.0]], [[0.0], [1.0]]).gap
+    array([2.])
     """
 
     winner: np.ndarray  # the first of the largest scores

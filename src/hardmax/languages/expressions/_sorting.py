@@ -15,6 +15,9 @@ def sorting_network(count: int) -> Function:
 
     About n (log2 n)^2 / 4 comparators in log2 n (log2 n + 1)/2 rounds. A comparator is a minimum
     and a maximum of the same two numbers, a + b - max(a, b) and max(a, b): one ReLU does both.
+
+    >>> hm.sorting_network(3)([3.0, 1.0, 2.0])
+    array([1., 2., 3.])
     """
     if not isinstance(count, int) or count < 1:
         raise RequestError(f"A sorting network needs a number of inputs >= 1, not {count!r}.")

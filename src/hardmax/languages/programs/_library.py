@@ -37,12 +37,20 @@ reverse = Program(_s.tokens.at(_s.length - 1 - _s.index), "reverse")
 
 
 def shift(by: int = 1, default: Item = None) -> Program:
-    """Every token moves `by` positions to the right (to the left if negative)."""
+    """Every token moves `by` positions to the right (to the left if negative).
+
+    >>> shift(1, default="-")("abc")
+    ['-', 'a', 'b']
+    """
     return Program(_s.tokens.shifted(by, default), f"shift by {by}")
 
 
 def sorted_by(key: Value, value: Value | None = None) -> Value:
-    """The value (the tokens) in the order of a key; equal keys keep their order."""
+    """The value (the tokens) in the order of a key; equal keys keep their order.
+
+    >>> program(lambda s: sorted_by(-s.index))("abc")
+    ['c', 'b', 'a']
+    """
     earlier = (there(key) < key) | ((there(key) == key) & _before)
     rank = earlier.count()
     return (there(rank) == _s.index).only(_s.tokens if value is None else value)
@@ -53,7 +61,11 @@ sort = Program(_s.everywhere.ranked(_s.tokens, _s.index), "sort")
 
 
 def sort_by(key: Callable[..., Item] | Mapping[_Key, Item], name: str = "sort by key") -> Program:
-    """Tokens in the order of key(token), a function or a table; equal keys keep their order."""
+    """Tokens in the order of key(token), a function or a table; equal keys keep their order.
+
+    >>> sort_by({"a": 2, "b": 1})("abab")
+    ['b', 'b', 'a', 'a']
+    """
     return Program(sorted_by(_s.tokens.map(key)), name)
 
 
@@ -73,17 +85,29 @@ sort_by_frequency = Program(sorted_by(-_often), "sort by frequency")
 
 
 def count_of(symbol: Item) -> Program:
-    """How often a symbol occurs in the word, at every position."""
+    """How often a symbol occurs in the word, at every position.
+
+    >>> count_of("a")("aba")
+    [2, 2, 2]
+    """
     return Program((there(_s.tokens) == symbol).count(), f"count of {symbol!r}")
 
 
 def fraction_so_far(symbol: Item) -> Program:
-    """Which share of the tokens up to here is the symbol."""
+    """Which share of the tokens up to here is the symbol.
+
+    >>> fraction_so_far("a")("ab")
+    [1, Fraction(1, 2)]
+    """
     return Program(_so_far.mean(_s.tokens == symbol), f"fraction of {symbol!r} so far")
 
 
 def prefix_count(symbol: Item) -> Program:
-    """How often a symbol occurred up to here."""
+    """How often a symbol occurred up to here.
+
+    >>> prefix_count("a")("aba")
+    [1, 1, 2]
+    """
     return Program(_so_far.sum(_s.tokens == symbol), f"count of {symbol!r} so far")
 
 
@@ -91,7 +115,11 @@ prefix_sum = Program(_so_far.sum(_s.tokens), "prefix sum")  # of tokens that are
 
 
 def counter(symbol: Item, modulus: int) -> Program:
-    """The number of occurrences up to here, modulo some number."""
+    """The number of occurrences up to here, modulo some number.
+
+    >>> counter("a", 2)("aaa")
+    [1, 0, 1]
+    """
     if not isinstance(modulus, int) or modulus < 1:
         raise RequestError(f"A counter needs a whole modulus of at least 1, not {modulus!r}.")
     counted = _so_far.sum(_s.tokens == symbol)
@@ -99,7 +127,11 @@ def counter(symbol: Item, modulus: int) -> Program:
 
 
 def detect(pattern: Iterable[Item]) -> Program:
-    """Whether the pattern ends here."""
+    """Whether the pattern ends here.
+
+    >>> detect("ab")("cab")
+    [0, 0, 1]
+    """
     symbols = list(pattern)
     found: Value = as_value(True)
     for back, symbol in enumerate(reversed(symbols)):
@@ -143,7 +175,11 @@ def _faults(brackets: list[tuple[str, str]]) -> tuple[Value, Value]:
 
 
 def shuffle_dyck(brackets: str | Iterable[str] = "()") -> Program:
-    """Whether every kind of bracket is balanced by itself, whatever the others do."""
+    """Whether every kind of bracket is balanced by itself, whatever the others do.
+
+    >>> shuffle_dyck(["()", "[]"])("([)]")
+    [1, 1, 1, 1]
+    """
     kinds = _kinds(brackets)
     below, left_open = _faults(kinds)
     return Program(_s.everywhere.sum(below) + left_open == 0, f"shuffle-Dyck-{len(kinds)}")
@@ -154,6 +190,9 @@ def dyck(brackets: str | Iterable[str] = "()") -> Program:
 
     A bracket that closes is matched with the last one that opened at its height: they must be of
     one kind.
+
+    >>> dyck(["()", "[]"])("([)]")
+    [0, 0, 0, 0]
     """
     kinds = _kinds(brackets)
     lefts, rights = zip(*kinds, strict=True)
@@ -192,6 +231,9 @@ def fsm(
 
     From a complete table {(state, symbol): state} with its start; or from a regular expression and
     an alphabet, where it says at each position whether the word up to here matches.
+
+    >>> fsm("(ab)*", alphabet="ab")("abab")
+    [0, 1, 0, 1]
     """
     if isinstance(transitions, str):
         if alphabet is None:
@@ -217,6 +259,9 @@ def table(
     """A finite table from words to words, memorised; off its rows the stated answer everywhere.
 
     The answer to a word has as many items as the word has symbols.
+
+    >>> table({"ab": "ba"}, otherwise="?")("ab")
+    ['b', 'a']
     """
     if not rows:
         raise RequestError("A table needs at least one row.")

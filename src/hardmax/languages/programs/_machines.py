@@ -18,6 +18,10 @@ class Machine:
     """States 0, 1, ... with 0 the start; `moves[state][k]` is where symbol k leads.
 
     `labels` are the states as the user named them.
+
+    >>> turn = Machine.of({("off", "t"): "on", ("on", "t"): "off"}, "off", ["on"])
+    >>> turn.states, turn.step(0, "t")
+    (2, 1)
     """
 
     alphabet: tuple[Item, ...]
@@ -130,6 +134,9 @@ def machine_of_regex(pattern: str, alphabet: Iterable[str]) -> Machine:
 
     Written with | * + ? . ( ) [abc] [a-c] [^abc] and a backslash before a character that is meant
     as itself.
+
+    >>> machine_of_regex("(ab)*", "ab")
+    Machine(3 states, 2 symbols)
     """
     symbols = tuple(alphabet)
     if not all(isinstance(symbol, str) and len(symbol) == 1 for symbol in symbols):

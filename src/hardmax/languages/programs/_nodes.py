@@ -29,7 +29,11 @@ KINDS = ("only", "mean", "sum", "count", "min", "max")
 
 
 class Value:
-    """Something that every position of a word holds; arithmetic and comparisons make new ones."""
+    """Something that every position of a word holds; arithmetic and comparisons make new ones.
+
+    >>> program(lambda s: (s.index + 1) * 2 > 3)("abc")
+    [0, 1, 1]
+    """
 
     __hash__ = object.__hash__
 
@@ -221,7 +225,11 @@ class Memorised(Value):
 
 
 class Selection:
-    """For each position, the positions that it looks at; & | ~ join selections."""
+    """For each position, the positions that it looks at; & | ~ join selections.
+
+    >>> program(lambda s: (there(s.tokens) == s.tokens).causal().count())("aab")
+    [1, 2, 1]
+    """
 
     def __and__(self, other: Selection) -> Selection:
         return Joined("and", (self, other))
@@ -338,7 +346,11 @@ class There:
 
 @dataclass(frozen=True)
 class Sequence:
-    """The word that a program reads."""
+    """The word that a program reads.
+
+    >>> program(lambda s: s.everywhere.count())("abc")
+    [3, 3, 3]
+    """
 
     @property
     def tokens(self) -> Value:
@@ -361,7 +373,11 @@ _TOKENS, _INDEX, _LENGTH = Given("tokens"), Given("index"), Given("length")
 
 
 def there(value: Operand) -> There:
-    """What is held elsewhere, to be compared with what is held here."""
+    """What is held elsewhere, to be compared with what is held here.
+
+    >>> program(lambda s: (there(s.index) < s.index).count())("abc")
+    [0, 1, 2]
+    """
     return There(as_value(value))
 
 
@@ -378,6 +394,10 @@ def select(
     `nothing=True` if it is to see None, too.
 
     select(s.tokens, s.tokens, lambda key, query: key == query)
+
+    >>> vowels = program(lambda s: select(s.tokens, (), lambda key: key in "aeiou").count())
+    >>> vowels("ideal")
+    [3, 3, 3, 3, 3]
     """
     own, asked = _values(keys), _values(queries)
     name = getattr(relation, "__name__", "relation").replace("<lambda>", "relation")
@@ -389,7 +409,11 @@ def select(
 def apply(
     function: Callable[..., Item], *sources: Operand, text: str | None = None, nothing: bool = False
 ) -> Value:
-    """A function of several values held here; `nothing=True` if it is to see None, too."""
+    """A function of several values held here; `nothing=True` if it is to see None, too.
+
+    >>> program(lambda s: apply(max, s.index, 1))("abc")
+    [1, 1, 2]
+    """
     name = getattr(function, "__name__", "function").replace("<lambda>", "function")
     holes = ", ".join(["{}"] * len(sources))
     written = f"{name}({holes})" if text is None else text
@@ -397,12 +421,20 @@ def apply(
 
 
 def where(condition: Operand, then: Operand, otherwise: Operand) -> Value:
-    """`then` at positions at which the condition holds, else `otherwise`."""
+    """`then` at positions at which the condition holds, else `otherwise`.
+
+    >>> program(lambda s: where(s.tokens == "a", "b", s.tokens))("abc")
+    ['b', 'b', 'c']
+    """
     return apply(_chosen, condition, then, otherwise, text="{1} if {0} else {2}", nothing=True)
 
 
 def or_else(value: Operand, default: Item) -> Value:
-    """The value, and the default where there is nothing."""
+    """The value, and the default where there is nothing.
+
+    >>> program(lambda s: or_else(s.tokens.shifted(1), "-"))("abc")
+    ['-', 'a', 'b']
+    """
     shown = repr(default).replace("{", "{{").replace("}", "}}")
     return apply(
         lambda v: default if v is None else v, value, text=f"{{}} or {shown}", nothing=True

@@ -108,6 +108,10 @@ def program(
     """The program that a rule writes down: a function of the sequence `s`.
 
     program(lambda s: (there(s.tokens) == s.tokens).count())
+
+    >>> twice = hm.program(lambda s: 2 * s.index, name="twice")
+    >>> twice("abc")
+    [0, 2, 4]
     """
     if not callable(rule):
         raise RequestError(f"A rule is a function of the sequence, not {type(rule).__name__}.")

@@ -72,6 +72,11 @@ def from_rasp(expression: object, *, causal: bool = False, name: str | None = No
         from tracr.rasp import rasp
         reverse = rasp.Aggregate(rasp.Select(...), rasp.tokens)
         hm.compile(hm.programs.from_rasp(reverse), alphabet="abc", length=8)
+
+    >>> class TokensType:  # as Tracr calls it
+    ...     name = "tokens"
+    >>> from_rasp(TokensType())("ab")
+    ['a', 'b']
     """
     root = cast(RaspNode, expression)
     found = _Reader(causal, _looked_at(root)).value(root)

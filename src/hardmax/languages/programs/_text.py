@@ -75,7 +75,11 @@ _MIRRORED = {
 
 
 def parse_program(text: str, name: str | None = None) -> Program:
-    """The program that a text defines; errors say what is wrong, and in which line."""
+    """The program that a text defines; errors say what is wrong, and in which line.
+
+    >>> parse_program("back = length - 1 - index; tokens.at(back)")("abc")
+    ['c', 'b', 'a']
+    """
     if not isinstance(text, str):
         raise RequestError(f"A program is read from a text, not from {type(text).__name__}.")
     if len(text) > LONGEST_TEXT:

@@ -50,7 +50,13 @@ Items = tuple[Item, ...]
 
 
 class TooLarge(RequestError):
-    """A step has too many values to be compiled; says which, and how many."""
+    """A step has too many values to be compiled; says which, and how many.
+
+    >>> power = program(lambda s: apply(lambda i, j: i * 10**4 + j, s.index, s.length))
+    >>> hm.compile(power, alphabet="a", length=300)
+    Traceback (most recent call last):
+    hardmax.languages.programs._value_sets.TooLarge: The step ...
+    """
 
 
 def value_sets(outputs: Iterable[Value], words: Words) -> dict[Value, Items]:

@@ -26,6 +26,10 @@ class LineRegions:
     `breakpoints` are the t as floats, in order; `decided` says how many decisions were too close
     for floats and were made in exact arithmetic. A fast answer believes floats, and is not `exact`.
     `layers` counts the cells after each layer. Iterating gives the cells; maps are in t.
+
+    >>> network = hm.ReluNetwork([[[1.0], [-1.0]], [[1.0, 1.0]]], [[0.0, 0.0], [0.0]])  # |x|
+    >>> hm.regions(network, on="[-1,1]").breakpoints
+    array([0.5])
     """
 
     segment: Segment
@@ -192,6 +196,10 @@ def line_breakpoints(network: Stepwise, starts: Any, ends: Any, fast: bool = Fal
     The layers are done one after another for all lines together. Every row of a layer is straight
     between the breakpoints so far, so one matrix product at those points gives all its sign
     changes, and each adds one point, whose values are interpolated.
+
+    >>> network = hm.ReluNetwork([[[1.0], [-1.0]], [[1.0, 1.0]]], [[0.0, 0.0], [0.0]])  # |x|
+    >>> hm.line_breakpoints(network, [[-1.0]], [[1.0]]).counts
+    array([1])
     """
     chain = _chain(network)
     starts, ends = finite_array(starts, "starts", ndim=2), finite_array(ends, "ends", ndim=2)
