@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Unpack
 
-from hardmax.geometry.bounds._architecture import Architecture, sizes_of
+from hardmax.geometry.bounds._architecture import Architecture, Sizes
 from hardmax.geometry.bounds._bound import Bound
 from hardmax.geometry.bounds._heads import several_heads, single_head
 from hardmax.geometry.bounds._layers import deep_stack, feed_forward
@@ -45,7 +45,7 @@ class TransformerBounds:
         """The same architecture with attention alone."""
         return bounds_of(replace(self.architecture, feed_forward=0))
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         alone = self.without_feed_forward if self.feed_forward else None
         return {
             "architecture": self.architecture.as_dict(),
@@ -67,18 +67,15 @@ class TransformerBounds:
 
 
 def transformer(
-    n: int | None = None,
-    *,
-    tokens: int | None = None,
-    heads: int,
-    width: int,
-    layers: int,
-    feed_forward: int | None = None,
-    dimension: int | None = None,
-    key_width: int | None = None,
-    bias_free: bool = False,
+    tokens: int | Architecture | None = None, **sizes: Unpack[Sizes]
 ) -> TransformerBounds:
-    """How many cells a hard Transformer can have, as one query moves over n fixed tokens.
+    """How many cells a hard Transformer can have, as one query moves over fixed tokens.
+
+    Takes an `Architecture`, or its fields: tokens (also called n), heads, width, layers, and where
+    they matter feed_forward, dimension, key_width, bias_free.
+
+    >>> transformer(tokens=9, heads=3, width=6, layers=2).upper.value
+    531441
 
     From above, (V R)^L: an attention layer has at most V = `several_heads` cells, a feed-forward
     layer at most R = `feed_forward`, and a stack multiplies (`deep_stack`). A head adds a constant
@@ -98,9 +95,7 @@ def transformer(
     Cells are routing and activation patterns; in the construction every cell is also a maximal
     affine region.
     """
-    return bounds_of(
-        sizes_of(n, tokens, heads, width, layers, feed_forward, dimension, key_width, bias_free)
-    )
+    return bounds_of(Architecture.of(tokens, **sizes))
 
 
 def bounds_of(sizes: Architecture) -> TransformerBounds:

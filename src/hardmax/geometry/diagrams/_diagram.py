@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from math import comb
-from typing import Any
 
 import numpy as np
 
@@ -26,7 +25,14 @@ from hardmax.geometry.diagrams._locating import Locator
 from hardmax.geometry.hulls._equations import least_solution, nearest_float
 from hardmax.geometry.hulls._faces import Faces
 from hardmax.geometry.hulls._hull import Hull, convex_hull
-from hardmax.geometry.hulls._points import Points, depth_of, whole_normals, whole_signs
+from hardmax.geometry.hulls._points import (
+    Points,
+    Row,
+    Rows,
+    depth_of,
+    whole_normals,
+    whole_signs,
+)
 from hardmax.numerics import FAINT, TINY, UNIT, frozen_array, inflate
 
 MOST_DIMENSIONS = 8  # of keys and biases together: facets grow like n^(d/2)
@@ -269,10 +275,10 @@ class PowerDiagram:
     def _within(self) -> BoxedDiagram:
         return BoxedDiagram(self, self._box(None))
 
-    def _boxed(self, on: Any) -> BoxedDiagram:
+    def _boxed(self, on: object) -> BoxedDiagram:
         return self._within if on is None else BoxedDiagram(self, self._box(on))
 
-    def _box(self, on: Any) -> Box:
+    def _box(self, on: object) -> Box:
         box = self.on if on is None else Box.of(on, self.dimension)
         if box is None:
             raise RequestError("Cells are cut to a box: give one, for example on=(-1, 1).")
@@ -288,7 +294,7 @@ class PowerDiagram:
             )
         return box
 
-    def cell(self, key: int, on: Any = None) -> Cell:
+    def cell(self, key: int, on: object = None) -> Cell:
         """The cell of a live key, cut to a box: corners, sides and volume in Fractions."""
         if not isinstance(key, int | np.integer) or not 0 <= key < len(self.sites):
             raise RequestError(f"There are keys 0 to {len(self.sites) - 1}, but not {key!r}.")
@@ -297,27 +303,28 @@ class PowerDiagram:
             raise RequestError(f"The cell of key {key} is empty; the live ones are in `live`.")
         return self._boxed(on).cell(place)
 
-    def volumes(self, on: Any = None) -> dict[int, Fraction]:
+    def volumes(self, on: object = None) -> dict[int, Fraction]:
         """The volume of every cell that meets the box, exactly; together they fill it."""
         found = self._boxed(on).volumes
         return {int(self.winners[place]): volume for place, volume in found.items()}
 
     # ---- queries -----------------------------------------------------------------------------
 
-    def locate(self, queries: Any) -> Any:
+    def locate(self, queries: Rows | Row) -> np.ndarray | int:
         """The winning key for each query; at a tie the first of those that win.
 
         Fractions and large whole numbers are taken as they are.
         """
         single = depth_of(queries) == 1
-        asked = Points.of([queries] if single else queries, "queries")
+        rows = [queries] if single else queries
+        asked = Points.of(rows, "queries")  # type: ignore[arg-type]  # rows, as the depth says
         if asked.dimension != self.dimension:
             raise ShapeError(
                 f"Queries must be rows of {self.dimension} numbers, but their shape is "
                 f"{asked.floats.shape}."
             )
-        found = self._locator.winners(asked)
-        return int(found[0]) if single else found
+        winners = self._locator.winners(asked)
+        return int(winners[0]) if single else winners
 
     @cached_property
     def _locator(self) -> Locator:
@@ -336,7 +343,7 @@ class PowerDiagram:
         )
 
 
-def power_diagram(keys: Any, biases: Any = None, on: Any = None) -> PowerDiagram:
+def power_diagram(keys: Rows, biases: Row | None = None, on: object = None) -> PowerDiagram:
     """The power diagram of keys (rows) with a bias each; `on` a box to which it is restricted.
 
     >>> power_diagram([[0, 0], [1, 0], [0, 1], [0.2, 0.2]]).live
@@ -351,7 +358,7 @@ def power_diagram(keys: Any, biases: Any = None, on: Any = None) -> PowerDiagram
     return diagram
 
 
-def sites_of(keys: Any) -> Points:
+def sites_of(keys: Rows) -> Points:
     """Keys, one a row, of which a diagram can be enumerated."""
     sites = Points.of(keys, "keys")
     if not len(sites) or not sites.dimension:
@@ -367,11 +374,11 @@ def sites_of(keys: Any) -> Points:
     return sites
 
 
-def levels_of(biases: Any, count: int) -> Points:
+def levels_of(biases: Row | None, count: int) -> Points:
     """One bias for each key; 0 if there are none."""
     if biases is None:
         return Points(frozen_array(np.zeros((count, 1))))
-    given = [[one] for one in biases] if depth_of(biases) == 1 else []
+    given = [[bias] for bias in biases] if depth_of(biases) == 1 else []
     if len(given) != count:
         raise ShapeError(
             f"There must be one bias for each of the {count} keys, but there are {len(given)}."

@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -32,7 +31,7 @@ from hardmax.geometry.diagrams._diagram import (
     sites_of,
 )
 from hardmax.geometry.hulls._hull import Hull, convex_hull
-from hardmax.geometry.hulls._points import Points, whole_normals
+from hardmax.geometry.hulls._points import Points, Row, Rows, whole_normals
 
 _MOST_SETS = 200_000
 
@@ -61,16 +60,15 @@ class TopKDiagram:
     def vertices(self) -> np.ndarray:
         return self.diagram.vertices
 
-    def locate(self, queries: Any) -> np.ndarray:
+    def locate(self, queries: Rows | Row) -> np.ndarray:
         """The k best keys for each query; where several sets are best, one of them."""
-        found = np.asarray(self.diagram.locate(queries))
-        return np.asarray(self.sets)[found]
+        return np.asarray(self.sets)[np.asarray(self.diagram.locate(queries))]
 
     def __repr__(self) -> str:
         return f"TopKDiagram(k = {self.k}, {len(self.cells)} cells, {self.diagram!r})"
 
 
-def top_k_diagram(keys: Any, k: int, biases: Any = None, on: Any = None) -> TopKDiagram:
+def top_k_diagram(keys: Rows, k: int, biases: Row | None = None, on: object = None) -> TopKDiagram:
     """The cells of queries with the same k best keys.
 
     Keys that are equal, biases included, always tie; they must be given once.
