@@ -32,8 +32,8 @@ class TransformerBounds:
         span = a.dimension + (a.dimension < a.width)  # of the affine set, seen from the origin
         room = min(a.key_width, span)
         head = single_head(a.tokens, dimension=room, bias_free=a.bias_free)
-        found = (head, self.attention, self.feed_forward, self.upper, self.lower)
-        return tuple(bound for bound in found if bound is not None)
+        rows = (head, self.attention, self.feed_forward, self.upper, self.lower)
+        return tuple(bound for bound in rows if bound is not None)
 
     @property
     def is_sharp(self) -> bool:
@@ -124,12 +124,12 @@ def _attention(sizes: Architecture) -> Bound:
     if sizes.bias_free and sizes.key_width == 1:
         keys = min(keys, 2)
     linear = sizes.bias_free and sizes.dimension == sizes.width
-    found = several_heads(keys, sizes.heads, dimension=sizes.dimension, bias_free=linear)
+    bound = several_heads(keys, sizes.heads, dimension=sizes.dimension, bias_free=linear)
     if linear or not sizes.bias_free:
-        return found
+        return bound
     reason = "<q, k_j> without biases is affine on a set that misses the origin"
-    hypotheses = (found.hypotheses[0], reason, "any key width >= 2")
-    return replace(found, hypotheses=hypotheses)
+    hypotheses = (bound.hypotheses[0], reason, "any key width >= 2")
+    return replace(bound, hypotheses=hypotheses)
 
 
 def _feed_forward(sizes: Architecture) -> Bound | None:

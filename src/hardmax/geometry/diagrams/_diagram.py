@@ -13,7 +13,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from math import comb
 
 import numpy as np
 
@@ -24,7 +23,7 @@ from hardmax.geometry.diagrams._cells import Cell
 from hardmax.geometry.diagrams._locating import Locator
 from hardmax.geometry.hulls._equations import least_solution, nearest_float
 from hardmax.geometry.hulls._faces import Faces
-from hardmax.geometry.hulls._hull import Hull, convex_hull
+from hardmax.geometry.hulls._hull import Hull, convex_hull, most_facets
 from hardmax.geometry.hulls._points import (
     Points,
     Row,
@@ -188,17 +187,17 @@ class PowerDiagram:
     def vertices(self) -> np.ndarray:
         """Where walls meet in points, in floats; in directions that do not matter, 0."""
         if not self._is_full:
-            rows = [[nearest_float(one) for one in row] for row in self.exact_vertices()]
+            rows = [[nearest_float(x) for x in row] for row in self.exact_vertices()]
             return frozen_array(np.array(rows).reshape(-1, self.dimension))
         assert self._faces is not None
         chosen = self._faces.representative[self._upper[self._faces.representative]]
-        found, doubt = self._slopes(chosen)
+        vertices, doubt = self._slopes(chosen)
         with np.errstate(invalid="ignore"):
-            blurred = ~((doubt <= _BLURRED * (1.0 + np.abs(found))) & np.isfinite(found))
+            blurred = ~((doubt <= _BLURRED * (1.0 + np.abs(vertices))) & np.isfinite(vertices))
         for n in np.flatnonzero(blurred.any(axis=1)):
             rows = self.hull.first[self._faces.surface.simplices[chosen[n]]]
-            found[n] = [nearest_float(one) for one in self._vertex(rows)]
-        return frozen_array(found)
+            vertices[n] = [nearest_float(x) for x in self._vertex(rows)]
+        return frozen_array(vertices)
 
     def _slopes(self, simplices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Where the scores of upper simplices' keys tie, and how far that may be off."""
@@ -207,12 +206,12 @@ class PowerDiagram:
         normals, blurs = surface.normals[simplices], surface.blurs[simplices]
         height, doubt = normals[:, -1:], blurs[:, -1:]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-            found = normals[:, :-1] / height
-            error = (blurs[:, :-1] + np.abs(found) * doubt) / (height - doubt)
-            error = inflate(error + UNIT * np.abs(found))
-            found, error = (np.ldexp(one, shifts[:-1] - shifts[-1]) for one in (found, error))
-        sure = (height > 2.0 * doubt) & np.isfinite(found)
-        return found, np.where(sure, error + TINY, np.inf)
+            slopes = normals[:, :-1] / height
+            error = (blurs[:, :-1] + np.abs(slopes) * doubt) / (height - doubt)
+            error = inflate(error + UNIT * np.abs(slopes))
+            slopes, error = (np.ldexp(x, shifts[:-1] - shifts[-1]) for x in (slopes, error))
+        sure = (height > 2.0 * doubt) & np.isfinite(slopes)
+        return slopes, np.where(sure, error + TINY, np.inf)
 
     @cached_property
     def corners(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -232,15 +231,14 @@ class PowerDiagram:
 
         A cell is unbounded if its lifted key lies in a facet that does not look up.
         """
-        found = np.zeros(len(self._kinds), dtype=bool)
+        bounded = np.full(len(self._kinds), self._is_full)
         if self._is_full:
             assert self._faces is not None
             simplices = self._faces.surface.simplices
-            found[:] = True
             strange = self._upper & (self._places[simplices] < 0).any(axis=1)
             rim = self._places[simplices[~self._upper | strange]]
-            found[rim[rim >= 0]] = False
-        return found
+            bounded[rim[rim >= 0]] = False
+        return bounded
 
     def exact_vertices(self) -> list[list[Fraction]]:
         """The same as Fractions, in the same order."""
@@ -250,7 +248,7 @@ class PowerDiagram:
     def vertex_keys(self) -> list[tuple[int, ...]]:
         """For each vertex the keys that tie there (of each kind the first)."""
         first = self.hull.first
-        return [tuple(sorted(first[list(one)].tolist())) for one in self._vertex_kinds]
+        return [tuple(sorted(first[list(kinds)].tolist())) for kinds in self._vertex_kinds]
 
     @cached_property
     def _vertex_kinds(self) -> list[tuple[int, ...]]:
@@ -305,8 +303,8 @@ class PowerDiagram:
 
     def volumes(self, on: object = None) -> dict[int, Fraction]:
         """The volume of every cell that meets the box, exactly; together they fill it."""
-        found = self._boxed(on).volumes
-        return {int(self.winners[place]): volume for place, volume in found.items()}
+        volumes = self._boxed(on).volumes
+        return {int(self.winners[place]): volume for place, volume in volumes.items()}
 
     # ---- queries -----------------------------------------------------------------------------
 
@@ -363,7 +361,7 @@ def sites_of(keys: Rows) -> Points:
     sites = Points.of(keys, "keys")
     if not len(sites) or not sites.dimension:
         raise ShapeError("A power diagram needs at least one key, of at least one dimension.")
-    most = _most_vertices(len(sites), sites.dimension)
+    most = most_facets(len(sites), sites.dimension + 1)  # of the lifted keys
     few = most <= _FEW and sites.dimension < _WIDEST
     if sites.dimension + 1 > MOST_DIMENSIONS and not few:
         raise RequestError(
@@ -384,11 +382,3 @@ def levels_of(biases: Row | None, count: int) -> Points:
             f"There must be one bias for each of the {count} keys, but there are {len(given)}."
         )
     return Points.of(given, "biases")
-
-
-def _most_vertices(count: int, dimension: int) -> float:
-    """Facets of a cyclic polytope with so many vertices, of one dimension more (McMullen)."""
-    d = dimension + 1
-    floor, ceiling = d // 2, (d + 1) // 2
-    most = comb(max(count - ceiling, 0), floor) + comb(max(count - floor - 1, 0), ceiling - 1)
-    return float(max(most, 1))

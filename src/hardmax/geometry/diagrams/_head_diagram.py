@@ -52,7 +52,7 @@ def head_diagram(
 
 def _head(model: Transformer, layer: int, head: int) -> tuple[int, Head]:
     """The number of the sublayer, and the head."""
-    places = [n for n, one in enumerate(model.sublayers) if isinstance(one, Attention)]
+    places = [n for n, part in enumerate(model.sublayers) if isinstance(part, Attention)]
     if not 0 <= layer < len(places):
         raise RequestError(
             f"The model has {len(places)} attention layers, counted from 0, so there is no layer "

@@ -49,7 +49,7 @@ class TopKDiagram:
     @property
     def cells(self) -> tuple[tuple[int, ...], ...]:
         """The sets that are the best somewhere, one for each cell."""
-        return tuple(self.sets[one] for one in self.diagram.cells.tolist())
+        return tuple(self.sets[cell] for cell in self.diagram.cells.tolist())
 
     @property
     def neighbours(self) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
@@ -91,7 +91,7 @@ def top_k_diagram(keys: Rows, k: int, biases: Row | None = None, on: object = No
     whole = lifted.whole(np.arange(len(lifted)))
     sets = _extreme_sets(whole, k)
     rationals = lifted.rationals()
-    sums = np.array([rationals[list(one)].sum(axis=0) for one in sets])
+    sums = np.array([rationals[list(keys)].sum(axis=0) for keys in sets])
     diagram = power_diagram(sums[:, :-1], sums[:, -1], on)
     return TopKDiagram(k, tuple(sets), diagram)
 
@@ -106,16 +106,16 @@ def _extreme_sets(whole: np.ndarray, k: int) -> Sets:
         for a, b in swaps:
             sets[tuple(sorted({*chosen, b} - {a}))] = None
     while True:
-        found = list(sets)
-        if len(found) > _MOST_SETS:
+        known = list(sets)
+        if len(known) > _MOST_SETS:
             raise RequestError(
                 f"The diagram of order {k} of {count:,} keys has more than {_MOST_SETS:,} cells; "
                 f"give fewer keys or a smaller k."
             )
-        sums = np.array([whole[list(one)].sum(axis=0) for one in found], dtype=object)
+        sums = np.array([whole[list(keys)].sum(axis=0) for keys in known], dtype=object)
         sets.update(dict.fromkeys(_beyond(sums, whole, k)))
-        if len(sets) == len(found):
-            return found
+        if len(sets) == len(known):
+            return known
 
 
 def _beyond(sums: np.ndarray, whole: np.ndarray, k: int) -> Iterable[tuple[int, ...]]:
@@ -137,7 +137,7 @@ def _small(sums: np.ndarray) -> Points:
     columns = []
     for column in sums.T.tolist():
         under = 1 << max(max(map(abs, column)).bit_length(), 1)
-        columns.append([Fraction(one, under) for one in column])
+        columns.append([Fraction(x, under) for x in column])
     return Points.of(np.array(columns, dtype=object).T)
 
 

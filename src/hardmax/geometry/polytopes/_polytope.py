@@ -10,7 +10,7 @@ import numpy as np
 
 from hardmax._errors import RequestError, ShapeError
 from hardmax.geometry.hulls._faces import Faces
-from hardmax.geometry.hulls._hull import Hull, convex_hull
+from hardmax.geometry.hulls._hull import Hull, convex_hull, most_facets
 from hardmax.geometry.hulls._points import Points, Rows
 from hardmax.numerics import frozen_array
 
@@ -155,15 +155,3 @@ def _largest(sets: set[frozenset[int]]) -> set[frozenset[int]]:
             for corner in own:
                 at.setdefault(corner, []).append(own)
     return kept
-
-
-def most_facets(count: int, dimension: int) -> float:
-    """Facets of a cyclic polytope, which has the most (McMullen)."""
-    from math import comb
-
-    half = dimension // 2
-    if count <= dimension:
-        return float(count)
-    if dimension % 2:
-        return 2.0 * comb(count - half - 1, half)
-    return comb(count - half, half) + float(comb(count - half - 1, half - 1))
