@@ -605,6 +605,26 @@ def test_records_are_plain_data() -> None:
     assert json.loads(json.dumps(bounds.compare(4, heads=2, width=4, layers=2).as_dict()))
 
 
+SIZES = bounds.Architecture(tokens=8, heads=2, width=16, layers=4)
+
+
+def test_sizes_are_one_value() -> None:
+    """Tokens under either name, or an architecture; its dimension, if it is less than the width."""
+    words = {"heads": 2, "width": 16, "layers": 4}
+    for found in (
+        bounds.transformer(SIZES),
+        bounds.transformer(8, **words),
+        bounds.transformer(n=8, **words, feed_forward=None, key_width=None, dimension=None),
+    ):
+        assert found == bounds.transformer(tokens=8, **words)
+        assert found.architecture == SIZES
+    assert bounds.compare(SIZES) == bounds.compare(8, **words)
+    assert bounds.compare(SIZES).dimension == 4
+    assert bounds.compare(8, **words, dimension=16).dimension == 16
+    smaller = bounds.Architecture(tokens=8, dimension=12, **words)
+    assert bounds.compare(smaller).dimension == 12
+
+
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
@@ -620,7 +640,11 @@ def test_records_are_plain_data() -> None:
         (lambda: bounds.relu_network([], dimension=2), "widths must hold at least one"),
         (lambda: bounds.relu_network(4, dimension=2), "list of whole numbers"),
         (lambda: bounds.transformer(heads=1, width=2, layers=1), "once, as n or as tokens"),
-        (lambda: bounds.transformer(2, tokens=2, heads=1, width=2, layers=1), "once"),
+        (lambda: bounds.transformer(2, n=2, heads=1, width=2, layers=1), "once"),
+        (lambda: bounds.transformer(2, heads=1), "needs width and layers as well"),
+        (lambda: bounds.transformer(2, heads=1, width=2, layers=1, depth=1), "has no 'depth'"),
+        (lambda: bounds.transformer(SIZES, heads=1, width=2, layers=1), "but not both: heads"),
+        (lambda: bounds.compare(2, heads=1, width=4, layers=1, key_width=2), "key width out"),
         (lambda: bounds.transformer(2, heads=3, width=4, layers=1), "3 heads do not divide"),
         (lambda: bounds.transformer(2, heads=1, width=4, layers=1, dimension=5), "at most the w"),
         (lambda: bounds.transformer(2, heads=1, width=4, layers=1, dimension=0), "dimension must"),

@@ -490,3 +490,8 @@ def test_few_keys_may_have_many_dimensions() -> None:
 def test_queries_that_are_no_rows_are_refused(wrong: object) -> None:
     with pytest.raises(hm.ShapeError):
         hm.power_diagram([[1, 0], [0, 1]]).locate(wrong)
+
+
+def test_head_diagrams_are_of_models() -> None:
+    with pytest.raises(hm.RequestError, match="needs a Transformer or a Construction, but 3 came"):
+        hm.head_diagram(3, 0, 0, [1.0])  # type: ignore[arg-type]

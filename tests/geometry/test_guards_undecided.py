@@ -197,7 +197,7 @@ def test_cells_that_are_unsure_become_solids(monkeypatch: pytest.MonkeyPatch, co
     kernels, asked = _space_walk.arrays, []
     answers = iter([getattr(kernels, code), kernels.DONE])
     walk = SimpleNamespace(
-        found=SimpleNamespace(counts=np.zeros(1, int)), stack=SimpleNamespace(dimension=1),
+        findings=SimpleNamespace(counts=np.zeros(1, int)), stack=SimpleNamespace(dimension=1),
         load=lambda piece: None, step=lambda budget: next(answers), pop=lambda: "popped",
         drain=lambda: None, _exactly=lambda piece: [asked.append(piece)],
         now={kernels.DEPTH: 1}, node=lambda depth: "node",

@@ -445,3 +445,11 @@ def test_printed_in_one_line():
         "MinkowskiSum(2 summands in R^3, 4 x 4 points: 14 vertices)"
     )
     assert len(repr(minkowski_sum(segments(np.eye(8, dtype=int))))) <= 88
+
+
+def test_first_guesses_end_in_sentences():
+    assert Polytope([[0, 0], [1, 0], [0, 1], [0, 0]]).vertices.tolist() == [0, 1, 2]
+    with pytest.raises(ShapeError, match="Give a list of summands"):
+        minkowski_sum(3)
+    with pytest.raises(ShapeError, match="all of one dimension"):
+        Polytope([[0, 0], [1]])

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Required, TypedDict, Unpack
 
 from hardmax._errors import RequestError
 from hardmax.geometry.bounds._sums import whole
+
+
+class Sizes(TypedDict, total=False):
+    """What `transformer` and `compare` take beside the tokens: the fields of an Architecture."""
+
+    n: int  # what `tokens` was called as well; goes with the next release
+    heads: Required[int]
+    width: Required[int]
+    layers: Required[int]
+    feed_forward: int | None
+    dimension: int | None
+    key_width: int | None
+    bias_free: bool
 
 
 @dataclass(frozen=True)
@@ -46,6 +60,30 @@ class Architecture:
         object.__setattr__(self, "key_width", self.key_width or self.width // self.heads)
         object.__setattr__(self, "dimension", self.dimension or self.width)
 
+    @classmethod
+    def of(cls, tokens: int | Architecture | None, **sizes: Unpack[Sizes]) -> Architecture:
+        """What users pass, as a value: an architecture as it is, or its sizes, None for not given.
+
+        >>> Architecture.of(16, heads=2, width=8, layers=1).key_width
+        4
+        """
+        if isinstance(tokens, Architecture):
+            if sizes:
+                raise RequestError(
+                    f"Give an Architecture or its sizes, but not both: {', '.join(sizes)} came "
+                    f"with one. Change it by dataclasses.replace."
+                )
+            return tokens
+        given = {name: size for name, size in sizes.items() if name != "n"}
+        if (tokens is None) == (sizes.get("n") is None):
+            raise RequestError("Give the number of tokens once, as n or as tokens.")
+        _check_names(given)
+        for name in ("dimension", "key_width"):  # 0 stands for not given, inside
+            if given.get(name) is not None:
+                whole(given[name], name)
+        chosen = {name: size for name, size in given.items() if size is not None}
+        return cls(sizes["n"] if tokens is None else tokens, **chosen)  # type: ignore[arg-type]
+
     @property
     def parameters(self) -> int:
         """Dense weights of all layers; embedding and read-out not counted."""
@@ -57,7 +95,7 @@ class Architecture:
         m, d = self.feed_forward, self.width
         return 4 * d * self.heads * self.key_width + (2 * d * m + m + d if m else 0)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, int | None]:
         return {
             "tokens": self.tokens,
             "heads": self.heads,
@@ -83,30 +121,15 @@ class Architecture:
         return " · ".join([*parts, "bias-free" if self.bias_free else "a bias for each key"])
 
 
-def sizes_of(
-    n: int | None,
-    tokens: int | None,
-    heads: int,
-    width: int,
-    layers: int,
-    feed_forward: int | None,
-    dimension: int | None,
-    key_width: int | None,
-    bias_free: bool,
-) -> Architecture:
-    """What users pass, as a value: tokens under either name, and None for what is not given."""
-    if (n is None) == (tokens is None):
-        raise RequestError("Give the number of tokens once, as n or as tokens.")
-    return Architecture(
-        tokens=n if tokens is None else tokens,  # type: ignore[arg-type]  # checked above
-        heads=heads,
-        width=width,
-        layers=layers,
-        feed_forward=0 if feed_forward is None else feed_forward,
-        dimension=0 if dimension is None else whole(dimension, "dimension"),
-        key_width=0 if key_width is None else whole(key_width, "key_width"),
-        bias_free=bias_free,
-    )
+def _check_names(given: Iterable[str]) -> None:
+    unknown = [name for name in given if name not in Sizes.__annotations__]
+    missing = [name for name in ("heads", "width", "layers") if name not in given]
+    if unknown or missing:
+        problem = f"has no {unknown[0]!r}" if unknown else f"needs {' and '.join(missing)} as well"
+        raise RequestError(
+            f"An architecture {problem}; for example tokens=512, heads=8, width=512, layers=6. It "
+            f"may have feed_forward, dimension, key_width and bias_free besides."
+        )
 
 
 def _counted(number: int, noun: str) -> str:

@@ -50,7 +50,7 @@ def attaining_keys(
     prime = _prime_above(max(len(counts), 2))
     if prime * max(counts) ** 2 * max(counts) > 2**62:
         raise RequestError(f"Keys for {max(counts):,} tokens do not fit into int64; give fewer.")
-    found = []
+    attained = []
     for h, n in enumerate(counts):
         space = d - bias_free
         direction = np.array([pow(h, j, prime) for j in range(space)], dtype=np.int64)
@@ -59,8 +59,8 @@ def attaining_keys(
         biases = -np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(steps)])
         if bias_free:
             keys, biases = np.hstack([keys, biases[:, None]]), np.zeros_like(biases)
-        found.append(Keys(frozen_array(keys), frozen_array(biases)))
-    return tuple(found)
+        attained.append(Keys(frozen_array(keys), frozen_array(biases)))
+    return tuple(attained)
 
 
 def _prime_above(number: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from hardmax._errors import RequestError
 from hardmax.geometry.bounds._sums import whole
@@ -55,7 +55,7 @@ class Bound:
     def log10(self) -> float:
         return math.log10(self.value)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Plain data. `value` is a text, because JSON numbers lose digits; None beyond 20,000."""
         return {
             "name": self.name,

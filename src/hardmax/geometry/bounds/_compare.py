@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Unpack
 
-from hardmax.geometry.bounds._architecture import Architecture, sizes_of
+from hardmax._errors import RequestError
+from hardmax.geometry.bounds._architecture import Architecture, Sizes
 from hardmax.geometry.bounds._transformer import TransformerBounds, bounds_of
 
 
@@ -21,7 +22,7 @@ class Rival:
     def architecture(self) -> Architecture:
         return self.bounds.architecture
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Plain data; the bounds to four figures and as logarithms."""
         ends = {"upper": self.bounds.upper, "lower": self.bounds.lower}
         told = {
@@ -39,7 +40,7 @@ class Comparison:
     dimension: int
     rivals: tuple[Rival, ...]
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         return {
             "parameters": self.parameters,
             "dimension": self.dimension,
@@ -55,34 +56,34 @@ class Comparison:
         return "\n".join(lines)
 
 
-def compare(
-    n: int | None = None,
-    *,
-    tokens: int | None = None,
-    heads: int,
-    width: int,
-    layers: int,
-    feed_forward: int | None = None,
-    dimension: int | None = None,
-    bias_free: bool = False,
-) -> Comparison:
+def compare(tokens: int | Architecture | None = None, **sizes: Unpack[Sizes]) -> Comparison:
     """What else the same parameters could buy: more heads, more width, more depth.
 
     In the standard split the number of heads costs nothing. Width costs its square, so half the
     width buys four times the layers, up to biases. Each rival has as many layers as fit into the
     parameters of the architecture as given; those that cannot have one are left out. All are
-    counted over queries of one dimension, by default the smallest width among them: cells in
-    spaces of different dimension are no fair comparison.
+    counted over queries of one dimension, that of the architecture if it is less than the width or
+    was given, else the smallest width among them: cells in spaces of different dimension are no
+    fair comparison. Takes what `transformer` takes, but for the key width.
+
+    >>> compare(tokens=8, heads=2, width=8, layers=2).rivals[1].name
+    '1 head'
     """
-    given = sizes_of(n, tokens, heads, width, layers, feed_forward, dimension, None, bias_free)
-    found = dict(_rivals(given))
-    common = dimension or min(sizes.width for sizes in found.values())
-    rivals = tuple(
-        Rival(name, bounds_of(replace(sizes, dimension=common)))
-        for name, sizes in found.items()
-        if sizes.width >= common
+    given = Architecture.of(tokens, **sizes)
+    if given.key_width * given.heads != given.width:
+        raise RequestError(
+            f"Rivals split the width among their heads, so {given.heads} heads of key width "
+            f"{given.key_width} in width {given.width} have none. Leave the key width out."
+        )
+    rivals = dict(_rivals(given))
+    is_asked = sizes.get("dimension") is not None or given.dimension < given.width
+    common = given.dimension if is_asked else min(each.width for each in rivals.values())
+    chosen = tuple(
+        Rival(name, bounds_of(replace(rival, dimension=common)))
+        for name, rival in rivals.items()
+        if rival.width >= common
     )
-    return Comparison(given.parameters, common, rivals)
+    return Comparison(given.parameters, common, chosen)
 
 
 def _rivals(given: Architecture) -> Iterator[tuple[str, Architecture]]:

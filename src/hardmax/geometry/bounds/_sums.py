@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from hardmax._errors import RequestError
 
@@ -14,10 +13,10 @@ _MOST_WORK = 2**35  # bits touched by one sum: some seconds
 _OVERHEAD = 2**10  # bits that could be touched while Python turns to the next term
 
 
-def whole(value: Any, name: str, *, least: int = 1) -> int:
+def whole(value: object, name: str, *, least: int = 1) -> int:
     """A whole number >= least, or a refusal that names it."""
     try:
-        number = operator.index(value)
+        number = operator.index(value)  # type: ignore[arg-type]  # anything may come
     except TypeError:
         number = None
     if number is None or isinstance(value, bool) or number < least:
@@ -25,14 +24,14 @@ def whole(value: Any, name: str, *, least: int = 1) -> int:
     return number
 
 
-def wholes(values: Any, name: str, *, least: int = 1) -> tuple[int, ...]:
+def wholes(values: object, name: str, *, least: int = 1) -> tuple[int, ...]:
     """Several whole numbers, at least one of them."""
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise RequestError(f"{name} must be a list of whole numbers, but it is {values!r}.")
-    found = tuple(whole(value, f"each of {name}", least=least) for value in values)
-    if not found:
+    numbers = tuple(whole(value, f"each of {name}", least=least) for value in values)
+    if not numbers:
         raise RequestError(f"{name} must hold at least one whole number, but it is empty.")
-    return found
+    return numbers
 
 
 def binomial_sum(n: int, top: int, factor: int = 1) -> int:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Unpack
 
-from hardmax.geometry.bounds._architecture import Architecture, sizes_of
+from hardmax.geometry.bounds._architecture import Architecture, Sizes
 from hardmax.geometry.bounds._bound import Bound
 from hardmax.geometry.bounds._heads import several_heads, single_head
 from hardmax.geometry.bounds._layers import deep_stack, feed_forward
@@ -32,8 +32,8 @@ class TransformerBounds:
         span = a.dimension + (a.dimension < a.width)  # of the affine set, seen from the origin
         room = min(a.key_width, span)
         head = single_head(a.tokens, dimension=room, bias_free=a.bias_free)
-        found = (head, self.attention, self.feed_forward, self.upper, self.lower)
-        return tuple(bound for bound in found if bound is not None)
+        rows = (head, self.attention, self.feed_forward, self.upper, self.lower)
+        return tuple(bound for bound in rows if bound is not None)
 
     @property
     def is_sharp(self) -> bool:
@@ -45,7 +45,7 @@ class TransformerBounds:
         """The same architecture with attention alone."""
         return bounds_of(replace(self.architecture, feed_forward=0))
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         alone = self.without_feed_forward if self.feed_forward else None
         return {
             "architecture": self.architecture.as_dict(),
@@ -67,18 +67,15 @@ class TransformerBounds:
 
 
 def transformer(
-    n: int | None = None,
-    *,
-    tokens: int | None = None,
-    heads: int,
-    width: int,
-    layers: int,
-    feed_forward: int | None = None,
-    dimension: int | None = None,
-    key_width: int | None = None,
-    bias_free: bool = False,
+    tokens: int | Architecture | None = None, **sizes: Unpack[Sizes]
 ) -> TransformerBounds:
-    """How many cells a hard Transformer can have, as one query moves over n fixed tokens.
+    """How many cells a hard Transformer can have, as one query moves over fixed tokens.
+
+    Takes an `Architecture`, or its fields: tokens (also called n), heads, width, layers, and where
+    they matter feed_forward, dimension, key_width, bias_free.
+
+    >>> transformer(tokens=9, heads=3, width=6, layers=2).upper.value
+    531441
 
     From above, (V R)^L: an attention layer has at most V = `several_heads` cells, a feed-forward
     layer at most R = `feed_forward`, and a stack multiplies (`deep_stack`). A head adds a constant
@@ -98,9 +95,7 @@ def transformer(
     Cells are routing and activation patterns; in the construction every cell is also a maximal
     affine region.
     """
-    return bounds_of(
-        sizes_of(n, tokens, heads, width, layers, feed_forward, dimension, key_width, bias_free)
-    )
+    return bounds_of(Architecture.of(tokens, **sizes))
 
 
 def bounds_of(sizes: Architecture) -> TransformerBounds:
@@ -129,12 +124,12 @@ def _attention(sizes: Architecture) -> Bound:
     if sizes.bias_free and sizes.key_width == 1:
         keys = min(keys, 2)
     linear = sizes.bias_free and sizes.dimension == sizes.width
-    found = several_heads(keys, sizes.heads, dimension=sizes.dimension, bias_free=linear)
+    bound = several_heads(keys, sizes.heads, dimension=sizes.dimension, bias_free=linear)
     if linear or not sizes.bias_free:
-        return found
+        return bound
     reason = "<q, k_j> without biases is affine on a set that misses the origin"
-    hypotheses = (found.hypotheses[0], reason, "any key width >= 2")
-    return replace(found, hypotheses=hypotheses)
+    hypotheses = (bound.hypotheses[0], reason, "any key width >= 2")
+    return replace(bound, hypotheses=hypotheses)
 
 
 def _feed_forward(sizes: Architecture) -> Bound | None:

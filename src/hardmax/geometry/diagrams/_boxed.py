@@ -64,11 +64,11 @@ class BoxedDiagram:
 
     @cached_property
     def _rivals(self) -> list[list[int]]:
-        found: list[list[int]] = [[] for _ in self.diagram.winners]
+        rivals: list[list[int]] = [[] for _ in self.diagram.winners]
         for a, b in self.diagram.walls.tolist():
-            found[a].append(b)
-            found[b].append(a)
-        return found
+            rivals[a].append(b)
+            rivals[b].append(a)
+        return rivals
 
     @cached_property
     def _inside(self) -> np.ndarray:

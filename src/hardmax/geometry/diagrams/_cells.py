@@ -50,8 +50,8 @@ def clipped(
     box: Box, slopes: list[list[Fraction]], levels: list[Fraction], rivals: list[int]
 ) -> Cell:
     """The part of a box where <slope, x> + level >= 0 for all slopes and levels."""
-    low = [Fraction(one) for one in box.low.tolist()]
-    high = [Fraction(one) for one in box.high.tolist()]
+    low = [Fraction(x) for x in box.low.tolist()]
+    high = [Fraction(x) for x in box.high.tolist()]
     cut = {1: _segment, 2: _polygon, 3: _solid}[len(low)]
     return cut(low, high, list(zip(slopes, levels, rivals, strict=True)))
 
@@ -213,11 +213,11 @@ def _join(rim: dict[Point, set[Point]], a: Point, b: Point) -> None:
 def _around(rim: dict[Point, set[Point]]) -> list[Point]:
     """The corners of a closed rim in order."""
     start = min(rim)
-    found, last, here = [start], start, min(rim[start])
+    corners, last, here = [start], start, min(rim[start])
     while here != start:
-        found.append(here)
+        corners.append(here)
         last, here = here, next(x for x in rim[here] if x != last)
-    return found
+    return corners
 
 
 def _volume(faces: list[_Face]) -> Fraction:

@@ -13,8 +13,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from math import comb
-from typing import Any
 
 import numpy as np
 
@@ -25,8 +23,15 @@ from hardmax.geometry.diagrams._cells import Cell
 from hardmax.geometry.diagrams._locating import Locator
 from hardmax.geometry.hulls._equations import least_solution, nearest_float
 from hardmax.geometry.hulls._faces import Faces
-from hardmax.geometry.hulls._hull import Hull, convex_hull
-from hardmax.geometry.hulls._points import Points, depth_of, whole_normals, whole_signs
+from hardmax.geometry.hulls._hull import Hull, convex_hull, most_facets
+from hardmax.geometry.hulls._points import (
+    Points,
+    Row,
+    Rows,
+    depth_of,
+    whole_normals,
+    whole_signs,
+)
 from hardmax.numerics import FAINT, TINY, UNIT, frozen_array, inflate
 
 MOST_DIMENSIONS = 8  # of keys and biases together: facets grow like n^(d/2)
@@ -186,17 +191,17 @@ class PowerDiagram:
     def vertices(self) -> np.ndarray:
         """Where walls meet in points, in floats; in directions that do not matter, 0."""
         if not self._is_full:
-            rows = [[nearest_float(one) for one in row] for row in self.exact_vertices()]
+            rows = [[nearest_float(x) for x in row] for row in self.exact_vertices()]
             return frozen_array(np.array(rows).reshape(-1, self.dimension))
         assert self._faces is not None
         chosen = self._faces.representative[self._upper[self._faces.representative]]
-        found, doubt = self._slopes(chosen)
+        vertices, doubt = self._slopes(chosen)
         with np.errstate(invalid="ignore"):
-            blurred = ~((doubt <= _BLURRED * (1.0 + np.abs(found))) & np.isfinite(found))
+            blurred = ~((doubt <= _BLURRED * (1.0 + np.abs(vertices))) & np.isfinite(vertices))
         for n in np.flatnonzero(blurred.any(axis=1)):
             rows = self.hull.first[self._faces.surface.simplices[chosen[n]]]
-            found[n] = [nearest_float(one) for one in self._vertex(rows)]
-        return frozen_array(found)
+            vertices[n] = [nearest_float(x) for x in self._vertex(rows)]
+        return frozen_array(vertices)
 
     def _slopes(self, simplices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Where the scores of upper simplices' keys tie, and how far that may be off."""
@@ -205,12 +210,12 @@ class PowerDiagram:
         normals, blurs = surface.normals[simplices], surface.blurs[simplices]
         height, doubt = normals[:, -1:], blurs[:, -1:]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-            found = normals[:, :-1] / height
-            error = (blurs[:, :-1] + np.abs(found) * doubt) / (height - doubt)
-            error = inflate(error + UNIT * np.abs(found))
-            found, error = (np.ldexp(one, shifts[:-1] - shifts[-1]) for one in (found, error))
-        sure = (height > 2.0 * doubt) & np.isfinite(found)
-        return found, np.where(sure, error + TINY, np.inf)
+            slopes = normals[:, :-1] / height
+            error = (blurs[:, :-1] + np.abs(slopes) * doubt) / (height - doubt)
+            error = inflate(error + UNIT * np.abs(slopes))
+            slopes, error = (np.ldexp(x, shifts[:-1] - shifts[-1]) for x in (slopes, error))
+        sure = (height > 2.0 * doubt) & np.isfinite(slopes)
+        return slopes, np.where(sure, error + TINY, np.inf)
 
     @cached_property
     def corners(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -230,15 +235,14 @@ class PowerDiagram:
 
         A cell is unbounded if its lifted key lies in a facet that does not look up.
         """
-        found = np.zeros(len(self._kinds), dtype=bool)
+        bounded = np.full(len(self._kinds), self._is_full)
         if self._is_full:
             assert self._faces is not None
             simplices = self._faces.surface.simplices
-            found[:] = True
             strange = self._upper & (self._places[simplices] < 0).any(axis=1)
             rim = self._places[simplices[~self._upper | strange]]
-            found[rim[rim >= 0]] = False
-        return found
+            bounded[rim[rim >= 0]] = False
+        return bounded
 
     def exact_vertices(self) -> list[list[Fraction]]:
         """The same as Fractions, in the same order."""
@@ -248,7 +252,7 @@ class PowerDiagram:
     def vertex_keys(self) -> list[tuple[int, ...]]:
         """For each vertex the keys that tie there (of each kind the first)."""
         first = self.hull.first
-        return [tuple(sorted(first[list(one)].tolist())) for one in self._vertex_kinds]
+        return [tuple(sorted(first[list(kinds)].tolist())) for kinds in self._vertex_kinds]
 
     @cached_property
     def _vertex_kinds(self) -> list[tuple[int, ...]]:
@@ -273,10 +277,10 @@ class PowerDiagram:
     def _within(self) -> BoxedDiagram:
         return BoxedDiagram(self, self._box(None))
 
-    def _boxed(self, on: Any) -> BoxedDiagram:
+    def _boxed(self, on: object) -> BoxedDiagram:
         return self._within if on is None else BoxedDiagram(self, self._box(on))
 
-    def _box(self, on: Any) -> Box:
+    def _box(self, on: object) -> Box:
         box = self.on if on is None else Box.of(on, self.dimension)
         if box is None:
             raise RequestError("Cells are cut to a box: give one, for example on=(-1, 1).")
@@ -292,7 +296,7 @@ class PowerDiagram:
             )
         return box
 
-    def cell(self, key: int, on: Any = None) -> Cell:
+    def cell(self, key: int, on: object = None) -> Cell:
         """The cell of a live key, cut to a box: corners, sides and volume in Fractions."""
         if not isinstance(key, int | np.integer) or not 0 <= key < len(self.sites):
             raise RequestError(f"There are keys 0 to {len(self.sites) - 1}, but not {key!r}.")
@@ -301,27 +305,28 @@ class PowerDiagram:
             raise RequestError(f"The cell of key {key} is empty; the live ones are in `live`.")
         return self._boxed(on).cell(place)
 
-    def volumes(self, on: Any = None) -> dict[int, Fraction]:
+    def volumes(self, on: object = None) -> dict[int, Fraction]:
         """The volume of every cell that meets the box, exactly; together they fill it."""
-        found = self._boxed(on).volumes
-        return {int(self.winners[place]): volume for place, volume in found.items()}
+        volumes = self._boxed(on).volumes
+        return {int(self.winners[place]): volume for place, volume in volumes.items()}
 
     # ---- queries -----------------------------------------------------------------------------
 
-    def locate(self, queries: Any) -> Any:
+    def locate(self, queries: Rows | Row) -> np.ndarray | int:
         """The winning key for each query; at a tie the first of those that win.
 
         Fractions and large whole numbers are taken as they are.
         """
         single = depth_of(queries) == 1
-        asked = Points.of([queries] if single else queries, "queries")
+        rows = [queries] if single else queries
+        asked = Points.of(rows, "queries")  # type: ignore[arg-type]  # rows, as the depth says
         if asked.dimension != self.dimension:
             raise ShapeError(
                 f"Queries must be rows of {self.dimension} numbers, but their shape is "
                 f"{asked.floats.shape}."
             )
-        found = self._locator.winners(asked)
-        return int(found[0]) if single else found
+        winners = self._locator.winners(asked)
+        return int(winners[0]) if single else winners
 
     @cached_property
     def _locator(self) -> Locator:
@@ -340,7 +345,7 @@ class PowerDiagram:
         )
 
 
-def power_diagram(keys: Any, biases: Any = None, on: Any = None) -> PowerDiagram:
+def power_diagram(keys: Rows, biases: Row | None = None, on: object = None) -> PowerDiagram:
     """The power diagram of keys (rows) with a bias each; `on` a box to which it is restricted.
 
     >>> power_diagram([[0, 0], [1, 0], [0, 1], [0.2, 0.2]]).live
@@ -355,12 +360,12 @@ def power_diagram(keys: Any, biases: Any = None, on: Any = None) -> PowerDiagram
     return diagram
 
 
-def sites_of(keys: Any) -> Points:
+def sites_of(keys: Rows) -> Points:
     """Keys, one a row, of which a diagram can be enumerated."""
     sites = Points.of(keys, "keys")
     if not len(sites) or not sites.dimension:
         raise ShapeError("A power diagram needs at least one key, of at least one dimension.")
-    most = _most_vertices(len(sites), sites.dimension)
+    most = most_facets(len(sites), sites.dimension + 1)  # of the lifted keys
     few = most <= _FEW and sites.dimension < _WIDEST
     if sites.dimension + 1 > MOST_DIMENSIONS and not few:
         raise RequestError(
@@ -371,21 +376,13 @@ def sites_of(keys: Any) -> Points:
     return sites
 
 
-def levels_of(biases: Any, count: int) -> Points:
+def levels_of(biases: Row | None, count: int) -> Points:
     """One bias for each key; 0 if there are none."""
     if biases is None:
         return Points(frozen_array(np.zeros((count, 1))))
-    given = [[one] for one in biases] if depth_of(biases) == 1 else []
+    given = [[bias] for bias in biases] if depth_of(biases) == 1 else []
     if len(given) != count:
         raise ShapeError(
             f"There must be one bias for each of the {count} keys, but there are {len(given)}."
         )
     return Points.of(given, "biases")
-
-
-def _most_vertices(count: int, dimension: int) -> float:
-    """Facets of a cyclic polytope with so many vertices, of one dimension more (McMullen)."""
-    d = dimension + 1
-    floor, ceiling = d // 2, (d + 1) // 2
-    most = comb(max(count - ceiling, 0), floor) + comb(max(count - floor - 1, 0), ceiling - 1)
-    return float(max(most, 1))

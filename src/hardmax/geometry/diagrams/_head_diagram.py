@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from hardmax._errors import RequestError, ShapeError
 from hardmax.core import Attention, Construction, Head, Transformer, trace
 from hardmax.geometry.diagrams._diagram import PowerDiagram, power_diagram
 from hardmax.geometry.diagrams._head_terms import fractions, head_terms
+from hardmax.geometry.hulls._points import Row, depth_of
 
 Space = Literal["query", "stream"]
 
@@ -19,11 +21,11 @@ def head_diagram(
     transformer: Transformer | Construction,
     layer: int,
     head: int,
-    context: Any,
+    context: Sequence[Row] | Row,
     *,
     token: int = -1,
     space: Space = "query",
-    on: Any = None,
+    on: object = None,
 ) -> PowerDiagram:
     """Which token a head attends to, for every query that it could be asked.
 
@@ -55,7 +57,7 @@ def head_diagram(
 
 def _head(model: Transformer, layer: int, head: int) -> tuple[int, Head]:
     """The number of the sublayer, and the head."""
-    places = [n for n, one in enumerate(model.sublayers) if isinstance(one, Attention)]
+    places = [n for n, part in enumerate(model.sublayers) if isinstance(part, Attention)]
     if not 0 <= layer < len(places):
         raise RequestError(
             f"The model has {len(places)} attention layers, counted from 0, so there is no layer "
@@ -71,9 +73,9 @@ def _head(model: Transformer, layer: int, head: int) -> tuple[int, Head]:
     return places[layer], sublayer.heads[head]
 
 
-def _stream(model: Transformer, number: int, context: Any) -> np.ndarray:
+def _stream(model: Transformer, number: int, context: Sequence[Row] | Row) -> np.ndarray:
     """What sublayer `number` reads, as Fractions: as it was given, or computed from an input."""
-    if np.ndim(context) == 2:
+    if depth_of(context) == 2:
         try:
             exact = fractions(np.asarray(context))
         except (TypeError, ValueError, OverflowError) as reason:

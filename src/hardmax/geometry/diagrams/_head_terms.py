@@ -33,5 +33,5 @@ def head_terms(head: Head, stream: np.ndarray, token: int = -1) -> tuple[np.ndar
 
 
 def fractions(array: np.ndarray) -> np.ndarray:
-    exact = [Fraction(one) for one in np.asarray(array).ravel().tolist()]
+    exact = [Fraction(x) for x in np.asarray(array).ravel().tolist()]
     return np.array(exact, dtype=object).reshape(np.shape(array))

@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -32,7 +31,7 @@ from hardmax.geometry.diagrams._diagram import (
     sites_of,
 )
 from hardmax.geometry.hulls._hull import Hull, convex_hull
-from hardmax.geometry.hulls._points import Points, whole_normals
+from hardmax.geometry.hulls._points import Points, Row, Rows, whole_normals
 
 _MOST_SETS = 200_000
 
@@ -54,7 +53,7 @@ class TopKDiagram:
     @property
     def cells(self) -> tuple[tuple[int, ...], ...]:
         """The sets that are the best somewhere, one for each cell."""
-        return tuple(self.sets[one] for one in self.diagram.cells.tolist())
+        return tuple(self.sets[cell] for cell in self.diagram.cells.tolist())
 
     @property
     def neighbours(self) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
@@ -65,16 +64,15 @@ class TopKDiagram:
     def vertices(self) -> np.ndarray:
         return self.diagram.vertices
 
-    def locate(self, queries: Any) -> np.ndarray:
+    def locate(self, queries: Rows | Row) -> np.ndarray:
         """The k best keys for each query; where several sets are best, one of them."""
-        found = np.asarray(self.diagram.locate(queries))
-        return np.asarray(self.sets)[found]
+        return np.asarray(self.sets)[np.asarray(self.diagram.locate(queries))]
 
     def __repr__(self) -> str:
         return f"TopKDiagram(k = {self.k}, {len(self.cells)} cells, {self.diagram!r})"
 
 
-def top_k_diagram(keys: Any, k: int, biases: Any = None, on: Any = None) -> TopKDiagram:
+def top_k_diagram(keys: Rows, k: int, biases: Row | None = None, on: object = None) -> TopKDiagram:
     """The cells of queries with the same k best keys.
 
     Keys that are equal, biases included, always tie; they must be given once.
@@ -97,7 +95,7 @@ def top_k_diagram(keys: Any, k: int, biases: Any = None, on: Any = None) -> TopK
     whole = lifted.whole(np.arange(len(lifted)))
     sets = _extreme_sets(whole, k)
     rationals = lifted.rationals()
-    sums = np.array([rationals[list(one)].sum(axis=0) for one in sets])
+    sums = np.array([rationals[list(keys)].sum(axis=0) for keys in sets])
     diagram = power_diagram(sums[:, :-1], sums[:, -1], on)
     return TopKDiagram(k, tuple(sets), diagram)
 
@@ -112,16 +110,16 @@ def _extreme_sets(whole: np.ndarray, k: int) -> Sets:
         for a, b in swaps:
             sets[tuple(sorted({*chosen, b} - {a}))] = None
     while True:
-        found = list(sets)
-        if len(found) > _MOST_SETS:
+        known = list(sets)
+        if len(known) > _MOST_SETS:
             raise RequestError(
                 f"The diagram of order {k} of {count:,} keys has more than {_MOST_SETS:,} cells; "
                 f"give fewer keys or a smaller k."
             )
-        sums = np.array([whole[list(one)].sum(axis=0) for one in found], dtype=object)
+        sums = np.array([whole[list(keys)].sum(axis=0) for keys in known], dtype=object)
         sets.update(dict.fromkeys(_beyond(sums, whole, k)))
-        if len(sets) == len(found):
-            return found
+        if len(sets) == len(known):
+            return known
 
 
 def _beyond(sums: np.ndarray, whole: np.ndarray, k: int) -> Iterable[tuple[int, ...]]:
@@ -143,7 +141,7 @@ def _small(sums: np.ndarray) -> Points:
     columns = []
     for column in sums.T.tolist():
         under = 1 << max(max(map(abs, column)).bit_length(), 1)
-        columns.append([Fraction(one, under) for one in column])
+        columns.append([Fraction(x, under) for x in column])
     return Points.of(np.array(columns, dtype=object).T)
 
 

@@ -33,9 +33,9 @@ class Unproved(Exception):
 
 def seen_in(numbers: np.ndarray, count: int) -> np.ndarray:
     """The numbers below `count` that occur, in order: np.unique for small whole numbers."""
-    found = np.zeros(count, dtype=bool)
-    found[numbers.ravel()] = True
-    return np.flatnonzero(found)
+    occurs = np.zeros(count, dtype=bool)
+    occurs[numbers.ravel()] = True
+    return np.flatnonzero(occurs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +54,8 @@ class Faces:
         from scipy.sparse.csgraph import connected_components
 
         f, i = np.nonzero(self.surface.flat)
-        joined = coo_array((np.ones(len(f)), (f, self.surface.neighbours[f, i])), (count, count))
-        return np.asarray(connected_components(joined, directed=False)[1])
+        shared = coo_array((np.ones(len(f)), (f, self.surface.neighbours[f, i])), (count, count))
+        return np.asarray(connected_components(shared, directed=False)[1])
 
     @cached_property
     def representative(self) -> np.ndarray:

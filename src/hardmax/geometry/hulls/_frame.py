@@ -62,10 +62,10 @@ class _Search:
                 self._clear(row, column)
             else:
                 self.decided += len(self.points)
-                found = self._exact_pivot(allowed)
-                if found is None:
+                pivot = self._exact_pivot(allowed)
+                if pivot is None:
                     return
-                row, column = found
+                row, column = pivot
                 self.error = np.inf  # the floats say nothing from here on
             self.rows.append(row)
             self.columns.append(column)
@@ -96,7 +96,7 @@ class _Search:
             seen = whole[:, [*self.columns, column]]
             normal = whole_normals(seen[self.rows][None])[0]
             beyond = ((seen - seen[self.rows[0]]) * normal).sum(axis=1)
-            found = [k for k, one in enumerate(beyond.tolist()) if one != 0]
-            if found:
-                return found[0], column
+            row = next((k for k, away in enumerate(beyond.tolist()) if away != 0), None)
+            if row is not None:
+                return row, column
         return None

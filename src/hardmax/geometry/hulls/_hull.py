@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import comb
 
 import numpy as np
 
@@ -60,6 +61,14 @@ def convex_hull(points: Points, *, lifted: bool = False) -> Hull:
     return Hull(points, first, kind, frame, surface, (), shifts, is_incremental)
 
 
+def most_facets(count: int, dimension: int) -> float:
+    """Facets of a cyclic polytope, which has the most of all with so many vertices (McMullen)."""
+    if count <= dimension:
+        return float(count)
+    low, high = dimension // 2, (dimension + 1) // 2
+    return float(comb(count - high, low) + comb(count - low - 1, high - 1))
+
+
 def _shifts(floats: np.ndarray) -> np.ndarray:
     """Exponents that bring every column's largest number to between 1 and 2."""
     largest = np.abs(floats).max(axis=0, initial=0.0)
@@ -82,14 +91,14 @@ def _surface(points: Points, frame: Frame) -> tuple[Surface, bool]:
 
     likely: set[int] = set()
     try:
-        found = ConvexHull(points.floats)
+        guess = ConvexHull(points.floats)
         try:
-            return verified(points, found.simplices, found.neighbors), False
+            return verified(points, guess.simplices, guess.neighbors), False
         except Unproved:
-            likely = set(found.vertices.tolist())
+            likely = set(guess.vertices.tolist())
     except QhullError:
         pass  # too flat for its floats
     order = np.random.default_rng(_SEED).permutation(len(points)).tolist()
-    order.sort(key=lambda one: one not in likely)
+    order.sort(key=lambda row: row not in likely)
     simplices, neighbours = incremental_hull(points, list(frame.rows), order)
     return verified(points, simplices, neighbours, frame.rows), True

@@ -38,7 +38,7 @@ class _Facets:
             offset = sum(a * b for a, b in zip(normal, self.whole[own[0]].tolist(), strict=True))
             ahead = sum(a * b for a, b in zip(normal, inner[:-1], strict=True)) - offset * inner[-1]
             if ahead > 0:
-                normal, offset = [-one for one in normal], -offset
+                normal, offset = [-x for x in normal], -offset
             self._keep(own, normal, offset)
 
     def _keep(self, own: tuple[int, ...], normal: list[int], offset: int) -> None:
@@ -49,7 +49,7 @@ class _Facets:
             self.alive = np.concatenate([self.alive, np.zeros_like(self.alive)])
         scaled = [a * int(m) for a, m in zip(normal, self.size, strict=True)]
         most = max(max(map(abs, scaled)), abs(offset)) or 1
-        self.normals[place] = [_ratio(one, most) for one in scaled]
+        self.normals[place] = [_ratio(x, most) for x in scaled]
         self.offsets[place] = _ratio(offset, most)
         self.alive[place] = True
         self.corners.append(own)
@@ -63,13 +63,13 @@ class _Facets:
         size = matmul_up(np.abs(self.normals[:count]), np.abs(x)) + np.abs(self.offsets[:count])
         doubt = stray(len(x) + 3, size)
         alive = self.alive[:count]
-        found = np.flatnonzero(alive & (ahead > doubt)).tolist()
+        beyond = np.flatnonzero(alive & (ahead > doubt)).tolist()
         whole = self.whole[point].tolist()
         for f in np.flatnonzero(alive & (np.abs(ahead) <= doubt)).tolist():
             normal, offset = self.planes[f]
             if sum(a * b for a, b in zip(normal, whole, strict=True)) > offset:
-                found.append(f)
-        return found
+                beyond.append(f)
+        return beyond
 
 
 def _ratio(x: int, most: int) -> float:

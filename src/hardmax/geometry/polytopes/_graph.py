@@ -55,14 +55,14 @@ class EdgeGraph:
 
 def edge_graph(summands: Sequence[Polytope], *, upper: bool) -> EdgeGraph:
     """The graph of summands in one space; `upper` adds the direction that points down."""
-    terms = np.concatenate([one.vertices for one in summands])
-    counts = [len(one.vertices) for one in summands]
+    terms = np.concatenate([summand.vertices for summand in summands])
+    counts = [len(summand.vertices) for summand in summands]
     first = np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64)
-    vertices = joined([one.points.take(one.vertices) for one in summands])
+    vertices = joined([summand.points.take(summand.vertices) for summand in summands])
     edges = np.concatenate(
         [
-            base + np.searchsorted(one.vertices, one.edges)
-            for base, one in zip(first, summands, strict=True)
+            base + np.searchsorted(summand.vertices, summand.edges)
+            for base, summand in zip(first, summands, strict=True)
         ]
     )
     whole, sample, kinds = _directions(vertices, edges, upper)
@@ -80,10 +80,10 @@ def edge_graph(summands: Sequence[Polytope], *, upper: bool) -> EdgeGraph:
 
 def joined(parts: Sequence[Points]) -> Points:
     """Points one below the other."""
-    floats = np.concatenate([one.floats for one in parts])
-    if all(one.is_float for one in parts):
+    floats = np.concatenate([part.floats for part in parts])
+    if all(part.is_float for part in parts):
         return Points(floats)
-    return Points(floats, np.concatenate([one.rationals() for one in parts]))
+    return Points(floats, np.concatenate([part.rationals() for part in parts]))
 
 
 def _directions(
@@ -105,8 +105,8 @@ def _directions(
     common = np.gcd.reduce(np.abs(away), axis=1) if len(edges) else np.zeros(0, dtype=object)
     kinds = np.empty(len(edges), dtype=np.int64)
     for e, (row, divisor) in enumerate(zip(away.tolist(), common.tolist(), strict=True)):
-        own = tuple(one // divisor for one in row)
-        opposite = tuple(-one for one in own)
+        own = tuple(x // divisor for x in row)
+        opposite = tuple(-x for x in own)
         if opposite in numbers:
             kinds[e] = 2 * numbers[opposite] + 1
             continue
@@ -114,7 +114,9 @@ def _directions(
             numbers[own] = len(numbers)
             sample.append((int(edges[e, 0]), int(edges[e, 1])))
         kinds[e] = 2 * numbers[own]
-    whole = np.array([list(one) for one in numbers], dtype=object).reshape(len(numbers), width)
+    whole = np.array([list(vector) for vector in numbers], dtype=object).reshape(
+        len(numbers), width
+    )
     return whole, sample, kinds
 
 
@@ -155,10 +157,10 @@ def _independent(whole: np.ndarray) -> tuple[int, ...]:
             if left[column]:
                 a, b = pivot[column], left[column]
                 left = [a * x - b * y for x, y in zip(left, pivot, strict=True)]
-        found = next((c for c in reversed(range(width)) if left[c]), None)
-        if found is not None:
+        place = next((c for c in reversed(range(width)) if left[c]), None)
+        if place is not None:
             common = math.gcd(*left)
-            pivots.append((found, [one // common for one in left]))
+            pivots.append((place, [x // common for x in left]))
         if len(pivots) == width:
             break
     return tuple(sorted(column for column, _ in pivots))

@@ -29,12 +29,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from hardmax._errors import RequestError, ShapeError
-from hardmax.geometry.hulls._points import Points
+from hardmax.geometry.hulls._points import Points, Rows
 from hardmax.geometry.polytopes._graph import edge_graph
 from hardmax.geometry.polytopes._polytope import MOST_DIMENSIONS, Polytope
 from hardmax.geometry.polytopes._walk import Progress, walk
@@ -71,19 +70,19 @@ class MinkowskiSum:
         """Coordinates added up in floats, a row each; `points` has them exactly."""
         total = np.zeros((self.count, self._space))
         with np.errstate(over="ignore", invalid="ignore"):
-            for chosen, one in zip(self.combinations.T, self.summands, strict=True):
-                total += one.points.floats[chosen]
+            for chosen, summand in zip(self.combinations.T, self.summands, strict=True):
+                total += summand.points.floats[chosen]
         return frozen_array(total)
 
     @cached_property
     def points(self) -> Points:
         """The same exactly: floats where every sum is one, else Fractions."""
         total = np.zeros_like(self.vertices)
-        is_exact = all(one.points.is_float for one in self.summands)
-        for chosen, one in zip(self.combinations.T, self.summands, strict=True):
+        is_exact = all(summand.points.is_float for summand in self.summands)
+        for chosen, summand in zip(self.combinations.T, self.summands, strict=True):
             if not is_exact:
                 break
-            before, more = total, one.points.floats[chosen]
+            before, more = total, summand.points.floats[chosen]
             with np.errstate(over="ignore", invalid="ignore"):  # then it is not exact
                 total = before + more
                 part = total - before  # Knuth: the sum is exact if nothing of either is lost
@@ -94,8 +93,8 @@ class MinkowskiSum:
 
     def _fractions(self) -> np.ndarray:
         total = np.full((self.count, self._space), Fraction(0), dtype=object)
-        for chosen, one in zip(self.combinations.T, self.summands, strict=True):
-            total = total + one.points.rationals()[chosen]
+        for chosen, summand in zip(self.combinations.T, self.summands, strict=True):
+            total = total + summand.points.rationals()[chosen]
         return total
 
     def polytope(self) -> Polytope:
@@ -103,7 +102,7 @@ class MinkowskiSum:
         return Polytope.of(self.points)
 
     def __repr__(self) -> str:
-        sizes = " x ".join(str(len(one.points)) for one in self.summands[:6])
+        sizes = " x ".join(str(len(summand.points)) for summand in self.summands[:6])
         sizes += " x ..." * (len(self.summands) > 6)
         kind = "upper vertices" if self.is_upper else "vertices"
         return (
@@ -117,7 +116,10 @@ class MinkowskiSum:
 
 
 def minkowski_sum(
-    summands: Iterable[Any], *, progress: Progress | None = None, most: int = MOST_VERTICES
+    summands: Iterable[Rows | Polytope],
+    *,
+    progress: Progress | None = None,
+    most: int = MOST_VERTICES,
 ) -> MinkowskiSum:
     """The sum of polytopes, each given by points (rows) or as a Polytope.
 
@@ -127,44 +129,44 @@ def minkowski_sum(
         >>> minkowski_sum([[[0, 0], [1, 0]], [[0, 0], [0, 1]], [[0, 0], [1, 1]]]).count
         6
     """
-    return _summed([_checked(one, h) for h, one in enumerate(summands)], False, progress, most)
+    if not isinstance(summands, Iterable):
+        raise ShapeError(f"Give a list of summands, each a table of points, not {summands!r}.")
+    given = [
+        summand if isinstance(summand, Polytope) else Points.of(summand, f"points of summand {h}")
+        for h, summand in enumerate(summands)
+    ]
+    return _sum_of(given, False, progress, most)
 
 
 def upper_sum(
     summands: Sequence[Points], *, progress: Progress | None = None, most: int = MOST_VERTICES
 ) -> MinkowskiSum:
     """The vertices of the sum that some direction with a positive last coordinate selects."""
-    return _summed(summands, True, progress, most)
+    return _sum_of(summands, True, progress, most)
 
 
-def _checked(summand: Any, number: int) -> Polytope | Points:
-    if isinstance(summand, Polytope):
-        return summand
-    return Points.of(summand, f"points of summand {number}")
-
-
-def _summed(
+def _sum_of(
     given: Sequence[Polytope | Points], upper: bool, progress: Progress | None, most: int
 ) -> MinkowskiSum:
-    points = [one.points if isinstance(one, Polytope) else one for one in given]
+    points = [each.points if isinstance(each, Polytope) else each for each in given]
     if not points:
         raise RequestError("A Minkowski sum needs at least one summand; none was given.")
-    spaces = {one.dimension for one in points}
+    spaces = {cloud.dimension for cloud in points}
     if len(spaces) > 1:
         raise ShapeError(
             f"All summands must lie in one space, but they have dimensions "
-            f"{', '.join(str(one.dimension) for one in points[:12])}."
+            f"{', '.join(str(cloud.dimension) for cloud in points[:12])}."
         )
-    empty = [h for h, one in enumerate(points) if not len(one)]
+    empty = [h for h, cloud in enumerate(points) if not len(cloud)]
     if empty:
         raise ShapeError(f"Every summand needs a point, but summand {empty[0]} has none.")
-    _refuse_high([len(one) for one in points], spaces.pop(), upper)
-    summands = [Polytope.of(one) for one in given]
+    _refuse_high([len(cloud) for cloud in points], spaces.pop(), upper)
+    summands = [Polytope.of(each) for each in given]
     graph = edge_graph(summands, upper=upper)
     cells, decided = walk(graph, progress, most)
     terms = graph.terms[cells]
     order = np.lexsort(terms.T[::-1])
-    decided += sum(one.decided for one in summands)
+    decided += sum(summand.decided for summand in summands)
     return MinkowskiSum(tuple(summands), frozen_array(terms[order]), upper, decided)
 
 

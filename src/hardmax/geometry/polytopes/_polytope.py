@@ -5,28 +5,27 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from hardmax._errors import RequestError, ShapeError
 from hardmax.geometry.hulls._faces import Faces
-from hardmax.geometry.hulls._hull import Hull, convex_hull
-from hardmax.geometry.hulls._points import Points
+from hardmax.geometry.hulls._hull import Hull, convex_hull, most_facets
+from hardmax.geometry.hulls._points import Points, Rows
 from hardmax.numerics import frozen_array
 
 MOST_DIMENSIONS = 8  # facets grow like n^(d/2)
 _MOST_FACES = 200_000  # in a face lattice
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Polytope:
     """The hull of points, decided exactly in any position: repeated, collinear, inside faces.
 
-    Vertices, edges and facets speak of the given points by their indices; of equal points the
-    first stands for all, and `behind` has the others.
+    Points are rows of numbers: floats, whole numbers, Fractions. Vertices, edges and facets speak
+    of them by their indices; of equal points the first stands for all, and `behind` has the others.
 
-        >>> square = Polytope.of([[0, 0], [1, 0], [0, 1], [1, 1], [0.5, 0], [1, 1]])
+        >>> square = Polytope([[0, 0], [1, 0], [0, 1], [1, 1], [0.5, 0], [1, 1]])
         >>> square.vertices, square.f_vector
         (array([0, 1, 2, 3]), (4, 4))
     """
@@ -38,11 +37,7 @@ class Polytope:
         if self.hull is None:  # a first guess: Polytope(points)
             raise RequestError("The hull of points is made by hm.Polytope.of(points).")
 
-    @classmethod
-    def of(cls, points: Any, name: str = "points") -> Polytope:
-        """The hull of rows of numbers: floats, whole numbers, Fractions."""
-        if isinstance(points, Polytope):
-            return points
+    def __init__(self, points: Rows, name: str = "points") -> None:
         rows = Points.of(points, name)
         if not len(rows) or not rows.dimension:
             raise ShapeError(
@@ -55,7 +50,13 @@ class Polytope:
                 f"{len(rows):,} points may span up to {most_facets(len(rows), rows.dimension):.3g} "
                 f"facets. Use at most {MOST_DIMENSIONS} dimensions."
             )
-        return cls(rows, convex_hull(rows))
+        object.__setattr__(self, "points", rows)
+        object.__setattr__(self, "hull", convex_hull(rows))
+
+    @classmethod
+    def of(cls, points: Rows | Polytope, name: str = "points") -> Polytope:
+        """The same, where a polytope may come as it is."""
+        return points if isinstance(points, Polytope) else cls(points, name)
 
     @property
     def dimension(self) -> int:
@@ -92,8 +93,8 @@ class Polytope:
         else:
             everywhere = np.ones(len(self._faces.surface.simplices), dtype=bool)
             pairs = self._faces.edges(everywhere)
-        found = np.sort(self.hull.first[pairs], axis=1)
-        return frozen_array(found[np.lexsort(found.T[::-1])])
+        ends = np.sort(self.hull.first[pairs], axis=1)
+        return frozen_array(ends[np.lexsort(ends.T[::-1])])
 
     @cached_property
     def facets(self) -> tuple[tuple[int, ...], ...]:
@@ -155,18 +156,6 @@ def _largest(sets: set[frozenset[int]]) -> set[frozenset[int]]:
     for own in sorted(sets, key=len, reverse=True):
         if not any(own < other for other in at.get(next(iter(own)), [])):
             kept.add(own)
-            for one in own:
-                at.setdefault(one, []).append(own)
+            for corner in own:
+                at.setdefault(corner, []).append(own)
     return kept
-
-
-def most_facets(count: int, dimension: int) -> float:
-    """Facets of a cyclic polytope, which has the most (McMullen)."""
-    from math import comb
-
-    half = dimension // 2
-    if count <= dimension:
-        return float(count)
-    if dimension % 2:
-        return 2.0 * comb(count - half - 1, half)
-    return comb(count - half, half) + float(comb(count - half - 1, half - 1))

@@ -30,7 +30,7 @@ class Exact:
     def __init__(self, stack: Stack) -> None:
         from flint import fmpz, fmpz_mat
 
-        layers = [_whole(W, b) for W, b in stack.exact_layers]
+        layers = [whole_layer(W, b) for W, b in stack.exact_layers]
         self._widths = [len(b) for _, b, _ in layers]
         # biases are one more column, which meets a last row (0, 0, Q) of what comes in
         self._weights = [
@@ -77,7 +77,7 @@ class Exact:
         return self._matrix(len(below[-1]) + 1, 3, [*rows, zero, zero, self._scales[layer]])
 
 
-def _whole(
+def whole_layer(
     W: Sequence[Sequence[Fraction]], b: Sequence[Fraction]
 ) -> tuple[list[list[int]], list[int], int]:
     """A layer times the least common multiple of its denominators, and that multiple."""

@@ -15,7 +15,7 @@ from hardmax.numerics import TINY, inflate, matmul_up, stray, sum_up
 DONE, PAUSED, FULL, UNSURE, LEAF, DOUBT = range(6)  # why the walk stopped
 COUNT, REGIONS, CELLS = range(3)  # what is wanted of the leaves
 LAYER, START, SIZE, OPEN, STAINED = range(5)  # columns of `nodes`
-DEPTH, BUDGET, SILENT, LIMIT = range(4)  # places in `now`
+DEPTH, BUDGET, SILENT, LIMIT, MODE = range(5)  # places in `now`
 NEGATIVE, POSITIVE, CROSSING = range(3)  # what the values of a wall say
 FLATS = 16  # for speed: a last layer with so few walls in a cell is counted by flats
 
@@ -87,7 +87,7 @@ class Room(NamedTuple):
 class Record(NamedTuple):
     """Where the walk is, and what it has found."""
 
-    now: np.ndarray  # depth, budget, silent facets held, limit
+    now: np.ndarray  # depth, budget, silent facets held, limit; what is wanted of the leaves
     counts: np.ndarray  # cells of each layer
     silent: np.ndarray
 

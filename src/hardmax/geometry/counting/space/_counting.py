@@ -21,6 +21,7 @@ import numpy as np
 
 from hardmax.geometry.counting._stack import Stack
 from hardmax.geometry.counting._tally import Tally
+from hardmax.geometry.counting.space._arrays import CELLS, COUNT, REGIONS
 from hardmax.geometry.counting.space._exact import Pattern, Row, Solid, WholeMaps
 from hardmax.geometry.counting.space._piece import Body, named, solid_of
 from hardmax.geometry.counting.space._piece import SpacePiece as SpacePiece
@@ -74,35 +75,28 @@ def count_piece(
     Stops soon after `limit` cells, with the count so far. `fast` believes every float. Memory does
     not grow with the count (silent facets excepted, which are handed back).
     """
-    from hardmax.geometry.counting.space._arrays import COUNT, REGIONS
-    from hardmax.geometry.counting.space._walk import Found, Walk
+    from hardmax.geometry.counting.space._walk import Walk
 
-    found = Found(np.zeros(len(stack.hidden), dtype=np.int64))
-    mode = REGIONS if regions else COUNT
-    walk = Walk(
-        stack, piece.sides, mode, fast=fast, found=found, maps=WholeMaps(stack), limit=limit
-    )
+    walk = Walk(stack, piece.sides, REGIONS if regions else COUNT, fast=fast, limit=limit)
+    counts = walk.findings.counts
     for _ in walk.run(piece):
         if progress is not None:
-            progress(int(found.counts[-1]))
-        if limit is not None and found.counts[-1] >= limit:
+            progress(int(counts[-1]))
+        if limit is not None and counts[-1] >= limit:
             walk.drain()
             break
-    silent = np.concatenate([np.zeros((0, 4), dtype=np.uint64), *found.silent])
-    return Tally(tuple(int(n) for n in found.counts), found.decided, silent)
+    silent = np.concatenate([np.zeros((0, 4), dtype=np.uint64), *walk.findings.silent])
+    return Tally(tuple(counts.tolist()), walk.findings.decided, silent)
 
 
 def each_cell(stack: Stack, piece: SpacePiece, *, fast: bool = False) -> Iterator[SpaceCell]:
     """The cells of a piece, one after the other; nothing is held."""
-    from hardmax.geometry.counting.space._arrays import CELLS
-    from hardmax.geometry.counting.space._walk import Found, Walk
+    from hardmax.geometry.counting.space._walk import Walk
 
-    found = Found(np.zeros(len(stack.hidden), dtype=np.int64))
-    maps = WholeMaps(stack)
-    walk = Walk(stack, piece.sides, CELLS, fast=fast, found=found, maps=maps)
+    walk = Walk(stack, piece.sides, CELLS, fast=fast)
     for leaf in walk.run(piece):
         if leaf is not None:
-            yield _cell(stack, maps, *leaf)
+            yield _cell(stack, walk.maps, *leaf)
 
 
 def _cell(stack: Stack, maps: WholeMaps, piece: SpacePiece, solid: Solid | None) -> SpaceCell:
@@ -127,12 +121,9 @@ def split_piece(
 
     The piece that waited longest is cut by one neuron, or led on to where one cuts it.
     """
-    from hardmax.geometry.counting.space._arrays import CELLS
-    from hardmax.geometry.counting.space._walk import Found, Walk
+    from hardmax.geometry.counting.space._walk import Walk
 
-    maps = WholeMaps(stack)
-    found = Found(np.zeros(len(stack.hidden), dtype=np.int64))
-    walk = Walk(stack, piece.sides, CELLS, fast=fast, found=found, maps=maps)
+    walk = Walk(stack, piece.sides, CELLS, fast=fast)
     waiting, leaves = deque([piece]), list[SpacePiece]()
     while waiting and len(waiting) + len(leaves) < at_least:
         first = waiting.popleft()

@@ -21,6 +21,7 @@ from math import gcd, lcm
 import numpy as np
 
 from hardmax.geometry.counting._stack import Stack
+from hardmax.geometry.counting.plane._exact import whole_layer
 
 Row = tuple[int, ...]
 Pattern = tuple[np.ndarray, ...]
@@ -34,8 +35,8 @@ def whole_row(row: Sequence[Fraction]) -> Row:
     return tuple(int(x * scale) for x in row)
 
 
-def dot(one: Row, two: Row) -> int:
-    return sum(x * y for x, y in zip(one, two, strict=True))
+def dot(form: Row, point: Row) -> int:
+    return sum(x * y for x, y in zip(form, point, strict=True))
 
 
 def _least(vector: list[int]) -> Row:
@@ -90,7 +91,7 @@ class Solid:
 
     @cached_property
     def edges(self) -> tuple[tuple[int, int], ...]:
-        found = []
+        edges = []
         for v, mask in enumerate(self.masks):
             for u in range(v):
                 common = mask & self.masks[u]
@@ -99,8 +100,8 @@ class Solid:
                     for w, other in enumerate(self.masks)
                     if w not in (u, v)
                 ):
-                    found.append((u, v))
-        return tuple(found)
+                    edges.append((u, v))
+        return tuple(edges)
 
     @property
     def simple(self) -> bool:
@@ -228,29 +229,25 @@ class WholeMaps:
 
     @cached_property
     def _layers(self) -> list[tuple[np.ndarray, np.ndarray, int]]:
-        found = []
+        layers = []
         for W, b in self.stack.exact_layers:
-            scale = lcm(1, *(x.denominator for row in [*W, b] for x in row))
-            whole = np.empty((len(W), len(W[0]) if W else 0), dtype=object)
-            for i, row in enumerate(W):
-                whole[i] = [int(x * scale) for x in row]
-            levels = np.array([int(x * scale) for x in b], dtype=object)
-            found.append((whole, levels, scale))
-        return found
+            rows, levels, scale = whole_layer(W, b)
+            whole = np.array(rows, dtype=object).reshape(len(W), len(W[0]) if W else 0)
+            layers.append((whole, np.array(levels, dtype=object), scale))
+        return layers
 
     def over(self, patterns: Pattern, layer: int) -> tuple[np.ndarray, int]:
         """The maps (neurons, d + 1) of a layer as integers, and what they are divided by."""
         above = [np.packbits(on).tobytes() for on in patterns[:layer]]
         key = b"".join([bytes([layer]), *above])
-        found = self._known.get(key)
-        if found is None:
-            found = self._made(patterns, layer)
+        if key not in self._known:
+            maps = self._composed(patterns, layer)
             if len(self._known) >= _KEPT:
                 self._known.pop(next(iter(self._known)))
-            self._known[key] = found
-        return found
+            self._known[key] = maps
+        return self._known[key]
 
-    def _made(self, patterns: Pattern, layer: int) -> tuple[np.ndarray, int]:
+    def _composed(self, patterns: Pattern, layer: int) -> tuple[np.ndarray, int]:
         W, b, scale = self._layers[layer]
         if layer == 0:
             return np.concatenate([W, b[:, None]], axis=1), scale
@@ -280,21 +277,21 @@ def beyond(maps: WholeMaps, solid: Solid, wall: int, patterns: Pattern) -> Patte
     middle = _least([sum(p[c] * (scale // p[-1]) for p in points) for c in range(len(points[0]))])
     # the last coordinate added up to scale * len(points): the mean of the vertices
     away = tuple(-x for x in solid.walls[wall][1][:-1])
-    found: list[np.ndarray] = []
+    across: list[np.ndarray] = []
     for layer in range(len(patterns)):
         on = []
-        for row in maps.rows(tuple(found), layer):
+        for row in maps.rows(tuple(across), layer):
             value = dot(row, middle)
             on.append(value > 0 or (value == 0 and dot(row[:-1], away) > 0))
-        found.append(np.array(on, dtype=bool))
-    return tuple(found)
+        across.append(np.array(on, dtype=bool))
+    return tuple(across)
 
 
-def same_map(maps: WholeMaps, one: Pattern, two: Pattern) -> bool:
+def same_map(maps: WholeMaps, pattern: Pattern, other: Pattern) -> bool:
     """Whether the network has one affine map on both cells."""
-    a, scale = maps.over(one, len(one))
-    b, other = maps.over(two, len(two))
-    return bool(np.all(a * other == b * scale))
+    rows, scale = maps.over(pattern, len(pattern))
+    other_rows, other_scale = maps.over(other, len(other))
+    return bool(np.all(rows * other_scale == other_rows * scale))
 
 
 def _bits(mask: int) -> list[int]:

@@ -50,19 +50,12 @@ def enter(net: Net, path: Path, layer: int) -> None:
 
 @inlined
 def _leaf(
-    net: Net,
-    path: Path,
-    room: Room,
-    pile: Pile,
-    store: Store,
-    record: Record,
-    depth: int,
-    mode: int,
+    net: Net, path: Path, room: Room, pile: Pile, store: Store, record: Record, depth: int
 ) -> int:
     """What is wanted of the leaf on top: why to stop, or that the walk can go on."""
-    if mode == arrays.CELLS:
+    if record.now[arrays.MODE] == arrays.CELLS:
         return arrays.LEAF
-    if mode == arrays.REGIONS:
+    if record.now[arrays.MODE] == arrays.REGIONS:
         if record.now[arrays.SILENT] + net.firsts[-1] > len(record.silent):
             return arrays.FULL
         if pile.nodes[depth, arrays.STAINED]:
@@ -96,9 +89,8 @@ def _descend(net: Net, path: Path, room: Room, pile: Pile, store: Store, depth: 
 
 @entry
 def advance(
-    net: Net, path: Path, room: Room, pile: Pile, store: Store, cut: Store, record: Record,
-    mode: int,
-) -> int:  # fmt: skip
+    net: Net, path: Path, room: Room, pile: Pile, store: Store, cut: Store, record: Record
+) -> int:
     """Walk on until something stops it; everything is in the arrays, so it can be called again."""
     net, path, room, pile = lent(net), lent(path), lent(room), lent(pile)
     store, cut, record = lent(store), lent(cut), lent(record)
@@ -115,12 +107,12 @@ def advance(
             if not _descend(net, path, room, pile, store, depth):
                 return arrays.UNSURE
         elif left == 0:
-            why = _leaf(net, path, room, pile, store, record, depth, mode)
+            why = _leaf(net, path, room, pile, store, record, depth)
             if why != _GO_ON:
                 return why
             counts[layer] += 1
             now[arrays.DEPTH] -= 1
-        elif mode == arrays.COUNT and layer == deepest and left <= arrays.FLATS:
+        elif now[arrays.MODE] == arrays.COUNT and layer == deepest and left <= arrays.FLATS:
             cells = count_by_flats(net, path, room, pile, store, cut, depth)
             if cells < 0:
                 return arrays.UNSURE if cells == UNCLEAR else arrays.FULL

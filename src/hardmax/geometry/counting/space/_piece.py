@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hardmax._errors import DomainError, ShapeError
 from hardmax.geometry.counting._stack import Stack
@@ -21,6 +21,7 @@ from hardmax.geometry.counting.space._exact import (
     meet,
     whole_row,
 )
+from hardmax.geometry.hulls._points import Real
 from hardmax.numerics import TINY, UNIT, inflate
 
 
@@ -64,7 +65,7 @@ def first_label(stack: Stack, layer: int) -> int:
 
 
 def start_piece(
-    stack: Stack, low: Any, high: Any, inequalities: Sequence[Sequence[Any]] = ()
+    stack: Stack, low: ArrayLike, high: ArrayLike, inequalities: Sequence[Sequence[Real]] = ()
 ) -> SpacePiece:
     """The open box, or its part where every given row (a_1, ..., a_d, c) has a.x + c > 0.
 
@@ -86,7 +87,7 @@ def start_piece(
     solid = box_solid(low, high, total)
     sides = [row for _, row in solid.walls]
     for given in inequalities:
-        row = _checked(given, d)
+        row = _form(given, d)
         values = solid.values(row)
         if max(values) <= 0:
             raise DomainError("The inequalities leave nothing of the box. Drop one of them.")
@@ -99,8 +100,8 @@ def start_piece(
     return SpacePiece((), 0, nothing, left, shape, tuple(sides), (0,) * len(stack.hidden))
 
 
-def _checked(given: Sequence[Any], d: int) -> Row:
-    row = whole_row([Fraction(x) for x in given])
+def _form(given: Sequence[Real], d: int) -> Row:
+    row = whole_row([Fraction(x) for x in given])  # type: ignore[arg-type]  # NumPy's too
     if len(row) != d + 1:
         raise ShapeError(
             f"An inequality in {d} dimensions has {d + 1} numbers, but one has {len(row)}."

@@ -34,7 +34,7 @@ _PLACES = 2_048  # vertices of a section, at first
 
 
 @dataclass
-class Found:
+class Findings:
     """What the walks of one piece have found so far."""
 
     counts: np.ndarray
@@ -52,20 +52,21 @@ class Walk:
         mode: int,
         *,
         fast: bool,
-        found: Found,
-        maps: WholeMaps,
         limit: int | None = None,
+        above: Walk | None = None,
     ) -> None:
-        self.stack, self.sides, self.mode, self.fast = stack, sides, mode, fast
-        self.found, self.maps, self.limit = found, maps, limit
+        self.stack, self.sides, self.mode, self.fast, self.limit = stack, sides, mode, fast, limit
+        nothing = Findings(np.zeros(len(stack.hidden), dtype=np.int64))
+        self.findings: Findings = nothing if above is None else above.findings
+        self.maps: WholeMaps = WholeMaps(stack) if above is None else above.maps
         self.net = arrays.make_net(stack, sides, fast)
         width = self.net.biases.shape[1]
         self.path = arrays.new_path(stack, width)
         held = 4 * sum(stack.hidden) + 4096 if mode == arrays.REGIONS else 0
         most = np.iinfo(np.int64).max if limit is None else limit
-        self.now = np.array([0, 0, 0, most], dtype=np.int64)
+        self.now = np.array([0, 0, 0, most, mode], dtype=np.int64)
         self.silent = np.zeros((held, 4), dtype=np.uint64)
-        self.record = arrays.Record(self.now, found.counts, self.silent)
+        self.record = arrays.Record(self.now, self.findings.counts, self.silent)
         self.places = _PLACES
         self.pile = arrays.new_pile(sum(stack.hidden) + 8, width)
         self.store = arrays.new_store(16 * self.places, stack.dimension)
@@ -78,10 +79,8 @@ class Walk:
 
     @cached_property
     def deeper(self) -> Walk:
-        return Walk(
-            self.stack, self.sides, self.mode,
-            fast=self.fast, found=self.found, maps=self.maps, limit=self.limit,
-        )  # fmt: skip
+        common = (self.stack, self.sides, self.mode)
+        return Walk(*common, fast=self.fast, limit=self.limit, above=self)
 
     # ---- in and out ------------------------------------------------------------------------------
 
@@ -145,7 +144,7 @@ class Walk:
         """Put the silent facets found so far away."""
         filled = int(self.now[arrays.SILENT])
         if filled:
-            self.found.silent.append(self.silent[:filled].copy())
+            self.findings.silent.append(self.silent[:filled].copy())
             self.now[arrays.SILENT] = 0
 
     # ---- the walk --------------------------------------------------------------------------------
@@ -154,11 +153,11 @@ class Walk:
         """Let the kernel go on, and say why it stopped."""
         self.now[arrays.BUDGET] = budget
         cells = (self.path, self.room, self.pile, self.store, self.cut)
-        return int(advance(self.net, *cells, self.record, self.mode))
+        return int(advance(self.net, *cells, self.record))
 
     def run(self, piece: SpacePiece) -> Iterator[tuple[SpacePiece, Solid | None] | None]:
         """Walk through a piece: leaves, if cells are wanted, and None now and then."""
-        self.found.counts += np.array(piece.counted)
+        self.findings.counts += np.array(piece.counted)
         if isinstance(piece.shape, Solid):
             yield from self._exactly(piece)
             return
@@ -176,25 +175,25 @@ class Walk:
 
     def parts(self, piece: SpacePiece) -> list[SpacePiece]:
         """The piece in two or more parts, or led to its leaf; what was counted goes with one."""
-        self.found.counts[:] = piece.counted
+        self.findings.counts[:] = piece.counted
         if isinstance(piece.shape, Solid):
-            found = self._solid_parts(piece)
+            parts = self._solid_parts(piece)
         else:
             self.load(piece)
             status = arrays.PAUSED
             while self.now[arrays.DEPTH] == 1 and status in (arrays.PAUSED, arrays.FULL):
                 if (status := self.step(1)) == arrays.FULL:
                     self.grow()
-            found = [self.node(depth) for depth in range(int(self.now[arrays.DEPTH]))]
+            parts = [self.node(depth) for depth in range(int(self.now[arrays.DEPTH]))]
             if status == arrays.UNSURE:
-                found = self._solid_parts(found[0])
-        counted = tuple(int(n) for n in self.found.counts)
-        return [replace(found[0], counted=counted), *found[1:]]
+                parts = self._solid_parts(parts[0])
+        counted = tuple(int(n) for n in self.findings.counts)
+        return [replace(parts[0], counted=counted), *parts[1:]]
 
     def _solid_parts(self, piece: SpacePiece) -> list[SpacePiece]:
         last = piece.layer == len(self.stack.hidden) - 1
-        found = [part for part, _, _ in self._decided(piece)]
-        return [part if last and part.complete else self._onward(part) for part in found]
+        parts = [part for part, _, _ in self._decided(piece)]
+        return [part if last and part.complete else self._onward(part) for part in parts]
 
     def _full(self) -> None:
         if self.now[arrays.SILENT] + self.net.firsts[-1] > len(self.silent) > 0:
@@ -206,7 +205,7 @@ class Walk:
         """Decide in whole numbers what is unclear; simple cells go back to the floats."""
         last = piece.layer == len(self.stack.hidden) - 1
         for part, solid, signs in self._decided(piece):
-            self.found.decided += signs
+            self.findings.decided += signs
             if last and part.complete:
                 yield from self._leaf(part, solid)
             elif isinstance(part.shape, Body) and isinstance(piece.shape, Body):
@@ -247,30 +246,30 @@ class Walk:
         """A solid that is complete begins the next layer; a body does so in the kernel."""
         if isinstance(piece.shape, Body) or not piece.complete:
             return piece
-        self.found.counts[piece.layer] += 1
+        self.findings.counts[piece.layer] += 1
         return next_layer(piece, self.stack)
 
     def _leaf(
         self, piece: SpacePiece, solid: Solid | None
     ) -> Iterator[tuple[SpacePiece, Solid | None] | None]:
-        self.found.counts[piece.layer] += 1
+        self.findings.counts[piece.layer] += 1
         if self.mode == arrays.CELLS:
             yield piece, solid
         elif self.mode == arrays.REGIONS:
             solid = solid or solid_of(piece, self.stack, self.maps)
             silent = self._silent(solid, (*piece.patterns, piece.on))
             if len(silent):
-                self.found.silent.append(silent)
+                self.findings.silent.append(silent)
 
     def _silent(self, solid: Solid, patterns: Pattern) -> np.ndarray:
         """The silent facets of a leaf, exactly."""
-        own, found = self._name(patterns), []
+        own, silent = self._name(patterns), []
         for wall, (label, _) in enumerate(solid.walls):
             if label < self.net.firsts[-1]:
                 other = beyond(self.maps, solid, wall, patterns)
                 if same_map(self.maps, patterns, other):
-                    found.append([*own, *self._name(other)])
-        return np.array(found, dtype=np.uint64).reshape(-1, 4)
+                    silent.append([*own, *self._name(other)])
+        return np.array(silent, dtype=np.uint64).reshape(-1, 4)
 
     def _name(self, patterns: Pattern) -> list[int]:
         on = np.concatenate(patterns)
