@@ -434,3 +434,28 @@ def test_a_value_is_read_behind_several_layers() -> None:
     assert [slope / 2 for cell in found for slope in cell.slope] == [0, 1, 0, 1]
     assert found.layers == (2, 3, 4)
     assert [layer.passed for layer in chain_of(source).layers] == [0, 1, 2]
+
+
+def test_rounding_behind_an_affine_layer_is_charged_at_its_own_scale() -> None:
+    """(1 + e - 1) x + e/2 with e = 2^-57, each term handed on at 2^-20 of its size.
+
+    Floats see e/2 > 0 everywhere; the kink at -1/2 is found because the rows of the second layer
+    are large, however small those of the first one are.
+    """
+    e, small = 2.0**-57, 2.0**-20
+    steps = [
+        Affine((0,), [[small], [e * small], [small]], np.zeros(3)),
+        Affine((1,), [[1 / small, 1 / small, -1 / small]], [e / 2]),
+        Univariate((2,), "relu", 1),
+    ]
+    twice = [
+        steps[0],
+        Affine((1,), np.eye(3), np.zeros(3)),
+        Affine((2,), steps[1].weights, [e / 2]),
+    ]
+    source = StepsTarget(Steps(1, [*twice, Univariate((3,), "relu", 1)]))
+    for one in (StepsTarget(Steps(1, steps)), source):
+        found = hm.regions(one, on=hm.Segment([-1], [1]))
+        assert [-1 + 2 * t for t in found.exact_breakpoints] == [Fraction(-1, 2)]
+        assert found.decided
+        assert line_breakpoints(one, [[-1.0]], [[1.0]]).cells.tolist() == [2]
