@@ -388,3 +388,74 @@ def test_what_is_not_piecewise_linear_is_refused_by_name(source: object, why: st
     for ask in ({"on": "[0,1]"}, {"inputs": [[0.0, 1.0]]}):
         with pytest.raises(RequestError, match=why):
             hm.regions(source, **ask)
+
+
+def test_a_winner_within_rounding_is_told_as_a_tie() -> None:
+    """0.1 x + 0.2 y and 0.3 z at ones: the floats differ in their last place, and decide nothing.
+
+    An input on a wall is given to a cell beside it.
+    """
+    rows = Affine((0,), [[0.1, 0.2, 0.0], [0.0, 0.0, 0.3]], [0.0, 0.0])
+    close = StepsTarget(Steps(3, [rows, Maximum((1,), [[0, 1]])]))
+    assert hm.regions(close, inputs=[[1.0, 1.0, 1.0], [1.0, 1.0, 2.0]]).ties == 1
+    plain = StepsTarget(Steps(2, [Maximum((0,), [[0, 1]])]))
+    seen = hm.regions(plain, inputs=[[1.0, 1.0], [2.0, 1.0], [1.0, 2.0]])
+    assert (seen.cells, seen.ties, seen.which.tolist()) == (2, 1, [0, 0, 1])
+
+
+def test_affine_steps_alone_make_one_cell_and_unread_steps_still_cut() -> None:
+    """Two affine steps are one map; a relu that nobody reads decides, and joins away."""
+    first, second = Affine((0,), [[0.1, 2.0]], [1.0]), Affine((1,), [[0.3]], [0.0])
+    affine = StepsTarget(Steps(2, [first, second]))
+    unread = StepsTarget(Steps(2, [first, Univariate((1,), "relu", 1), second]))
+    for domain in (hm.Segment([-1, -1], [1, 1]), hm.Box.parse("[-1,1]^2")):
+        found = hm.regions(affine, on=domain)
+        assert (found.cells, found.count) == (1, 1)
+        found = hm.regions(unread, on=domain)
+        assert (found.cells, found.count) == counts_by_definition(unread, domain) == (2, 1)
+    nothing = StepsTarget(Steps(2, []))
+    assert hm.regions(nothing, on="[-1,1]^2").cells == 1
+    assert hm.regions(nothing, inputs=[[0.0, 1.0], [1.0, 0.0]]).cells == 1
+
+
+def test_a_value_is_read_behind_several_layers() -> None:
+    """The first relu is added after the third: it is handed on twice, and keeps its kink."""
+    steps = [
+        Univariate((0,), "relu", 1),
+        Affine((1,), [[1.0]], [-0.25]),
+        Univariate((2,), "relu", 1),
+        Affine((3,), [[1.0]], [-0.25]),
+        Univariate((4,), "relu", 1),
+        Affine((5, 1, 3), [[1.0, 1.0, -1.0]], [0.0]),
+    ]
+    source = StepsTarget(Steps(1, steps))
+    found = hm.regions(source, on="[-1,1]")
+    assert [float(-1 + 2 * t) for t in found.exact_breakpoints] == [0.0, 0.25, 0.5]
+    assert [slope / 2 for cell in found for slope in cell.slope] == [0, 1, 0, 1]
+    assert found.layers == (2, 3, 4)
+    assert [layer.passed for layer in chain_of(source).layers] == [0, 1, 2]
+
+
+def test_rounding_behind_an_affine_layer_is_charged_at_its_own_scale() -> None:
+    """(1 + e - 1) x + e/2 with e = 2^-57, each term handed on at 2^-20 of its size.
+
+    Floats see e/2 > 0 everywhere; the kink at -1/2 is found because the rows of the second layer
+    are large, however small those of the first one are.
+    """
+    e, small = 2.0**-57, 2.0**-20
+    steps = [
+        Affine((0,), [[small], [e * small], [small]], np.zeros(3)),
+        Affine((1,), [[1 / small, 1 / small, -1 / small]], [e / 2]),
+        Univariate((2,), "relu", 1),
+    ]
+    twice = [
+        steps[0],
+        Affine((1,), np.eye(3), np.zeros(3)),
+        Affine((2,), steps[1].weights, [e / 2]),
+    ]
+    source = StepsTarget(Steps(1, [*twice, Univariate((3,), "relu", 1)]))
+    for one in (StepsTarget(Steps(1, steps)), source):
+        found = hm.regions(one, on=hm.Segment([-1], [1]))
+        assert [-1 + 2 * t for t in found.exact_breakpoints] == [Fraction(-1, 2)]
+        assert found.decided
+        assert line_breakpoints(one, [[-1.0]], [[1.0]]).cells.tolist() == [2]

@@ -22,8 +22,6 @@ def as_target(source: object) -> Target:
         return Function(source)
     if isinstance(source, Target):
         return source
-    if isinstance(source, Construction):
-        raise RequestError("This is compiled already: evaluate it, measure it or certify it.")
     if _is_torch_module(source):
         raise RequestError(
             f"A torch module ({type(source).__name__}) is compiled by way of the network that it "

@@ -23,6 +23,7 @@ from hardmax.core import (
     FeedForward,
     Head,
     Maximum,
+    Product,
     Steps,
     Transformer,
     Univariate,
@@ -30,6 +31,7 @@ from hardmax.core import (
 )
 from hardmax.languages import MaxoutNetwork, ReluNetwork
 
+Step = Affine | Maximum | Univariate | Product
 Form = tuple[Fraction, ...]  # coefficients of the domain's coordinates, then the constant
 Wall = tuple[int, ...]  # a form times a positive number; positive on the cell
 State = tuple[tuple[Form, ...], ...]  # by token; a network is one token, steps are a value each
@@ -246,7 +248,7 @@ def _through_steps(
     return [CellByDefinition(cell.walls, cell.state[-1:]) for cell in cells]
 
 
-def _stepped(step: Any, cell: CellByDefinition) -> Iterator[CellByDefinition]:
+def _stepped(step: Step, cell: CellByDefinition) -> Iterator[CellByDefinition]:
     read = [form for source in step.sources for form in cell.state[source]]
     zero = _zero(cell.state)
     match step:

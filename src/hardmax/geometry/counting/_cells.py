@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from math import factorial, prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hardmax.geometry.counting._stack import Stack
 from hardmax.geometry.counting.plane._piece import PlaneCell
 from hardmax.geometry.counting.space._counting import SpaceCell
+from hardmax.geometry.counting.switch._leaves import SwitchCell
 from hardmax.geometry.hulls._equations import nearest_float
 from hardmax.geometry.hulls._hull import convex_hull
 from hardmax.geometry.hulls._points import Points, whole_normals
 
-if TYPE_CHECKING:  # opening that file compiles loops
-    from hardmax.geometry.counting.switch._leaves import SwitchCell
-
+Point = tuple[Fraction, ...]
 
 _THICK = 2.0**-16  # of the bounding box: thinner cells are measured exactly
 
@@ -94,14 +93,14 @@ class LinearCell:
         return rows[:, :-1], rows[:, -1]
 
     @property
-    def _exact_walls(self) -> list[tuple[Any, ...]]:
+    def _exact_walls(self) -> list[tuple[Fraction | int, ...]]:
         if isinstance(self.found, SpaceCell):
             return list(self.found.inequalities)
         if not isinstance(self.found, PlaneCell):
-            walls = list(self.found.walls)
+            walls: list[tuple[Fraction | int, ...]] = list(self.found.walls)
             return walls if self.order is None else [walls[f] for f in self.order[1]]
         corners = self.exact_vertices
-        rows: list[tuple[Any, ...]] = []
+        rows: list[tuple[Fraction | int, ...]] = []
         for p, q in zip(corners, (*corners[1:], corners[0]), strict=True):
             a, b = p[1] - q[1], q[0] - p[0]
             rows.append((a, b, -(a * p[0] + b * p[1])))
@@ -125,23 +124,26 @@ class LinearCell:
         return f"LinearCell({len(self.vertices)} vertices, {len(self.walls)} walls)"
 
 
-def linear_cell(found: Any, stack: Stack | None, *, exact: bool = True) -> LinearCell:
+def linear_cell(
+    found: PlaneCell | SpaceCell | SwitchCell, stack: Stack | None, *, exact: bool = True
+) -> LinearCell:
     """What an engine emits, in the common form."""
     match found:
         case PlaneCell():
-            shape = (found.corners, found.patterns, found.labels)
-            return LinearCell(*shape, found, stack, exact=exact)
+            return LinearCell(
+                found.corners, found.patterns, found.labels, found, stack, exact=exact
+            )
         case SpaceCell():
-            shape = (found.points, found.pattern, found.facets)
-            return LinearCell(*shape, found, stack, exact=exact)
+            return LinearCell(found.points, found.pattern, found.facets, found, stack, exact=exact)
     if found.vertices.shape[1] != 2:
         return LinearCell(found.vertices, found.pattern, found.sides, found, exact=exact)
     order = _around(found.bits, found.exact_vertices)
-    shape = (found.vertices[order[0]], found.pattern, tuple(found.sides[f] for f in order[1]))
-    return LinearCell(*shape, found, order=order, exact=exact)
+    sides = tuple(found.sides[f] for f in order[1])
+    vertices = found.vertices[order[0]]
+    return LinearCell(vertices, found.pattern, sides, found, order=order, exact=exact)
 
 
-def _around(bits: tuple[int, ...], corners: Any) -> tuple[list[int], list[int]]:
+def _around(bits: tuple[int, ...], corners: Sequence[Point]) -> tuple[list[int], list[int]]:
     """Vertices counter-clockwise, and the facet that begins at each, from who lies on what."""
     facets = [[f for f in range(bit.bit_length()) if bit >> f & 1] for bit in bits]
     ends: dict[int, list[int]] = {}
@@ -162,7 +164,7 @@ def _around(bits: tuple[int, ...], corners: Any) -> tuple[list[int], list[int]]:
     return vertices, sides
 
 
-def _turn(a: Any, b: Any, c: Any) -> Any:
+def _turn(a: Point, b: Point, c: Point) -> Fraction:
     return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
 
 
@@ -199,7 +201,7 @@ def _solid_volume(vertices: tuple[tuple[Fraction, ...], ...]) -> Fraction:
     return box * Fraction(share) if share > _THICK else _exact_volume(vertices)
 
 
-def _small(row: tuple[Any, ...]) -> list[Fraction]:
+def _small(row: tuple[Fraction | int, ...]) -> list[Fraction]:
     """A row scaled so that its largest coefficient is 1: whole numbers may be beyond floats."""
     most = max(abs(Fraction(x)) for x in row[:-1])
     return [Fraction(x) / most for x in row]

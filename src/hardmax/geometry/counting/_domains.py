@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from hardmax.core import Box
 from hardmax.geometry.hulls._points import Points
 
 Vector = tuple[Fraction, ...]
+Coordinates = Iterable[float | Fraction] | float | Fraction  # one number stands for a list of one
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -31,7 +32,7 @@ class Segment:
     end: np.ndarray
     _points: Points
 
-    def __init__(self, start: Any, end: Any) -> None:
+    def __init__(self, start: Coordinates, end: Coordinates) -> None:
         points = _rows(
             [_listed(start), _listed(end)], "A segment needs two lists of finite numbers"
         )
@@ -80,7 +81,12 @@ class Slice:
     _frame: Points
     _corners: Points
 
-    def __init__(self, origin: Any, directions: Any, polygon: Any) -> None:
+    def __init__(
+        self,
+        origin: Coordinates,
+        directions: Iterable[Coordinates],
+        polygon: Box | str | Iterable[Coordinates],
+    ) -> None:
         ways = _listed(directions)
         if len(ways) != 2:
             raise DomainError(f"A slice needs two directions, but got {len(ways)}.")
@@ -139,14 +145,14 @@ def own_dimension(domain: Domain) -> int:
     return 1 if isinstance(domain, Segment) else 2
 
 
-def _listed(values: Any) -> list[Any]:
+def _listed(values: object) -> list[object]:
     try:
-        return list(values)
-    except TypeError:
+        return list(values) if isinstance(values, Iterable) else [values]
+    except TypeError:  # an array without axes
         return [values]
 
 
-def _rows(rows: list[list[Any]], need: str) -> Points:
+def _rows(rows: list[list[object]], need: str) -> Points:
     lengths = [len(row) for row in rows]
     if len(set(lengths)) != 1 or not lengths[0]:
         raise DomainError(f"{need}, all of one length, but the lengths are {lengths}.")
@@ -156,7 +162,7 @@ def _rows(rows: list[list[Any]], need: str) -> Points:
         raise DomainError(f"{need}, but what was given holds something else.") from reason
 
 
-def _corners(polygon: Any) -> list[Any]:
+def _corners(polygon: Box | str | Iterable[Coordinates]) -> list[list[object]]:
     if isinstance(polygon, str):
         polygon = Box.parse(polygon)
     if isinstance(polygon, Box):
@@ -169,7 +175,7 @@ def _corners(polygon: Any) -> list[Any]:
     return [_listed(corner) for corner in _listed(polygon)]
 
 
-def _convex(corners: list[Any]) -> Points:
+def _convex(corners: list[list[object]]) -> Points:
     """The corners counter-clockwise, refused unless each lies strictly left of every other edge.
 
     That is strict convexity: then every edge is an edge of the hull, and every corner a vertex.

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -17,20 +17,26 @@ from hardmax.core import Box
 from hardmax.geometry.counting._domains import Domain, Segment
 from hardmax.geometry.counting._stack import Stack
 from hardmax.geometry.counting._tally import OverLimit, Tally
+from hardmax.geometry.counting.plane._piece import PlaneCell, PlanePiece
+from hardmax.geometry.counting.space._counting import SpaceCell, SpacePiece
+from hardmax.geometry.counting.switch._leaves import SwitchCell
+from hardmax.geometry.counting.switch._piece import SwitchPiece
 from hardmax.geometry.counting.switch._program import SwitchProgram
 
 Progress = Callable[[int], None]
+Piece = TypeVar("Piece")
+EngineCell = PlaneCell | SpaceCell | SwitchCell
 
 
-class Engine(Protocol):
-    """How the cells of one source on one domain are counted."""
+class Engine(Protocol[Piece]):
+    """How the cells of one source on one domain are counted, in pieces that are its own affair."""
 
     @property
     def fast(self) -> bool: ...
-    def start(self) -> Any: ...
-    def split(self, piece: Any, at_least: int) -> list[Any]: ...
+    def start(self) -> Piece: ...
+    def split(self, piece: Piece, at_least: int) -> list[Piece]: ...
     def count(
-        self, piece: Any, *, regions: bool, limit: int | None, progress: Progress | None
+        self, piece: Piece, *, regions: bool, limit: int | None, progress: Progress | None
     ) -> Tally: ...
     def regions_at_once(
         self, *, limit: int | None, progress: Progress | None
@@ -42,7 +48,7 @@ class Engine(Protocol):
         of them, here.
         """
 
-    def each(self) -> Iterator[Any]: ...
+    def each(self) -> Iterator[EngineCell]: ...
     def key(self) -> str: ...
 
 
@@ -54,18 +60,18 @@ class PlaneEngine:
     corners: tuple[tuple[Fraction, Fraction], ...]
     fast: bool = False
 
-    def start(self) -> Any:
+    def start(self) -> PlanePiece:
         from hardmax.geometry.counting.plane import _counting as _plane
 
         return _plane.start_piece(self.stack, self.corners)
 
-    def split(self, piece: Any, at_least: int) -> list[Any]:
+    def split(self, piece: PlanePiece, at_least: int) -> list[PlanePiece]:
         from hardmax.geometry.counting.plane import _counting as _plane
 
         return _plane.split_piece(self.stack, piece, fast=self.fast, at_least=at_least)
 
     def count(
-        self, piece: Any, *, regions: bool, limit: int | None, progress: Progress | None
+        self, piece: PlanePiece, *, regions: bool, limit: int | None, progress: Progress | None
     ) -> Tally:
         from hardmax.geometry.counting.plane import _counting as _plane
 
@@ -76,7 +82,7 @@ class PlaneEngine:
     def regions_at_once(self, *, limit: int | None, progress: Progress | None) -> None:
         return None
 
-    def each(self) -> Iterator[Any]:
+    def each(self) -> Iterator[PlaneCell]:
         from hardmax.geometry.counting.plane import _counting as _plane
 
         return _plane.each_cell(self.stack, self.start(), fast=self.fast)
@@ -94,18 +100,18 @@ class SpaceEngine:
     box: Box
     fast: bool = False
 
-    def start(self) -> Any:
+    def start(self) -> SpacePiece:
         from hardmax.geometry.counting.space import _counting as _space
 
         return _space.start_piece(self.stack, self.box.low, self.box.high)
 
-    def split(self, piece: Any, at_least: int) -> list[Any]:
+    def split(self, piece: SpacePiece, at_least: int) -> list[SpacePiece]:
         from hardmax.geometry.counting.space import _counting as _space
 
         return _space.split_piece(self.stack, piece, fast=self.fast, at_least=at_least)
 
     def count(
-        self, piece: Any, *, regions: bool, limit: int | None, progress: Progress | None
+        self, piece: SpacePiece, *, regions: bool, limit: int | None, progress: Progress | None
     ) -> Tally:
         from hardmax.geometry.counting.space import _counting as _space
 
@@ -120,7 +126,7 @@ class SpaceEngine:
     def regions_at_once(self, *, limit: int | None, progress: Progress | None) -> None:
         return None
 
-    def each(self) -> Iterator[Any]:
+    def each(self) -> Iterator[SpaceCell]:
         from hardmax.geometry.counting.space import _counting as _space
 
         return _space.each_cell(self.stack, self.start(), fast=self.fast)
@@ -139,18 +145,18 @@ class SwitchEngine:
     source: str  # a name for what is counted, by everything that it holds
     fast: bool = False
 
-    def start(self) -> Any:
+    def start(self) -> SwitchPiece:
         from hardmax.geometry.counting.switch._piece import start_piece
 
         return start_piece(self.program, self.domain)
 
-    def split(self, piece: Any, at_least: int) -> list[Any]:
+    def split(self, piece: SwitchPiece, at_least: int) -> list[SwitchPiece]:
         from hardmax.geometry.counting.switch import _counting as switch
 
         return switch.split_piece(self.program, piece, fast=self.fast, at_least=at_least)
 
     def count(
-        self, piece: Any, *, regions: bool, limit: int | None, progress: Progress | None
+        self, piece: SwitchPiece, *, regions: bool, limit: int | None, progress: Progress | None
     ) -> Tally:
         from hardmax.geometry.counting.switch import _counting as switch
 
@@ -166,7 +172,7 @@ class SwitchEngine:
         )
         return found.tally, found.regions
 
-    def each(self) -> Iterator[Any]:
+    def each(self) -> Iterator[SwitchCell]:
         from hardmax.geometry.counting.switch import _counting as switch
 
         return switch.each_cell(self.program, self.start(), fast=self.fast)

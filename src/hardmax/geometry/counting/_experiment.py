@@ -8,9 +8,8 @@ place. Every key has a bias of its own, and the query does not see itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -74,7 +73,7 @@ class ExperimentRow:
     spread: float  # standard deviation of the regions
     most: int
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         return {
             "group": self.group,
             **vars(self.shape),
@@ -95,7 +94,7 @@ class BuiltRow:
     counted: int
     promised: int
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         return {
             **self.recipe.as_dict(),
             "parameters": self.parameters,
@@ -113,7 +112,7 @@ class Experiment:
     equal: tuple[ExperimentRow, ...]
     built: tuple[BuiltRow, ...]
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         return {
             "seeds": self.seeds,
             "random": [row.as_dict() for row in self.random],
@@ -122,7 +121,7 @@ class Experiment:
         }
 
 
-def random_transformer(shape: Shape, seed: Any) -> Transformer:
+def random_transformer(shape: Shape, seed: int | Sequence[int]) -> Transformer:
     """Gaussian keys, values, biases and feed-forward weights; see the top of this file."""
     rng, n = np.random.default_rng(seed), shape.tokens
     maps, offsets = np.zeros((n + 1, _WIDTH, 2)), np.zeros((n + 1, _WIDTH))

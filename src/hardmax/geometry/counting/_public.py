@@ -17,7 +17,7 @@ from hardmax.core import Box, Construction, Hardmax, Transformer, VectorInput, f
 from hardmax.geometry.bounds import Bound, maxout_network, relu_network
 from hardmax.geometry.counting._chain import Chain, Rectifiers, Stepwise, chain_of
 from hardmax.geometry.counting._domains import Domain, Segment, Slice, own_dimension
-from hardmax.geometry.counting._engines import Engine, PlaneEngine, SpaceEngine, SwitchEngine
+from hardmax.geometry.counting._engines import PlaneEngine, SpaceEngine, SwitchEngine
 from hardmax.geometry.counting._result import Regions
 from hardmax.geometry.counting._run import Execution
 from hardmax.geometry.counting._stack import Stack
@@ -195,7 +195,7 @@ def _of_rectifiers(
 ) -> Regions:
     """Rectifiers alone, on a polygon or a box: engines that keep a cell in a few floats."""
     stack = _stack(network, domain)
-    engine: Engine
+    engine: PlaneEngine | SpaceEngine
     if isinstance(domain, Slice):
         engine = PlaneEngine(stack, domain.exact_polygon, fast)
     elif domain.dimension == 2:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from hardmax._errors import RequestError
 from hardmax.geometry.bounds import Bound
@@ -49,7 +50,7 @@ class Regions:
 
     source: str
     on: Domain
-    engine: Engine = field(repr=False)
+    engine: Engine[Any] = field(repr=False)
     execution: Execution = field(repr=False)
     bounding: Callable[[], Bound | None] = field(default=lambda: None, repr=False)
     stack: Stack | None = field(default=None, repr=False)

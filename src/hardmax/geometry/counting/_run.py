@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Generic
 
 from hardmax._errors import RequestError
 from hardmax.geometry.counting._checkpoint import Checkpoint
-from hardmax.geometry.counting._engines import Engine, Progress
+from hardmax.geometry.counting._engines import Engine, Piece, Progress
 from hardmax.geometry.counting._tally import OverLimit, Tally, total
 
 PIECES = 256  # of a count that is shared or kept: some are much larger than others
@@ -58,24 +58,24 @@ class Execution:
             )
 
 
-def tally(engine: Engine, execution: Execution, *, regions: bool) -> tuple[Tally, tuple[str, ...]]:
+def tally(
+    engine: Engine[Piece], execution: Execution, *, regions: bool
+) -> tuple[Tally, tuple[str, ...]]:
     """The sum over all pieces, and what there is to say about how it came."""
     if execution.executor is None and execution.checkpoint is None:
-        found = engine.count(
-            engine.start(), regions=regions, limit=execution.limit, progress=execution.progress
-        )
-        return found, ()
+        whole, limit, progress = engine.start(), execution.limit, execution.progress
+        return engine.count(whole, regions=regions, limit=limit, progress=progress), ()
     return _Job(engine, execution, regions).run()
 
 
-def _work(engine: Engine, piece: Any, regions: bool, limit: int | None) -> Tally:
+def _work(engine: Engine[Piece], piece: Piece, regions: bool, limit: int | None) -> Tally:
     return engine.count(piece, regions=regions, limit=limit, progress=None)
 
 
-class _Job:
+class _Job(Generic[Piece]):
     """One count in pieces."""
 
-    def __init__(self, engine: Engine, execution: Execution, regions: bool) -> None:
+    def __init__(self, engine: Engine[Piece], execution: Execution, regions: bool) -> None:
         self.engine, self.execution, self.regions = engine, execution, regions
         self.pieces = engine.split(engine.start(), PIECES)
         self.notes: list[str] = []
@@ -90,11 +90,11 @@ class _Job:
 
     def run(self) -> tuple[Tally, tuple[str, ...]]:
         try:
-            self._told()
+            self._tell_progress()
             if self.execution.executor is None:
-                self._here()
+                self._count_here()
             else:
-                self._elsewhere()
+                self._count_in_pools()
         finally:
             if self.kept is not None:
                 self.kept.write()
@@ -106,46 +106,46 @@ class _Job:
 
     @property
     def cells(self) -> int:
-        return sum(one.cells for one in self.done.values())
+        return sum(piece.cells for piece in self.done.values())
 
-    def _told(self) -> None:
+    def _tell_progress(self) -> None:
         if self.execution.limit is not None and self.cells > self.execution.limit:
             raise OverLimit(self.cells, self.execution.limit)
         if self.execution.progress is not None:
             self.execution.progress(self.cells)
 
-    def _finish(self, number: int, found: Tally) -> None:
-        self.done[number] = found
+    def _finish(self, number: int, counted: Tally) -> None:
+        self.done[number] = counted
         if self.kept is not None:
-            self.kept.add(number, found)
-        self._told()
+            self.kept.add(number, counted)
+        self._tell_progress()
 
-    def _here(self) -> None:
+    def _count_here(self) -> None:
         for number in self.left:
             before = self.cells
             room = None if self.execution.limit is None else self.execution.limit - before
             try:
-                found = self.engine.count(
+                counted = self.engine.count(
                     self.pieces[number],
                     regions=self.regions,
                     limit=None if room is None else max(room, 1),
-                    progress=self._added(before),
+                    progress=self._progress_from(before),
                 )
             except OverLimit as reason:
                 raise OverLimit(before + reason.found, reason.limit) from None
-            self._finish(number, found)
+            self._finish(number, counted)
 
-    def _added(self, before: int) -> Progress | None:
+    def _progress_from(self, before: int) -> Progress | None:
         tell = self.execution.progress
         return None if tell is None else lambda cells: tell(before + cells)
 
     # ---- with an executor ----------------------------------------------------------------------
 
-    def _elsewhere(self) -> None:
+    def _count_in_pools(self) -> None:
         broken = 0
         while self.left:
             before = len(self.done)
-            if self._shared():
+            if self._count_in_pool():
                 return
             broken = 1 if len(self.done) > before else broken + 1
             if isinstance(self.execution.executor, Executor):
@@ -153,15 +153,15 @@ class _Job:
                     f"the pool broke: the last {len(self.left)} of {len(self.pieces)} pieces were "
                     f"counted in this process"
                 )
-                self._here()
+                self._count_here()
                 return
             if broken >= _MOST_POOLS:
                 self.notes.append(f"{broken} pools broke in turn: the rest was counted here")
-                self._here()
+                self._count_here()
                 return
             self.notes.append("a pool broke and was replaced")
 
-    def _shared(self) -> bool:
+    def _count_in_pool(self) -> bool:
         """Give all pieces that are left to a pool; whether it lived to the end."""
         given = self.execution.executor
         assert given is not None
@@ -173,7 +173,7 @@ class _Job:
                     _work, self.engine, self.pieces[number], self.regions, self.execution.limit
                 )
                 waiting[future] = number
-            for future in _finished(waiting):
+            for future in _as_they_come(waiting):
                 self._finish(waiting[future], future.result())
             return True
         except BrokenExecutor:
@@ -188,7 +188,7 @@ class _Job:
                 pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _finished(waiting: dict[Future[Tally], int]) -> Iterator[Future[Tally]]:
+def _as_they_come(waiting: dict[Future[Tally], int]) -> Iterator[Future[Tally]]:
     """Futures as they come, with a look for Ctrl-C in between."""
     left = set(waiting)
     while left:

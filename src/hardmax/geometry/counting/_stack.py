@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hardmax._errors import ShapeError
 from hardmax.geometry.hulls._equations import nearest_float
@@ -28,6 +29,8 @@ from hardmax.numerics import (
 )
 
 Rows = list[list[Fraction]]
+Exact = Sequence[object] | np.ndarray  # numbers or rows of them, Fractions among them
+Patterns = Sequence[Sequence[int]] | Sequence[np.ndarray]  # which neurons of each layer are on
 Scaled = tuple[np.ndarray, np.ndarray, np.ndarray]  # weights, biases, exponents taken off
 
 _NONE = -(10**6)  # the exponent of 0
@@ -70,17 +73,21 @@ class Stack:
 
     @classmethod
     def of(
-        cls, network: ReluLayers, reach: Any, origin: Any = None, directions: Any = None
+        cls,
+        network: ReluLayers,
+        reach: ArrayLike,
+        origin: Exact | None = None,
+        directions: Exact | None = None,
     ) -> Stack:
         """The network itself, or on the slice origin + y_1 directions[0] + y_2 directions[1] ..."""
         reach = frozen_array(np.asarray(reach, dtype=np.float64))
-        inputs = network.inputs if origin is None else len(directions)
+        inputs = network.inputs if directions is None else len(directions)
         if inputs != len(reach):
             raise ShapeError(
                 f"The network has {inputs} inputs, but the domain has {len(reach)} dimensions."
             )
         slack, exact = np.zeros(len(network.biases[0])), None
-        if origin is None:
+        if origin is None or directions is None:
             first = _scaled(network.weights[0], network.biases[0], np.zeros(inputs, int), reach)
         else:
             rows, levels = _composed(network.weights[0], network.biases[0], origin, directions)
@@ -160,7 +167,7 @@ class Stack:
             before = after
         return tuple(layers)
 
-    def exact_maps(self, patterns: Any, layer: int) -> Rows:
+    def exact_maps(self, patterns: Patterns, layer: int) -> Rows:
         """The affine maps of all neurons of a layer, a row of d + 1 Fractions each.
 
         `patterns[l]` says which neurons of layer l are on, for l < layer. Rows are scaled.
@@ -173,7 +180,7 @@ class Stack:
             rows = [_combined(row, level, on, rows) for row, level in zip(W, b, strict=True)]
         return rows
 
-    def exact_outputs(self, patterns: Any) -> Rows:
+    def exact_outputs(self, patterns: Patterns) -> Rows:
         """The affine maps of the outputs, not scaled."""
         rows = self.exact_maps(patterns, len(self.hidden))
         return [
@@ -181,7 +188,7 @@ class Stack:
             for row, k in zip(rows, self.shifts[-1].tolist(), strict=True)
         ]
 
-    def float_outputs(self, patterns: Any) -> np.ndarray:
+    def float_outputs(self, patterns: Patterns) -> np.ndarray:
         """The same in floats, infinite beyond them; exactly where rounding may be seen.
 
         Coefficients are followed as values are in `slacks`: how large the sums of magnitudes are,
@@ -249,7 +256,7 @@ def _shifted(x: float, exponent: int) -> Fraction:
     return Fraction(x) * _power(exponent) if x and exponent else Fraction(x)
 
 
-def _scaled(W: Any, b: Any, before: np.ndarray, size: np.ndarray) -> Scaled:
+def _scaled(W: np.ndarray, b: np.ndarray, before: np.ndarray, size: np.ndarray) -> Scaled:
     """A layer whose inputs were scaled by 2^-before and are at most `size`, scaled itself.
 
     Exponents are added as whole numbers, so that nothing overflows on the way. What is not 0 stays
@@ -303,7 +310,7 @@ def _combined(row: list[Fraction], level: Fraction, on: list[int], rows: Rows) -
 
 
 def _composed(
-    W: np.ndarray, b: np.ndarray, origin: Any, directions: Any
+    W: np.ndarray, b: np.ndarray, origin: Exact, directions: Exact
 ) -> tuple[Rows, list[Fraction]]:
     """The first layer on a slice."""
     start = [Fraction(x) for x in np.asarray(origin).tolist()]

@@ -42,10 +42,10 @@ class Tally:
 
 def total(tallies: Iterable[Tally]) -> Tally:
     """The sum over pieces that share no cell."""
-    found = list(tallies)
-    layers = tuple(int(n) for n in np.sum([one.layers for one in found], axis=0))
-    silent = np.concatenate([one.silent for one in found]) if found else _nothing()
-    return Tally(layers, sum(one.decided for one in found), silent)
+    parts = list(tallies)
+    layers = tuple(int(n) for n in np.sum([part.layers for part in parts], axis=0))
+    silent = np.concatenate([part.silent for part in parts]) if parts else _nothing()
+    return Tally(layers, sum(part.decided for part in parts), silent)
 
 
 def joined(silent: np.ndarray) -> int:

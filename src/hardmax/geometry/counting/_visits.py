@@ -93,6 +93,8 @@ def _check(points: np.ndarray, width: int) -> None:
 class _Known(NamedTuple):
     """Numbers as float64 computes them, and how far they may be from the true ones.
 
+    The evaluators of `core` say values alone. Which winners are sure needs their errors beside
+    them, after every product and sum, so that these are followed together here.
     Not a number is off by anything: comparisons with it decide nothing.
     """
 

@@ -32,7 +32,7 @@ class Points:
     fractions: np.ndarray | None = None  # of Fractions, where some are no floats
 
     @classmethod
-    def of(cls, rows: Rows, name: str = "points") -> Points:
+    def of(cls, rows: object, name: str = "points") -> Points:
         """Numbers as a user writes them: floats, whole numbers, Fractions."""
         if isinstance(rows, Points):
             return rows
@@ -177,7 +177,7 @@ def depth_of(rows: object) -> int:
         return 2
 
 
-def _numbers(rows: Rows, name: str) -> np.ndarray:
+def _numbers(rows: object, name: str) -> np.ndarray:
     """An array of real numbers, floats, whole numbers or Fractions; nothing else."""
     refusal = ShapeError(f"The {name} must be rows of numbers, all of one dimension.")
     try:

@@ -6,9 +6,9 @@ import functools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hardmax._errors import ShapeError
 from hardmax.geometry.temperature._cloud import Cloud
@@ -32,14 +32,14 @@ _CELLS = 2**17  # scores held at once: they stay in cache, and memory is bounded
 
 
 def stability_of(
-    q: Any,
-    k: Any,
-    v: Any,
-    mask: Any = None,
+    q: ArrayLike,
+    k: ArrayLike,
+    v: ArrayLike,
+    mask: ArrayLike | None = None,
     scale: float = 1.0,
-    temperature: Any = 1.0,
+    temperature: ArrayLike = 1.0,
     *,
-    bias: Any = None,
+    bias: ArrayLike | None = None,
 ) -> Stability:
     """How close softmax attention is to its hard skeleton, for arrays of any trained model.
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hardmax.geometry.temperature._lemmas import exponent_of, from_above, vanishing
 from hardmax.numerics import inflate, product_up, up
 
 
-def hessian_bound(gap: Any, tokens: Any, coldness: Any) -> np.ndarray:
+def hessian_bound(gap: ArrayLike, tokens: ArrayLike, coldness: ArrayLike) -> np.ndarray:
     """The largest spectral norm of the Hessian of log-sum-exp: max_m (m+1) r beta / (1 + m r)^2.
 
     Theorem. Let f(s) = (1/beta) log sum_j e^{beta s_j} over N >= 2 tokens. On the set where
@@ -60,7 +59,7 @@ def _share(losers: np.ndarray, r: np.ndarray) -> np.ndarray:
     return (losers + 1.0) * r / (1.0 + losers * r) ** 2
 
 
-def spread_share(loser_weight: Any) -> np.ndarray:
+def spread_share(loser_weight: ArrayLike) -> np.ndarray:
     """The largest variance on an interval of length 1 if one point has the weight 1 - e or more.
 
     It is e(1-e) for e <= 1/2, and 1/4 beyond. Proof. Let the point sit at x with weight
@@ -76,11 +75,11 @@ def spread_share(loser_weight: Any) -> np.ndarray:
 
 
 def jacobian_bound(
-    loser_weight: Any,
-    coldness: Any,
+    loser_weight: ArrayLike,
+    coldness: ArrayLike,
     *,
-    values: tuple[Any, Any],
-    keys: tuple[Any, Any],
+    values: tuple[ArrayLike, ArrayLike],
+    keys: tuple[ArrayLike, ArrayLike],
     scale: float = 1.0,
 ) -> np.ndarray:
     """How fast the output can turn with the query: the spectral norm of dZ/dq.
@@ -107,7 +106,7 @@ def jacobian_bound(
     return np.asarray(product_up(product_up(coldness, scale), spread))
 
 
-def _deviation(e: np.ndarray, radius: Any, diameter: Any) -> np.ndarray:
+def _deviation(e: np.ndarray, radius: ArrayLike, diameter: ArrayLike) -> np.ndarray:
     """The largest standard deviation in one direction; roots first, so that no square overflows."""
     about, between = up(np.sqrt(e)), inflate(np.sqrt(spread_share(e)), 3)
     return np.minimum(product_up(about, radius), product_up(between, diameter))

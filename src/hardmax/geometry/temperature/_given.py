@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hardmax._errors import RequestError, ShapeError
 from hardmax.numerics import finite_array
@@ -32,7 +32,16 @@ class Given:
     coldness: np.ndarray
 
     @classmethod
-    def of(cls, q: Any, k: Any, v: Any, mask: Any, bias: Any, scale: float, coldness: Any) -> Given:
+    def of(
+        cls,
+        q: ArrayLike,
+        k: ArrayLike,
+        v: ArrayLike,
+        mask: ArrayLike | None,
+        bias: ArrayLike | None,
+        scale: float,
+        coldness: ArrayLike,
+    ) -> Given:
         q, k, v = (_table(array, name) for array, name in ((q, "q"), (k, "k"), (v, "v")))
         lead = _lead(q, k, v)
         grid = (*lead, q.shape[-2], k.shape[-2])
@@ -81,7 +90,7 @@ class Given:
         return whole[np.unravel_index(chosen, self.lead)]
 
 
-def coldness_of(temperature: Any) -> np.ndarray:
+def coldness_of(temperature: ArrayLike) -> np.ndarray:
     """1/temperature; a temperature must be a positive number, one or one per head."""
     try:
         given = np.asarray(temperature, dtype=np.float64)
@@ -110,7 +119,7 @@ def check_tolerance(tolerance: float) -> float:
     return float(tolerance)
 
 
-def _table(array: Any, name: str) -> np.ndarray:
+def _table(array: ArrayLike, name: str) -> np.ndarray:
     table = finite_array(array, name)
     if table.ndim < 2:
         raise ShapeError(
@@ -134,7 +143,7 @@ def _lead(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> tuple[int, ...]:
         raise ShapeError(f"The heads and batches in front do not fit together: {said}.") from None
 
 
-def _mask(mask: Any, grid: tuple[int, ...]) -> tuple[bool, np.ndarray | None]:
+def _mask(mask: ArrayLike | None, grid: tuple[int, ...]) -> tuple[bool, np.ndarray | None]:
     """Whether it is causal, or else the mask; None sees everything."""
     if mask is None:
         return False, None
@@ -161,7 +170,7 @@ def _mask(mask: Any, grid: tuple[int, ...]) -> tuple[bool, np.ndarray | None]:
     return False, table
 
 
-def _bias(bias: Any, grid: tuple[int, ...]) -> np.ndarray | None:
+def _bias(bias: ArrayLike | None, grid: tuple[int, ...]) -> np.ndarray | None:
     if bias is None:
         return None
     try:
@@ -203,7 +212,7 @@ def _check_scale(scale: float) -> None:
         raise RequestError(f"The scale must be a finite number > 0, but it is {scale!r}.")
 
 
-def _per_lead(coldness: Any, lead: tuple[int, ...]) -> np.ndarray:
+def _per_lead(coldness: ArrayLike, lead: tuple[int, ...]) -> np.ndarray:
     """One number for all, or one per head (the last axis in front of the queries)."""
     table = np.asarray(coldness, dtype=np.float64)
     try:

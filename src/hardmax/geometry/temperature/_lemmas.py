@@ -8,15 +8,14 @@ infinite coldness means a hardmax, for which r is 0, or 1 in a tie.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hardmax._errors import RequestError
 from hardmax.numerics import FLOAT64, STEP, TINY, UNIT, down, inflate, product_up, up
 
 
-def weight_bound(gap: Any, tokens: Any, coldness: Any) -> np.ndarray:
+def weight_bound(gap: ArrayLike, tokens: ArrayLike, coldness: ArrayLike) -> np.ndarray:
     """The most weight that the losers can share: 1 - p_i <= (N-1) r / (1 + (N-1) r).
 
     Proof. The losers' powers relative to the winner's are w_j = e^{-beta (s_i - s_j)} <= r, and
@@ -36,7 +35,7 @@ def weight_bound(gap: Any, tokens: Any, coldness: Any) -> np.ndarray:
     return np.where(count > 0.0, np.minimum(above, 1.0), 0.0)
 
 
-def value_bound(gap: Any, tokens: Any, coldness: Any) -> np.ndarray:
+def value_bound(gap: ArrayLike, tokens: ArrayLike, coldness: ArrayLike) -> np.ndarray:
     """How far log-sum-exp lies above the maximum: at most log(1 + (N-1) r) / beta.
 
     Proof. (1/beta) log sum_j e^{beta s_j} - s_i = (1/beta) log(1 + sum w), w_j <= r as above.
@@ -51,7 +50,7 @@ def value_bound(gap: Any, tokens: Any, coldness: Any) -> np.ndarray:
     return np.where((count > 0.0) & np.isfinite(coldness), above, 0.0)
 
 
-def gradient_bound(gap: Any, tokens: Any, coldness: Any) -> np.ndarray:
+def gradient_bound(gap: ArrayLike, tokens: ArrayLike, coldness: ArrayLike) -> np.ndarray:
     """The 1-norm between the gradients of log-sum-exp and max: at most 2(N-1) r / (1 + (N-1) r).
 
     Proof. The gradients are p and e_i, and |p - e_i|_1 = (1 - p_i) + sum_{j != i} p_j
@@ -61,7 +60,9 @@ def gradient_bound(gap: Any, tokens: Any, coldness: Any) -> np.ndarray:
     return 2.0 * weight_bound(gap, tokens, coldness)
 
 
-def output_bound(gap: Any, tokens: Any, coldness: Any, radius: Any) -> np.ndarray:
+def output_bound(
+    gap: ArrayLike, tokens: ArrayLike, coldness: ArrayLike, radius: ArrayLike
+) -> np.ndarray:
     """How far the soft output lies from the winner's value: |Z - v_i| <= eps max_j |v_j - v_i|.
 
     Here eps is `weight_bound` and `radius` the largest distance of a visible value to v_i, which
@@ -73,7 +74,7 @@ def output_bound(gap: Any, tokens: Any, coldness: Any, radius: Any) -> np.ndarra
     return np.asarray(product_up(share, radius))
 
 
-def temperature_for_weights(tolerance: Any, gap: Any, tokens: Any) -> np.ndarray:
+def temperature_for_weights(tolerance: ArrayLike, gap: ArrayLike, tokens: ArrayLike) -> np.ndarray:
     """The temperature up to which `weight_bound` is at most `tolerance`.
 
     The bound is at most eta iff (N-1) r <= eta/(1-eta), that is beta gap >= ln((N-1)(1-eta)/eta),
@@ -87,7 +88,9 @@ def temperature_for_weights(tolerance: Any, gap: Any, tokens: Any) -> np.ndarray
         return _temperature((1.0 - eta) / eta, gap, tokens)
 
 
-def temperature_for_outputs(error: Any, gap: Any, tokens: Any, radius: Any) -> np.ndarray:
+def temperature_for_outputs(
+    error: ArrayLike, gap: ArrayLike, tokens: ArrayLike, radius: ArrayLike
+) -> np.ndarray:
     """The temperature up to which `output_bound` is at most `error`.
 
     `temperature_for_weights` at eta = error/radius, where (1-eta)/eta = radius/error - 1. Any
@@ -120,7 +123,7 @@ def distance_for_error(
     return up(product_up(odds, temperature) / separation) + TINY if odds > 0.0 else 0.0
 
 
-def _temperature(odds: np.ndarray, gap: Any, tokens: Any) -> np.ndarray:
+def _temperature(odds: np.ndarray, gap: ArrayLike, tokens: ArrayLike) -> np.ndarray:
     """gap / ln((N-1) odds), rounded down; infinity and 0 where no or every temperature fails."""
     gap, count = np.asarray(gap, dtype=np.float64), np.asarray(tokens, dtype=np.float64) - 1.0
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -130,7 +133,7 @@ def _temperature(odds: np.ndarray, gap: Any, tokens: Any) -> np.ndarray:
     return np.where(harmless, np.inf, np.where(needed > 0.0, found, 0.0))
 
 
-def _log_up(x: Any) -> np.ndarray:
+def _log_up(x: ArrayLike) -> np.ndarray:
     """ln x rounded up, for an x that is itself off by 4 roundings; log is trusted as exp is."""
     with np.errstate(divide="ignore"):
         log = np.log(np.asarray(x, dtype=np.float64))
@@ -149,13 +152,13 @@ def from_above(bound: np.ndarray, exponent: np.ndarray, roundings: int) -> np.nd
     return np.asarray(inflate(bound * shaken, FLOAT64.exp_units + roundings + 3))
 
 
-def vanishing(exponent: np.ndarray, count: Any) -> np.ndarray:
+def vanishing(exponent: np.ndarray, count: ArrayLike) -> np.ndarray:
     """What so many exponentials of -exponent may lose by vanishing; a hardmax has lost nothing."""
     far = np.isfinite(exponent) & (exponent > -FLOAT64.exp_vanishes)
     return np.where(far, inflate(FLOAT64.vanished * np.asarray(count)), 0.0)
 
 
-def exponent_of(gap: Any, coldness: Any) -> np.ndarray:
+def exponent_of(gap: ArrayLike, coldness: ArrayLike) -> np.ndarray:
     """beta gap; 0 in a tie, however cold.
 
     A product that overflows is the largest float: infinite ones belong to hard heads and to winners

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hardmax._errors import RequestError
 from hardmax.core import Attention, Construction, HeadGroup, Transformer
@@ -24,7 +23,7 @@ _Part = tuple[np.ndarray, Stability]  # which inputs, and inputs x tokens of one
 
 def stability(
     model: Construction | Transformer,
-    inputs: Any = None,
+    inputs: ArrayLike | None = None,
     *,
     temperature: float | None = None,
     tolerance: float = TOLERANCE,

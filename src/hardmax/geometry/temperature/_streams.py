@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Hashable, Iterator, Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hardmax._errors import RequestError, ShapeError
 from hardmax.core import (
@@ -42,7 +42,7 @@ def attention_of(group: HeadGroup, stream: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 def embedded_chunks(
-    transformer: Transformer, inputs: Any
+    transformer: Transformer, inputs: ArrayLike
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """The embedded inputs, batch x tokens x width, with their numbers; equal lengths together."""
     source = transformer.input
@@ -76,7 +76,7 @@ def in_stream_lengths(group: HeadGroup, value: np.ndarray) -> np.ndarray:
     return value @ factor.swapaxes(1, 2)
 
 
-def _points(source: VectorInput, inputs: Any) -> np.ndarray:
+def _points(source: VectorInput, inputs: ArrayLike) -> np.ndarray:
     try:
         points = np.asarray(inputs, dtype=np.float64)
     except (TypeError, ValueError) as reason:
@@ -93,7 +93,7 @@ def _points(source: VectorInput, inputs: Any) -> np.ndarray:
     return points
 
 
-def _words(source: SequenceInput, inputs: Any) -> list[Any]:
+def _words(source: SequenceInput, inputs: ArrayLike) -> list[Sequence[Hashable]]:
     """One word, if all items are symbols, or a list of words; each must have a token."""
     if not isinstance(inputs, str | Sequence | np.ndarray):
         raise ShapeError("The inputs must be a sequence of symbols, or a list of sequences.")

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from enum import Enum
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -183,7 +182,7 @@ class Stability:
         """Which heads are effectively hard, soft or uniform, as a table."""
         return StabilityReport.of_arrays(self, tolerance)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         return self.report().as_dict()
 
     def __str__(self) -> str:
@@ -268,8 +267,8 @@ class HeadStability:
             "temperature_needed": at_least(table.temperature_needed(tolerance), share),
         }
 
-    def as_dict(self, tolerance: float, *, queries: bool = True) -> dict[str, Any]:
-        record = {
+    def as_dict(self, tolerance: float, *, queries: bool = True) -> dict[str, object]:
+        record: dict[str, object] = {
             "sublayer": self.sublayer,
             "head": self.head,
             "step": self.step,
@@ -332,7 +331,7 @@ class StabilityReport:
     def _pooled(self) -> Stability:
         return Stability.joined([head.table for head in self.heads])
 
-    def as_dict(self, *, queries: bool = True) -> dict[str, Any]:
+    def as_dict(self, *, queries: bool = True) -> dict[str, object]:
         """Plain data; infinite numbers become None. With queries=False without each query."""
         return {
             "tolerance": self.tolerance,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+
+from numpy.typing import ArrayLike
 
 from hardmax._errors import RequestError
 from hardmax.geometry.bounds import Keys
+from hardmax.geometry.hulls._points import Points
 from hardmax.geometry.polytopes._minkowski import (
     MOST_VERTICES,
     MinkowskiSum,
@@ -17,9 +19,12 @@ from hardmax.geometry.polytopes._walk import Progress
 from hardmax.geometry.tropical._tropical import Tropical
 from hardmax.languages import MaxAffine
 
+Table = Points | ArrayLike
+Refined = Tropical | MaxAffine | Keys | Table | tuple[Table, Table]
+
 
 def common_refinement(
-    heads: Iterable[Any],
+    heads: Iterable[Refined],
     *,
     affine: bool | None = None,
     progress: Progress | None = None,
@@ -55,7 +60,7 @@ def _has_biases(value: Tropical) -> bool:
     return len(value.offsets.distinct()[0]) > 1
 
 
-def _tropical(head: Any) -> Tropical:
+def _tropical(head: Refined) -> Tropical:
     match head:
         case Tropical():
             return head

@@ -15,12 +15,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hardmax._errors import RequestError, ShapeError
-from hardmax.core import Head
+from hardmax.core import Box, Head
 from hardmax.geometry.diagrams._head_terms import fractions, head_terms
 from hardmax.geometry.hulls._points import Points
 from hardmax.geometry.polytopes._graph import joined
@@ -65,7 +66,7 @@ class Tropical:
     # ---- where they come from ----------------------------------------------------------------
 
     @classmethod
-    def of(cls, slopes: Any, offsets: Any = None) -> Tropical:
+    def of(cls, slopes: Points | ArrayLike, offsets: Points | ArrayLike | None = None) -> Tropical:
         """By hand: a row of slopes a term, and a number each (0 if none are given)."""
         rows = Points.of(slopes, "slopes")
         if offsets is None:
@@ -83,7 +84,9 @@ class Tropical:
         return cls(rows, Points.of(column[:, None], "offsets"))
 
     @classmethod
-    def of_head(cls, head: Head, context: Any, *, position: int | None = None) -> Tropical:
+    def of_head(
+        cls, head: Head, context: Points | ArrayLike, *, position: int | None = None
+    ) -> Tropical:
         """The largest score of a head as a map of the asking token x, in a fixed context.
 
         Token j scores (query x) . (key x_j) + position_bias[t, j], so its slope is
@@ -127,7 +130,7 @@ class Tropical:
         """How many terms there are, live or not."""
         return len(self.slopes)
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: ArrayLike) -> np.ndarray | Fraction | float:
         """At a point, or at each row of a table; exactly, if the coordinates are Fractions."""
         given = np.asarray(x)
         if given.ndim not in (1, 2) or given.shape[-1] != self.dimension:
@@ -211,7 +214,7 @@ class Tropical:
         """The hull of the slopes; its vertices are numbers of terms."""
         return Polytope.of(self.slopes, "slopes")
 
-    def diagram(self, on: Any = None) -> PowerDiagram:
+    def diagram(self, on: Box | ArrayLike | None = None) -> PowerDiagram:
         """Which term wins where; `on` a box."""
         if on is None:
             return self._diagram
@@ -225,7 +228,7 @@ class Tropical:
 
         return power_diagram(self.slopes, _column(self.offsets))
 
-    def hypersurface(self, on: Any = None) -> np.ndarray:
+    def hypersurface(self, on: Box | ArrayLike | None = None) -> np.ndarray:
         """Where the maximum is attained twice: pairs of terms whose cells share a wall."""
         return self.diagram(on).neighbours
 
@@ -251,7 +254,7 @@ class TropicalRational:
     def dimension(self) -> int:
         return self.numerator.dimension
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: ArrayLike) -> np.ndarray | Fraction | float:
         """At a point, or at each row of a table; exactly, if the coordinates are Fractions."""
         return self.numerator(x) - self.denominator(x)
 

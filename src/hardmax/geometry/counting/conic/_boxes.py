@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -237,7 +236,7 @@ def _powers(a: float, b: float) -> np.ndarray:
     return np.array([[1.0, 1.0, 1.0], [a, (a + b) / 2, b], [a * a, a * b, b * b]])
 
 
-def _whole_powers(a: float, b: float) -> Any:
+def _whole_powers(a: float, b: float) -> np.ndarray:
     """The same times 2 S^2, in whole numbers, where S a and S b are whole."""
     (p, q), (r, s) = a.as_integer_ratio(), b.as_integer_ratio()
     S = max(q, s)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from math import lcm
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from hardmax._errors import DomainError, RequestError
 from hardmax.core import Box, Construction, Transformer
@@ -75,7 +75,7 @@ class ConicRegions:
             "point of each."
         )
 
-    def as_dict(self, *, regions: bool = True) -> dict[str, Any]:
+    def as_dict(self, *, regions: bool = True) -> dict[str, object]:
         """Plain data; regions are not known here."""
         return {
             "source": "hard Transformer, all tokens moving",

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
@@ -83,7 +82,7 @@ class Node:
     level: int
     maps: np.ndarray
     under: int
-    pattern: tuple[Any, ...]
+    pattern: tuple[object, ...]
     walls: tuple[Wall, ...]  # all must be positive for the choices up to here
     before: Node | None = None
     _children: dict[Chosen, Node] = field(default_factory=dict)
@@ -138,7 +137,7 @@ class Tree:
             sublayer, asking = self.model.sublayers[node.level], self.asking[node.level]
             if isinstance(sublayer, Attention):
                 maps, under = self._attended(sublayer, node, asking, names)
-                rows: list[tuple[Any, ...]] = _grouped(names, len(asking))
+                rows: list[tuple[object, ...]] = _grouped(names, len(asking))
             else:
                 on = [name == (1,) for name in names]  # a rectifier that is 0 throughout: (0, 1)
                 maps, under = self._rectified(sublayer, node, asking, on)
@@ -306,7 +305,7 @@ def meeting(rows: Sequence[Sequence[int]]) -> Point | None:
     return None
 
 
-def _grouped(entries: Sequence[Any], size: int) -> list[tuple[Any, ...]]:
+def _grouped(entries: Sequence[object], size: int) -> list[tuple[object, ...]]:
     return [tuple(entries[i : i + size]) for i in range(0, len(entries), size or 1)]
 
 

@@ -14,7 +14,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -27,7 +26,7 @@ from hardmax.core import (
     Transformer,
     VectorInput,
 )
-from hardmax.geometry.counting._domains import Segment
+from hardmax.geometry.counting._domains import Coordinates, Segment
 from hardmax.geometry.counting._whole import WholeLayer, whole_line
 from hardmax.geometry.counting.line._cells import LineCell
 from hardmax.geometry.counting.line._envelope import Form, Ledger, signs, upper_envelope
@@ -50,7 +49,11 @@ class _Piece:
 
 
 def transformer_line(
-    transformer: Transformer | Construction, start: Any, end: Any, *, everywhere: bool = False
+    transformer: Transformer | Construction,
+    start: Coordinates,
+    end: Coordinates,
+    *,
+    everywhere: bool = False,
 ) -> LineRegions:
     """Every breakpoint of a hard Transformer on one segment, and what lies between.
 

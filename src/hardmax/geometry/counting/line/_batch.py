@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
 
 import numpy as np
 
@@ -94,9 +94,8 @@ def _block(
     with e at most WIDE, and underflow adds less than one more: hence e grows by
     gamma_{n+1} (1 + WIDE) + u. The ends may themselves be rounded once, another u.
     """
-    from hardmax.geometry.counting.line import _kernels as _line_kernels
+    from hardmax.geometry.counting.line import _kernels as kernels
 
-    kernels: Any = _line_kernels
     lines = len(starts)
     points, error = np.tile([0.0, 1.0], lines), np.full(2 * lines, UNIT)
     origin = np.full((2 * lines, 2), -1, dtype=np.int32)
@@ -108,12 +107,14 @@ def _block(
         rows = values @ layer.weights.T
         rows += layer.biases
         error += gamma(layer.weights.shape[1] + 1) * (1.0 + kernels.WIDE) + UNIT
+        at = (rows, error, bounds, scales[place])
         if layer.groups is None:
-            *found, more = kernels.sign_changes(rows, error, bounds, scales[place])
+            shares, widths, units, first, more = kernels.sign_changes(*at)
         else:
-            *found, more = kernels.winner_changes(rows, error, bounds, scales[place], layer.groups)
+            shares, widths, units, first, more = kernels.winner_changes(*at, layer.groups)
         doubts += more
-        made = kernels.refined(points, error, origin, bounds, *found, number)
+        changes = (shares, widths, units, first, number)
+        made = kernels.refined(points, error, origin, bounds, *changes)
         points, error, origin, bounds, source, share = made
         if place + 1 < len(chain.layers):
             values = _values(kernels, layer, rows, source, share, origin)
@@ -124,7 +125,7 @@ def _block(
 
 
 def _values(
-    kernels: Any,
+    kernels: ModuleType,
     layer: Layer,
     rows: np.ndarray,
     source: np.ndarray,

@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
+from hardmax.geometry.counting.line._quadratic import QuadraticNumber
 from hardmax.geometry.hulls._equations import nearest_float
 
 
@@ -23,20 +23,20 @@ class LineCell:
     Transformer the winners of each head and token, or which rectifiers of each token are on.
     """
 
-    start: Any
-    end: Any
-    pattern: tuple
-    slope: tuple[Any, ...]
-    level: tuple[Any, ...]
+    start: Fraction | QuadraticNumber | float
+    end: Fraction | QuadraticNumber | float
+    pattern: tuple[tuple, ...]
+    slope: tuple[Fraction | float, ...]
+    level: tuple[Fraction | float, ...]
 
     @property
     def volume(self) -> float:
         """Its length in t, rounded once where the ends are Fractions."""
-        if isinstance(self.start, Fraction):
+        if isinstance(self.start, Fraction) and isinstance(self.end, Fraction):
             return nearest_float(self.end - self.start)
         return float(self.end) - float(self.start)
 
-    def at(self, t: Fraction) -> list[Any]:
+    def at(self, t: Fraction) -> list[Fraction | float]:
         """The outputs at t."""
         return [a * t + b for a, b in zip(self.slope, self.level, strict=True)]
 

@@ -15,6 +15,7 @@ import numpy as np
 from hardmax.geometry.counting._chain import Chain, Layer
 from hardmax.geometry.counting._whole import WholeLayer, whole_line
 from hardmax.geometry.counting.line._cells import LineCell
+from hardmax.geometry.counting.line._quadratic import QuadraticNumber
 
 Run = list[tuple[int, Fraction | None]]  # winners from left to right, each until a point
 OFF = -1  # the winner of a rectifier that gives 0
@@ -28,7 +29,7 @@ class ExactLine:
     origin: tuple[tuple[int, int], ...]
 
     @property
-    def breakpoints(self) -> tuple[Fraction, ...]:
+    def breakpoints(self) -> tuple[Fraction | QuadraticNumber | float, ...]:
         return tuple(cell.start for cell in self.cells[1:])
 
 

@@ -6,16 +6,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hardmax._errors import DomainError, RequestError, ShapeError
 from hardmax.geometry.counting._chain import Chain, Stepwise, chain_of
-from hardmax.geometry.counting._domains import Segment
+from hardmax.geometry.counting._domains import Coordinates, Segment
 from hardmax.geometry.counting.line._batch import Explored, explored
 from hardmax.geometry.counting.line._cells import LineCell, as_floats, joined_cells
 from hardmax.geometry.counting.line._exact import ExactLine, exact_line
+from hardmax.geometry.counting.line._quadratic import QuadraticNumber
 from hardmax.numerics import UNIT, finite_array, frozen_array
 
 
@@ -54,7 +55,7 @@ class LineRegions:
         return joined_cells(self._found)
 
     @property
-    def exact_breakpoints(self) -> tuple[Any, ...]:
+    def exact_breakpoints(self) -> tuple[Fraction | QuadraticNumber | float, ...]:
         """Fractions for a network, QuadraticNumbers for a Transformer."""
         if not self.exact:
             raise RequestError(
@@ -74,7 +75,7 @@ class LineRegions:
         """Numbers of cells that share a breakpoint: each with the next."""
         return [(n, n + 1) for n in range(self.cells - 1)]
 
-    def as_dict(self, *, regions: bool = True) -> dict[str, Any]:
+    def as_dict(self, *, regions: bool = True) -> dict[str, object]:
         """Plain data; without `regions` only cells are counted."""
         return {
             "source": "hard Transformer" if self.chain is None else "network",
@@ -140,7 +141,7 @@ class LineBatch:
 
 
 def network_line(
-    network: Stepwise | Chain, start: Any, end: Any, *, fast: bool = False
+    network: Stepwise | Chain, start: Coordinates, end: Coordinates, *, fast: bool = False
 ) -> LineRegions:
     """Every breakpoint of a network on one segment, and what lies between.
 
@@ -190,7 +191,9 @@ def _is_blurred(segment: Segment) -> bool:
     )
 
 
-def line_breakpoints(network: Stepwise, starts: Any, ends: Any, fast: bool = False) -> LineBatch:
+def line_breakpoints(
+    network: Stepwise, starts: ArrayLike, ends: ArrayLike, fast: bool = False
+) -> LineBatch:
     """The breakpoints of a network on many segments at once, each from a start to an end.
 
     The layers are done one after another for all lines together. Every row of a layer is straight
@@ -232,9 +235,7 @@ def _check_dimension(chain: Chain, dimension: int) -> None:
         )
 
 
-def _exact(row: np.ndarray) -> tuple:
-    from fractions import Fraction
-
+def _exact(row: np.ndarray) -> tuple[Fraction, ...]:
     return tuple(Fraction(x) for x in row.tolist())
 
 

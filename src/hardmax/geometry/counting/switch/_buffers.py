@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from hardmax.geometry.counting.switch._kernels import FULL
+from hardmax.geometry.counting.switch._piece import SwitchPiece
 from hardmax.geometry.counting.switch._program import Tables
+
+Arrays = tuple[np.ndarray, ...]
+Nested = tuple[np.ndarray | Arrays, ...]
 
 _VERTICES = {1: 4, 2: 32, 3: 64, 4: 128, 5: 256}  # of a cell, to begin with
 _NUMBERS = 1 << 20  # in the largest buffer for children
@@ -21,7 +23,7 @@ class Room:
         self.vertices = _VERTICES.get(dimension, 512)
         self.words = 1
         self.factor = 1
-        self._kept: dict[tuple[Any, ...], tuple[Any, Any]] = {}
+        self._kept: dict[tuple[int, ...], tuple[Nested, Arrays]] = {}
 
     def grow(self, code: int) -> None:
         """More vertices and facets a cell, or more room for children."""
@@ -36,7 +38,9 @@ class Room:
         missing = self.words - bits.shape[1]
         return np.pad(bits, ((0, 0), (0, missing))) if missing > 0 else bits
 
-    def buffers(self, tables: Tables, piece: Any, keep: bool) -> tuple[Any, Any, np.ndarray]:
+    def buffers(
+        self, tables: Tables, piece: SwitchPiece, keep: bool
+    ) -> tuple[Nested, Arrays, np.ndarray]:
         """The stack of one cell's search, the children's buffers, and how far they are filled."""
         self.words = max(self.words, piece.bits.shape[1])
         groups, pieces = len(tables.starts) - 1, len(tables.score)
@@ -47,7 +51,7 @@ class Room:
         stack, outs = self._kept[shape]
         return stack, outs, np.zeros(3, dtype=np.int64)
 
-    def _stack(self, groups: int, slots: int, most: int) -> Any:
+    def _stack(self, groups: int, slots: int, most: int) -> Nested:
         v, w = self.vertices, self.words
         work = (np.empty(v), np.empty(v), np.empty(v, np.int64), np.empty(w, np.uint64))
         return (
@@ -60,7 +64,7 @@ class Room:
             np.empty((most, v)),
         )
 
-    def _cells(self, count: int, v: int) -> tuple[np.ndarray, ...]:
+    def _cells(self, count: int, v: int) -> Arrays:
         w, d = self.words, self.dimension
         return (
             np.empty((count, v, d)),
@@ -69,7 +73,7 @@ class Room:
             np.empty((count, 64 * w, 4), np.int32),
         )
 
-    def _children(self, groups: int, width: int, keep: bool) -> Any:
+    def _children(self, groups: int, width: int, keep: bool) -> Arrays:
         d = self.dimension
         each = max(width * (d + 2), groups, 16 * d)
         count = max(64, _NUMBERS // each if keep else 64) * self.factor  # if not, only open parts

@@ -10,7 +10,10 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from flint import fmpq
 
 Vertex = tuple[int, ...]
 Form = tuple[int, ...]
@@ -27,7 +30,7 @@ class ExactCell:
 
     vertices: tuple[Vertex, ...]
     bits: tuple[int, ...]
-    labels: tuple[Any, ...]
+    labels: tuple[Label | None, ...]
 
     @property
     def dimension(self) -> int:
@@ -37,7 +40,7 @@ class ExactCell:
         """The form at the vertices, up to a positive factor each."""
         return [sum(map(_times, form, vertex)) for vertex in self.vertices]
 
-    def clipped(self, values: Sequence[int], label: Any) -> ExactCell | None:
+    def clipped(self, values: Sequence[int], label: Label | None) -> ExactCell | None:
         """The part where the form with these values is >= 0; None if that has no inside."""
         if not any(v > 0 for v in values):
             return None
@@ -94,7 +97,7 @@ def primitive(numbers: Sequence[int]) -> tuple[int, ...]:
     return tuple(n // divisor for n in numbers)
 
 
-def whole_forms(rows: Sequence[Sequence[Any]]) -> list[Form]:
+def whole_forms(rows: Sequence[Sequence[fmpq]]) -> list[Form]:
     """Rows of rationals times one positive number that makes all of them whole."""
     factor = math.lcm(*(int(x.q) for row in rows for x in row))
     return [tuple(int(x.p) * (factor // int(x.q)) for x in row) for row in rows]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -85,7 +84,7 @@ class SwitchCell:
         return f"SwitchCell({len(self.vertices)} vertices, {len(self.sides)} sides)"
 
 
-def leaves(batch: Batch, paths: Paths, wanted: Any = None) -> Iterator[SwitchCell]:
+def leaves(batch: Batch, paths: Paths, wanted: Iterable[int] | None = None) -> Iterator[SwitchCell]:
     """The cells of a batch, or those of some numbers."""
     piece = batch.piece
     for job in range(len(piece)) if wanted is None else wanted:

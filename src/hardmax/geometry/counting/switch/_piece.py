@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -153,7 +154,7 @@ def _box(low: list[Fraction], high: list[Fraction]) -> tuple[ExactCell, tuple[Fo
     return ExactCell(tuple(vertices), tuple(bits), labels), tuple(sides)
 
 
-def _polygon(corners: Any) -> tuple[ExactCell, tuple[Form, ...]]:
+def _polygon(corners: Sequence[tuple[Fraction, Fraction]]) -> tuple[ExactCell, tuple[Form, ...]]:
     """Counter-clockwise and strictly convex; side i goes from corner i to the next."""
     count, sides = len(corners), []
     for i, (x, y) in enumerate(corners):
@@ -166,7 +167,19 @@ def _polygon(corners: Any) -> tuple[ExactCell, tuple[Form, ...]]:
     return ExactCell(vertices, bits, labels), tuple(primitive(side) for side in sides)
 
 
-def packed_cells(cells: list[ExactCell], patterns: list[tuple[int, ...]]) -> tuple[Any, ...]:
+class Packed(NamedTuple):
+    """The arrays of a `SwitchPiece`."""
+
+    vstart: np.ndarray
+    points: np.ndarray
+    stray: np.ndarray
+    bits: np.ndarray
+    fstart: np.ndarray
+    labels: np.ndarray
+    pattern: np.ndarray
+
+
+def packed_cells(cells: list[ExactCell], patterns: list[tuple[int, ...]]) -> Packed:
     """Exact cells as arrays: vertices to the nearest floats, half a unit in the last place off."""
     compact = [cell.compact() for cell in cells]
     vertices = [vertex for cell in compact for vertex in cell.vertices]
@@ -174,7 +187,7 @@ def packed_cells(cells: list[ExactCell], patterns: list[tuple[int, ...]]) -> tup
     words = max(1, *(-(-len(cell.labels) // 64) for cell in compact))
     low = (1 << 64) - 1
     bits = [[b >> 64 * w & low for w in range(words)] for cell in compact for b in cell.bits]
-    return (
+    return Packed(
         np.cumsum([0, *(len(cell.vertices) for cell in compact)], dtype=np.int64),
         points,
         inflate(UNIT * np.abs(points).max(axis=1) + TINY),

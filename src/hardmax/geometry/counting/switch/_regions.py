@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from typing import Any
 
 import numpy as np
 
@@ -29,6 +28,7 @@ from hardmax.geometry.counting.switch._search import Run
 from hardmax.numerics import TINY, down, inflate, matmul_up, stray, sum_up, up
 
 Map = tuple[tuple[Fraction, ...], ...]
+Facet = tuple[int, int]  # a cell and one of its walls
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ def unions(cells: Iterable[Mapped]) -> int:
 
 def _joined(cells: list[Mapped]) -> int:
     """Successful unions among cells of one map."""
-    planes: dict[Form, tuple[list[Any], list[Any]]] = {}
+    planes: dict[Form, tuple[list[Facet], list[Facet]]] = {}
     for number, cell in enumerate(cells):
         for facet, wall in enumerate(cell.walls):
             plane, side = plane_of(wall)
@@ -210,7 +210,9 @@ def plane_of(wall: Form) -> tuple[Form, int]:
     return (wall, 0) if lead > 0 else (tuple(-x for x in wall), 1)
 
 
-def _near(cells: list[Mapped], plane: Form, above: list[Any], below: list[Any]) -> Iterable[Any]:
+def _near(
+    cells: list[Mapped], plane: Form, above: list[Facet], below: list[Facet]
+) -> Iterable[tuple[Facet, Facet]]:
     """Pairs of facets on two sides of a hyperplane; along a line only those that overlap.
 
     Facets on one side are disjoint, so that on a line one walk along both sides meets all pairs.

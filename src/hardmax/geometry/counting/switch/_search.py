@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from hardmax.geometry.counting.switch._buffers import Room
+from hardmax.geometry.counting.switch._buffers import Arrays, Room
 from hardmax.geometry.counting.switch._exact import (
+    Choice,
     Decisions,
     ExactCell,
     split_exactly,
@@ -23,9 +23,10 @@ from hardmax.geometry.counting.switch._rows import Row, rounded
 from hardmax.geometry.counting.switch._split import split
 from hardmax.numerics import TINY, UNIT, inflate, matmul_up, sum_up
 
+Written = tuple[np.ndarray, np.ndarray, SwitchPiece, np.ndarray]
+
 CHUNK = 512  # cells given to the compiled loop at once
 FEW = 8  # ways in which open groups can choose that are not worth the way back to floats
-PACKED = ("vstart", "points", "stray", "bits", "fstart", "labels", "pattern")
 
 
 class Run:
@@ -134,7 +135,9 @@ class Run:
         left = batch.take(stop, len(piece)) if stop < len(piece) else None
         return count, children, left
 
-    def _compiled(self, layer: SwitchLayer, batch: Batch, keep: bool) -> tuple[int, int, Any]:
+    def _compiled(
+        self, layer: SwitchLayer, batch: Batch, keep: bool
+    ) -> tuple[int, int, Written | None]:
         """How many cells were split, into how many, and what was written."""
         t, piece = layer.tables, batch.piece
         tables = (t.rows, t.starts, t.score, t.payload, t.target, t.base, t.continuous)
@@ -156,7 +159,12 @@ class Run:
             self._room.grow(code)
 
     def _by_context(
-        self, child: SwitchPiece, context: int, layer: SwitchLayer, won: Any, forms: np.ndarray
+        self,
+        child: SwitchPiece,
+        context: int,
+        layer: SwitchLayer,
+        won: np.ndarray,
+        forms: np.ndarray,
     ) -> list[Batch]:
         if not layer.branching:
             return [Batch(child, self.program.after(child.layer - 1, context, ()), forms)]
@@ -211,26 +219,31 @@ class Run:
             self._packed(part, context, members) for context, members in by_context.items()
         ]
 
-    def _returned(self, batch: Batch, some: list[tuple[ExactCell, Any]], width: int) -> Batch:
+    def _returned(
+        self, batch: Batch, some: list[tuple[ExactCell, tuple[Choice, ...]]], width: int
+    ) -> Batch:
         """Parts whose first groups are decided, for the compiled loop."""
         pattern = tuple(batch.piece.pattern[0].tolist())
         packed = packed_cells([cell for cell, _ in some], [pattern] * len(some))
         known = np.full((len(some), width), -1, dtype=np.int32)
         for k, (_, won) in enumerate(some):
             known[k, : len(won)] = [choice[0] for choice in won]
-        piece = replace(batch.piece, **dict(zip(PACKED, packed, strict=True)))
+        piece = replace(batch.piece, **packed._asdict())
         return Batch(piece, batch.context, np.repeat(batch.forms, len(some), axis=0), known)
 
     def _packed(
-        self, part: SwitchPiece, context: int, members: list[tuple[ExactCell, Any, Node]]
+        self,
+        part: SwitchPiece,
+        context: int,
+        members: list[tuple[ExactCell, tuple[int, ...], Node]],
     ) -> Batch:
         packed = packed_cells([one[0] for one in members], [one[1] for one in members])
-        some = replace(part, layer=part.layer + 1, **dict(zip(PACKED, packed, strict=True)))
+        some = replace(part, layer=part.layer + 1, **packed._asdict())
         forms = np.stack([float_forms(one[2].forms, part.reach) for one in members])
         return Batch(some, context, forms)
 
 
-def _written(outs: Any, fill: np.ndarray, piece: SwitchPiece) -> Any:
+def _written(outs: Arrays, fill: np.ndarray, piece: SwitchPiece) -> Written | None:
     """What the compiled loop has left: parents, winners, cells, states; None if nothing."""
     count, nv, nf = fill
     if count == 0:
