@@ -11,8 +11,7 @@ import pytest
 from benchmarks.corrupted_models import corrupted_job, corrupted_part, zoo_part
 
 from benchmarks import corrupted_models
-from hardmax import checker
-from hardmax._workbench import plan
+from hardmax import checker, plan
 from hardmax.checker import Verdict, _reals
 from hardmax.checker.boxes import _search
 from hardmax.core import Box, Claim, Share, fingerprint, reference

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from hardmax._errors import RequestError, ShapeError
+from hardmax import RequestError, ShapeError
 from hardmax.geometry.bounds import attaining_keys, several_heads, two_polygons
 from hardmax.geometry.hulls._points import Points
 from hardmax.geometry.polytopes._arrays import EXTREME, INNER, OPEN, new_cone, new_scratch

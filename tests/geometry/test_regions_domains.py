@@ -8,8 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hardmax import Box
-from hardmax._errors import DomainError
+from hardmax import Box, DomainError
 from hardmax.geometry.counting._domains import Segment, Slice
 
 

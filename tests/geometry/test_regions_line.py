@@ -9,8 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hardmax import MaxAffine, MaxoutNetwork, PiecewiseLinear, ReluNetwork
-from hardmax._errors import DomainError, RequestError, ShapeError
+from hardmax import (
+    DomainError,
+    MaxAffine,
+    MaxoutNetwork,
+    PiecewiseLinear,
+    ReluNetwork,
+    RequestError,
+    ShapeError,
+)
 from hardmax.geometry.counting.line import _batch as _line_batch
 from hardmax.geometry.counting.line._segments import line_breakpoints, network_line
 

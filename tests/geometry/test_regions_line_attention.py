@@ -10,7 +10,7 @@ from functools import cache, cmp_to_key
 import numpy as np
 import pytest
 
-from hardmax._errors import DomainError, RequestError, SemanticsError
+from hardmax import DomainError, RequestError, SemanticsError
 from hardmax.core import (
     Attention,
     FeedForward,

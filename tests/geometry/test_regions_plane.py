@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hardmax._errors import DomainError
+from hardmax import DomainError
 from hardmax.geometry.counting._stack import Stack
 from hardmax.geometry.counting._tally import OverLimit, joined, total
 from hardmax.geometry.counting.plane._counting import (

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax._errors import RequestError
+from hardmax import RequestError
 from hardmax.core import Affine, Maximum, Product, Steps, Univariate
 from hardmax.geometry import line_breakpoints
 from hardmax.geometry.counting import LineRegions, Regions

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hardmax._errors import RequestError, ShapeError
+from hardmax import RequestError, ShapeError
 from hardmax.core import Head
 from hardmax.geometry.bounds import several_heads
 from hardmax.geometry.polytopes._polytope import Polytope

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from hardmax._errors import FileError
+from hardmax import FileError
 from hardmax.core import (
     Attention,
     Box,

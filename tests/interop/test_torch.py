@@ -12,13 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from hardmax._errors import (
-    MissingExtra,
-    PrecisionError,
-    RequestError,
-    SemanticsError,
-    ShapeError,
-)
+from hardmax import MissingExtra, PrecisionError, RequestError, SemanticsError, ShapeError
 from hardmax.core import (
     Attention,
     Box,

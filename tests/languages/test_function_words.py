@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax import languages
-from hardmax._errors import DomainError, RequestError, SemanticsError
+from hardmax import DomainError, RequestError, SemanticsError, languages
 from hardmax.languages import Function, Number, build, derivative, evaluate, parse
 from hardmax.languages.expressions import words
 from hardmax.numerics import FUNCTION_WORDS, FUNCTIONS, Interval, precision

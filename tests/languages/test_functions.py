@@ -13,8 +13,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from hardmax import DomainError, FileError, RequestError, SemanticsError, ShapeError
 from hardmax import languages as hm
-from hardmax._errors import DomainError, FileError, RequestError, SemanticsError, ShapeError
 from hardmax.core import Box, EncodedTarget, Target
 from hardmax.languages import (
     Apply,

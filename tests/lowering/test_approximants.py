@@ -8,7 +8,7 @@ from math import exp, pi
 import numpy as np
 import pytest
 
-from hardmax._errors import DomainError, PrecisionError, RequestError, ShapeError
+from hardmax import DomainError, PrecisionError, RequestError, ShapeError
 from hardmax.languages import parse
 from hardmax.lowering import approximants as ap
 from hardmax.lowering.approximants._anchors import weights

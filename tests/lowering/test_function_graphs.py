@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax._errors import HardmaxError, PrecisionError, RequestError
+from hardmax import HardmaxError, PrecisionError, RequestError
 from hardmax.core import trace
 from hardmax.languages import CallableFunction, Function, evaluate, sorting_network
 from hardmax.lowering.graph import (

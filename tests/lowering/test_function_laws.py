@@ -12,8 +12,8 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 import hardmax as hm
+from hardmax import compile, measure, plan
 from hardmax import languages as lang
-from hardmax._workbench import compile, measure, plan
 from hardmax.analysis import rounding_bound
 from hardmax.core import Box, fingerprint, reference
 from hardmax.languages import Function, parse

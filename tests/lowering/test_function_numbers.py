@@ -37,7 +37,7 @@ from benchmarks._report import Check, Report
 
 import hardmax as hm
 from benchmarks import functions
-from hardmax._workbench import compile
+from hardmax import compile
 from hardmax.core import Box
 from hardmax.languages import Function
 from hardmax.numerics import softmax_gap

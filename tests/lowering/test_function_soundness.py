@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax._errors import HardmaxError
+from hardmax import HardmaxError
 from hardmax.analysis import follow
 from hardmax.core import Attention, Head, ReadOut, Softmax, Transformer, VectorInput, trace
 from hardmax.languages import CallableFunction

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from hardmax import numerics
-from hardmax._errors import DomainError, SemanticsError, ShapeError
+from hardmax import DomainError, SemanticsError, ShapeError, numerics
 from hardmax.core import Affine, Steps, Univariate
 from hardmax.numerics import Interval, softmax_ranges
 

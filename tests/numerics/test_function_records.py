@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from flint import arb, arb_series
 
-from hardmax._errors import RequestError
+from hardmax import RequestError
 from hardmax.numerics import FUNCTIONS, Interval, pair_ends, precision, record_of
 from hardmax.numerics.functions._conditions import NONNEGATIVE, POSITIVE
 from hardmax.numerics.functions._record import REQUIRED, Gated, Piece

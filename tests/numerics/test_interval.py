@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from hardmax._errors import ShapeError
+from hardmax import ShapeError
 from hardmax.numerics import Interval, exact, gamma, lambert_w, softmax_gap
 
 TINY = 5e-324

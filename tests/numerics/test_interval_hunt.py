@@ -16,8 +16,7 @@ import numpy as np
 import pytest
 from flint import arb
 
-from hardmax import numerics
-from hardmax._errors import ShapeError
+from hardmax import ShapeError, numerics
 from hardmax.numerics import Interval
 
 INF, TINY, LARGEST = math.inf, 5e-324, float(np.finfo(np.float64).max)

@@ -18,7 +18,11 @@ from hardmax.numerics import FORMATS, about_underflow
 
 
 class Verdict(Enum):
-    """The outcome of a check; only PROVED is success."""
+    """The outcome of a check; only PROVED is success.
+
+    >>> hm.certify(hm.compile("x", on="[0,1]")).verdict is hm.Verdict.PROVED
+    True
+    """
 
     PROVED = "The claim holds for every input of the domain."
     REFUTED = "The claim is false: the counterexample breaks it."

@@ -319,7 +319,7 @@ class PowerDiagram:
         """
         single = depth_of(queries) == 1
         rows = [queries] if single else queries
-        asked = Points.of(rows, "queries")  # type: ignore[arg-type]  # rows, as the depth says
+        asked = Points.of(rows, "queries")
         if asked.dimension != self.dimension:
             raise ShapeError(
                 f"Queries must be rows of {self.dimension} numbers, but their shape is "

@@ -287,7 +287,12 @@ class HeadStability:
 
 @dataclass(frozen=True, eq=False)
 class StabilityReport:
-    """The stability of several heads, with the tolerance that says what counts as hard."""
+    """The stability of several heads, with the tolerance that says what counts as hard.
+
+    >>> model = hm.compile("x * y", on="[-1,1]^2", error=1e-2)
+    >>> len(hm.stability(model, [[0.5, 0.5]]).heads)
+    1
+    """
 
     heads: tuple[HeadStability, ...]
     tolerance: float = TOLERANCE

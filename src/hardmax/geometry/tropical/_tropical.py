@@ -238,7 +238,12 @@ class Tropical:
 
 @dataclass(frozen=True, eq=False)
 class TropicalRational:
-    """x -> numerator(x) - denominator(x), exactly; equal if equal as functions."""
+    """x -> numerator(x) - denominator(x), exactly; equal if equal as functions.
+
+    >>> top = hm.Tropical.of([[1.0], [0.0]], [0.0, 0.0])
+    >>> isinstance(hm.TropicalRational(top, top), hm.TropicalRational)
+    True
+    """
 
     numerator: Tropical
     denominator: Tropical

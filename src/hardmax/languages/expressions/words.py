@@ -57,119 +57,214 @@ __all__ = [
 
 
 def variable(name: str) -> Variable:
-    """The variable of that name; the same name is the same variable."""
+    """The variable of that name; the same name is the same variable.
+
+    >>> hm.Function(hm.variable("x") ** 2)(x=3.0)
+    array([9.])
+    """
     return Variable(name)
 
 
 def variables(names: str) -> tuple[Variable, ...]:
-    """Several at once: x, y = variables("x y")."""
+    """Several at once: x, y = variables("x y").
+
+    >>> x, y = hm.variables("x y")
+    >>> hm.Function(x * y)(x=2.0, y=3.0)
+    array([6.])
+    """
     if not isinstance(names, str):
         raise RequestError('Give the names as one text, as in variables("x y z").')
     return tuple(Variable(name) for name in names.replace(",", " ").split())
 
 
 def exp(x: Operand) -> Expression:
-    """e**x."""
+    """e**x.
+
+    >>> hm.Function(hm.exp(hm.variable("x")))(x=0.0)
+    array([1.])
+    """
     return function("exp", x)
 
 
 def log(x: Operand) -> Expression:
-    """The natural logarithm, for x > 0."""
+    """The natural logarithm, for x > 0.
+
+    >>> hm.Function(hm.log(hm.variable("x")))(x=1.0)
+    array([0.])
+    """
     return function("log", x)
 
 
 def sqrt(x: Operand) -> Expression:
-    """The square root, for x >= 0."""
+    """The square root, for x >= 0.
+
+    >>> hm.Function(hm.sqrt(hm.variable("x")))(x=4.0)
+    array([2.])
+    """
     return function("sqrt", x)
 
 
 def sin(x: Operand) -> Expression:
-    """The sine of x radians."""
+    """The sine of x radians.
+
+    >>> hm.Function(hm.sin(hm.variable("x")))(x=0.0)
+    array([0.])
+    """
     return function("sin", x)
 
 
 def cos(x: Operand) -> Expression:
-    """The cosine of x radians."""
+    """The cosine of x radians.
+
+    >>> hm.Function(hm.cos(hm.variable("x")))(x=0.0)
+    array([1.])
+    """
     return function("cos", x)
 
 
 def tan(x: Operand) -> Expression:
-    """The tangent of x radians, away from odd multiples of pi/2."""
+    """The tangent of x radians, away from odd multiples of pi/2.
+
+    >>> hm.Function(hm.tan(hm.variable("x")))(x=0.0)
+    array([0.])
+    """
     return function("tan", x)
 
 
 def tanh(x: Operand) -> Expression:
-    """The hyperbolic tangent."""
+    """The hyperbolic tangent.
+
+    >>> hm.Function(hm.tanh(hm.variable("x")))(x=0.0)
+    array([0.])
+    """
     return function("tanh", x)
 
 
 def sigmoid(x: Operand) -> Expression:
-    """1/(1 + exp(-x))."""
+    """1/(1 + exp(-x)).
+
+    >>> hm.Function(hm.sigmoid(hm.variable("x")))(x=0.0)
+    array([0.5])
+    """
     return function("sigmoid", x)
 
 
 def relu(x: Operand) -> Expression:
-    """max(x, 0)."""
+    """max(x, 0).
+
+    >>> hm.Function(hm.relu(hm.variable("x")))(x=-1.0)
+    array([0.])
+    """
     return function("relu", x)
 
 
 def expm1(x: Operand) -> Expression:
-    """exp(x) - 1, without cancellation near 0."""
+    """exp(x) - 1, without cancellation near 0.
+
+    >>> hm.Function(hm.expm1(hm.variable("x")))(x=0.0)
+    array([0.])
+    """
     return function("expm1", x)
 
 
 def log1p(x: Operand) -> Expression:
-    """log(1 + x), without cancellation near 0, for x > -1."""
+    """log(1 + x), without cancellation near 0, for x > -1.
+
+    >>> hm.Function(hm.log1p(hm.variable("x")))(x=0.0)
+    array([0.])
+    """
     return function("log1p", x)
 
 
 def sinh(x: Operand) -> Expression:
-    """The hyperbolic sine, (exp(x) - exp(-x))/2."""
+    """The hyperbolic sine, (exp(x) - exp(-x))/2.
+
+    >>> hm.Function(hm.sinh(hm.variable("x")))(x=0.0)
+    array([0.])
+    """
     return function("sinh", x)
 
 
 def cosh(x: Operand) -> Expression:
-    """The hyperbolic cosine, (exp(x) + exp(-x))/2."""
+    """The hyperbolic cosine, (exp(x) + exp(-x))/2.
+
+    >>> hm.Function(hm.cosh(hm.variable("x")))(x=0.0)
+    array([1.])
+    """
     return function("cosh", x)
 
 
 def atan(x: Operand) -> Expression:
-    """The angle in (-pi/2, pi/2) whose tangent is x."""
+    """The angle in (-pi/2, pi/2) whose tangent is x.
+
+    >>> hm.Function(hm.atan(hm.variable("x")))(x=0.0)
+    array([0.])
+    """
     return function("atan", x)
 
 
 def erf(x: Operand) -> Expression:
-    """The error function, 2/sqrt(pi) times the integral of exp(-t**2) from 0 to x."""
+    """The error function, 2/sqrt(pi) times the integral of exp(-t**2) from 0 to x.
+
+    >>> hm.Function(hm.erf(hm.variable("x")))(x=0.0)
+    array([0.])
+    """
     return function("erf", x)
 
 
 def softplus(x: Operand) -> Expression:
-    """log(1 + exp(x)), a smooth relu."""
+    """log(1 + exp(x)), a smooth relu.
+
+    >>> hm.Function(hm.softplus(hm.variable("x")))(x=0.0)
+    array([0.69314718])
+    """
     return function("softplus", x)
 
 
 def gelu(x: Operand) -> Expression:
-    """x times the distribution function of the normal law, x*(1 + erf(x/sqrt(2)))/2."""
+    """x times the distribution function of the normal law, x*(1 + erf(x/sqrt(2)))/2.
+
+    >>> hm.Function(hm.gelu(hm.variable("x")))(x=0.0)
+    array([0.])
+    """
     return function("gelu", x)
 
 
 def silu(x: Operand) -> Expression:
-    """x*sigmoid(x)."""
+    """x*sigmoid(x).
+
+    >>> hm.Function(hm.silu(hm.variable("x")))(x=0.0)
+    array([0.])
+    """
     return function("silu", x)
 
 
 def mish(x: Operand) -> Expression:
-    """x*tanh(softplus(x))."""
+    """x*tanh(softplus(x)).
+
+    >>> hm.Function(hm.mish(hm.variable("x")))(x=0.0)
+    array([0.])
+    """
     return function("mish", x)
 
 
 def minimum(*arguments: Operand) -> Expression:
-    """The smallest of one or more."""
+    """The smallest of one or more.
+
+    >>> x, y = hm.variables("x y")
+    >>> hm.Function(hm.minimum(x, y))(x=2.0, y=3.0)
+    array([2.])
+    """
     return _extreme("minimum", min, arguments)
 
 
 def maximum(*arguments: Operand) -> Expression:
-    """The largest of one or more."""
+    """The largest of one or more.
+
+    >>> x, y = hm.variables("x y")
+    >>> hm.Function(hm.maximum(x, y))(x=2.0, y=3.0)
+    array([3.])
+    """
     return _extreme("maximum", max, arguments)
 
 
@@ -191,7 +286,11 @@ def _extreme(
 
 
 def clip(x: Operand, low: Operand, high: Operand) -> Expression:
-    """min(max(x, low), high)."""
+    """min(max(x, low), high).
+
+    >>> hm.Function(hm.clip(hm.variable("x"), 0, 1))(x=3.0)
+    array([1.])
+    """
     low, high = as_expression(low), as_expression(high)
     if isinstance(low, Number) and isinstance(high, Number) and low.value > high.value:
         raise RequestError(f"clip needs low <= high, but they are {low} and {high}.")
