@@ -27,15 +27,15 @@ from hardmax.core import (
     FeedForward,
     Hardmax,
     Head,
+    HeadGroup,
+    Holding,
     ReadOut,
     SequenceInput,
     Softmax,
     Transformer,
+    Univariate,
     VectorInput,
 )
-from hardmax.core._layers import HeadGroup
-from hardmax.core._target import Univariate
-from hardmax.core._witness import Holding
 from hardmax.numerics import (
     FLOAT16,
     FLOAT32,

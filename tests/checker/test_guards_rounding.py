@@ -36,12 +36,16 @@ from hardmax.checker.rounding._weights import (
 )
 from hardmax.core import Attention, FeedForward, Head, ReadOut, SequenceInput, Transformer
 from hardmax.numerics import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, FORMATS, Interval, exact
-from hardmax.testing import RoundingCase, coarse_steps, full_floats, run_in_format, sizes_looked_at
-from hardmax.testing._float_oracle import _at_the_edge
-from hardmax.testing._random_transformers import (
+from hardmax.testing import (
     Kind,
+    RoundingCase,
+    coarse_steps,
+    full_floats,
     random_sequence_transformer,
     random_vector_transformer,
+    run_in_format,
+    sizes_looked_at,
+    transformer_at_the_edge,
 )
 
 WRITTEN = Path(__file__).parents[1] / "data" / "rounding_bounds.txt"
@@ -61,7 +65,7 @@ def case(number: int) -> tuple[Transformer, hm.Box | None]:
     )
     if number % 16 == 7:
         format = FORMATS[list(FORMATS)[number // 16 % 4]]
-        return _at_the_edge(rng, format), hm.Box(-np.ones(1), np.ones(1))
+        return transformer_at_the_edge(rng, format), hm.Box(-np.ones(1), np.ones(1))
     if number % 16 == 11:
         return random_sequence_transformer(rng, 3, 3, 1, kind), None
     made = random_vector_transformer(rng, 2, 2, kind)

@@ -8,10 +8,10 @@ import re
 import pytest
 from click.testing import CliRunner, Result
 
+from hardmax import depth_construction
 from hardmax.cli._bounds import show_bounds
 from hardmax.core import Transformer
 from hardmax.geometry import bounds
-from hardmax.geometry.bounds._depth_construction import depth_construction
 
 ISSUE = ("--tokens", 512, "--heads", 8, "--width", 512, "--layers", 6)
 SMALL = ("--tokens", 3, "--heads", 2, "--width", 3, "--layers", 2, "--key-width", 2)

@@ -18,7 +18,6 @@ from hardmax import _atomic
 from hardmax._reading import read_file
 from hardmax.cli import main
 from hardmax.core import Words
-from hardmax.geometry.counting._run import Execution
 
 
 def run(*arguments: object) -> Result:
@@ -152,13 +151,6 @@ def test_volumes_beyond_all_floats(tmp_path: Path) -> None:
     ended = run("diagram", tmp_path / "keys.npz", "--on", "[0,1e300]^2", "--json")
     assert ended.exit_code == 0
     assert '"infinity"' in ended.stdout
-
-
-def test_a_limit_beyond_all_integers_of_the_loops() -> None:
-    """Nobody counts so far."""
-    limit = Execution(limit=10**30).limit
-    assert limit is not None
-    assert 10**18 < limit < np.iinfo(np.int64).max
 
 
 @pytest.mark.parametrize("route", ["direct", "recipe"])

@@ -15,8 +15,7 @@ from click.testing import CliRunner, Result
 
 import hardmax as hm
 from hardmax.cli import _plan, main
-from hardmax.lowering import PREFERENCES
-from hardmax.lowering._sizing import DECADES, RouteCurve, SizingPoint, sizing_curve
+from hardmax.lowering import DECADES, PREFERENCES, RouteCurve, SizingPoint, sizing_curve
 
 PRODUCT = ("x*y", "--on", "x=-1:1", "--on", "y=-1:1")
 MAXIMUM = ("max(x, y)", "--on", "x=-1:1", "--on", "y=-1:1")

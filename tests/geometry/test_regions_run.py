@@ -25,6 +25,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
+from hardmax.geometry.counting._run import Execution
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "regions"
 CASES = {"d2_32x3": (183, 652, 1318), "d3_16x2": (182, 882)}
@@ -212,3 +213,10 @@ def test_on_a_dask_cluster() -> None:
     ):
         found = counted("d2_32x3", executor=client.get_executor())
         assert found.layers == CASES["d2_32x3"]
+
+
+def test_a_limit_beyond_all_integers_of_the_loops() -> None:
+    """Nobody counts so far."""
+    limit = Execution(limit=10**30).limit
+    assert limit is not None
+    assert 10**18 < limit < np.iinfo(np.int64).max

@@ -16,7 +16,7 @@ from safetensors.numpy import save_file
 from safetensors.torch import save_file as save_torch_file
 from torch import nn
 
-from hardmax import _errors as errors
+import hardmax as hm
 from hardmax.core import EncodedTarget, Target
 from hardmax.languages import (
     MaxAffine,
@@ -73,16 +73,16 @@ def test_decoding_gives_the_network_back(network):
 
 
 def test_decoding_refuses_what_it_does_not_know():
-    with pytest.raises(errors.FileError, match="no target of kind 'spline'"):
+    with pytest.raises(hm.FileError, match="no target of kind 'spline'"):
         decode_target(EncodedTarget("spline", "", {}))
     for name in LAYERS:
         rest = {key: array for key, array in LAYERS.items() if key != name}
-        with pytest.raises(errors.FileError, match=f"The tensor {name} is missing"):
+        with pytest.raises(hm.FileError, match=f"The tensor {name} is missing"):
             decode_target(EncodedTarget("relu", "", rest))
     for name in ("plus.W", "plus.b", "minus.W", "minus.b"):
         hat = PiecewiseLinear.from_knots([-1, 0, 1], [0, 1, 0]).encode()
         rest = {key: array for key, array in hat.tensors.items() if key != name}
-        with pytest.raises(errors.FileError, match=f"The tensor {name} is missing"):
+        with pytest.raises(hm.FileError, match=f"The tensor {name} is missing"):
             decode_target(EncodedTarget("piecewise-linear", "", rest))
 
 
@@ -218,7 +218,7 @@ BAD_FILES = [
 def test_bad_files_are_refused_by_name(tmp_path, monkeypatch, name, make, complaint):
     monkeypatch.chdir(tmp_path)
     make(tmp_path / name)
-    with pytest.raises(errors.FileError, match=complaint) as refusal:
+    with pytest.raises(hm.FileError, match=complaint) as refusal:
         load_network(tmp_path / name)
     assert name in str(refusal.value)
     assert not Path("exploded").exists()
@@ -226,19 +226,17 @@ def test_bad_files_are_refused_by_name(tmp_path, monkeypatch, name, make, compla
 
 def test_bad_shapes_are_refused_by_name(tmp_path):
     np.savez(tmp_path / "shape.npz", W1=W1, b1=b1, W2=W1, b2=b1)
-    with pytest.raises(
-        errors.ShapeError, match=r"shape.npz is no network: Layer 2 reads 1 numbers"
-    ):
+    with pytest.raises(hm.ShapeError, match=r"shape.npz is no network: Layer 2 reads 1 numbers"):
         load_network(tmp_path / "shape.npz")
     np.savez(tmp_path / "flat.npz", W1=b1, b1=b1)
-    with pytest.raises(errors.ShapeError, match=r"flat.npz .* must have 2 dimensions"):
+    with pytest.raises(hm.ShapeError, match=r"flat.npz .* must have 2 dimensions"):
         load_network(tmp_path / "flat.npz")
 
 
 def test_eight_bit_floats_are_refused(tmp_path):
     W = torch.ones(1, 1).to(torch.float8_e4m3fn)
     save_torch_file({"W1": W}, tmp_path / "network.safetensors")
-    with pytest.raises(errors.FileError, match="holds W1 as F8_E4M3"):
+    with pytest.raises(hm.FileError, match="holds W1 as F8_E4M3"):
         load_network(tmp_path / "network.safetensors")
 
 
@@ -248,13 +246,13 @@ def test_damage_is_noticed_or_harmless(write):
     whole = path.read_bytes()
     for length in range(len(whole)):
         path.write_bytes(whole[:length])
-        with pytest.raises(errors.FileError):
+        with pytest.raises(hm.FileError):
             load_network(path)
     for place in range(len(whole)):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x5A]) + whole[place + 1 :])
         try:
             load_network(path)
-        except (errors.FileError, errors.ShapeError):
+        except (hm.FileError, hm.ShapeError):
             continue
 
 
@@ -267,21 +265,21 @@ def test_saving_is_whole_or_not_at_all(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", broken)
-    with pytest.raises(errors.FileError, match=r"could not be written \(.*No space left on device"):
+    with pytest.raises(hm.FileError, match=r"could not be written \(.*No space left on device"):
         save_network(RELU, path)
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["network.npz"]
 
 
 def test_saving_refuses_bad_places_and_things(tmp_path):
-    with pytest.raises(errors.FileError, match=r"must end in \.npz"):
+    with pytest.raises(hm.FileError, match=r"must end in \.npz"):
         save_network(RELU, tmp_path / "network.txt")
-    with pytest.raises(errors.FileError, match="could not be written"):
+    with pytest.raises(hm.FileError, match="could not be written"):
         save_network(RELU, tmp_path / "nowhere" / "network.npz")
-    with pytest.raises(errors.FileError, match="A list cannot be saved as a network"):
+    with pytest.raises(hm.FileError, match="A list cannot be saved as a network"):
         save_network([W1], tmp_path / "network.npz")
     (tmp_path / "folder.npz").mkdir()
-    with pytest.raises(errors.FileError, match="is a directory: name a file"):
+    with pytest.raises(hm.FileError, match="is a directory: name a file"):
         save_network(RELU, tmp_path / "folder.npz")
     assert os.listdir(tmp_path) == ["folder.npz"]
 
@@ -345,11 +343,11 @@ class Mystery(nn.Linear):
     ],
 )
 def test_from_torch_names_what_it_cannot_read(module, complaint):
-    with pytest.raises(errors.RequestError, match=complaint):
+    with pytest.raises(hm.RequestError, match=complaint):
         ReluNetwork.from_torch(module)
 
 
 def test_from_torch_says_how_to_get_torch(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(errors.MissingExtra, match=r"pip install 'hardmax\[torch\]'"):
+    with pytest.raises(hm.MissingExtra, match=r"pip install 'hardmax\[torch\]'"):
         ReluNetwork.from_torch(None)

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from hardmax import _errors as errors
+import hardmax as hm
 from hardmax.core import Affine, EncodedTarget, Maximum, Product, Steps, Target, Univariate
 from hardmax.languages import (
     LayeredNetwork,
@@ -311,7 +311,7 @@ def kinds(network):
 
 def test_moving_numbers_takes_no_step_and_skips_are_fused():
     moved = nn.Sequential(nn.Flatten(), nn.Unflatten(1, (2, 3)), nn.Flatten(), nn.Linear(6, 1))
-    with pytest.raises(errors.RequestError, match="Unflatten"):
+    with pytest.raises(hm.RequestError, match="Unflatten"):
         LayeredNetwork.from_torch(moved, 6)
     mixer = LayeredNetwork.from_torch(dyadic(Mixer()), (4, 3))
     assert [kind for kind, _ in kinds(mixer)] == [
@@ -383,7 +383,7 @@ def test_elu_is_an_exponential_below_zero():
 
 
 def test_functions_that_no_step_knows_are_refused():
-    with pytest.raises(errors.RequestError, match="applies swoosh: There is no function 'swoosh'"):
+    with pytest.raises(hm.RequestError, match="applies swoosh: There is no function 'swoosh'"):
         _named(Wiring(1), "swoosh", Wires(np.arange(1)))
 
 
@@ -407,7 +407,7 @@ def test_the_simplest_class_comes_from_the_helper():
     assert isinstance(from_torch(nn.Sequential(plain, nn.ReLU()), shape=3), LayeredNetwork)
     assert isinstance(from_torch(plain, shape=(2, 3)), ReluNetwork)
     assert from_torch(plain, shape=(2, 3)).inputs == 6
-    with pytest.raises(errors.RequestError, match=r"say the shape of one input.*shape=\(3, 8, 8\)"):
+    with pytest.raises(hm.RequestError, match=r"say the shape of one input.*shape=\(3, 8, 8\)"):
         from_torch(nn.Conv2d(1, 1, 1))
 
 
@@ -507,14 +507,14 @@ REFUSALS = {
 @pytest.mark.parametrize("name", REFUSALS)
 def test_what_cannot_be_read_is_named(name):
     module, shape, complaint = REFUSALS[name]
-    with pytest.raises((errors.RequestError, errors.ShapeError), match=complaint) as refusal:
+    with pytest.raises((hm.RequestError, hm.ShapeError), match=complaint) as refusal:
         LayeredNetwork.from_torch(module, shape)
     assert str(refusal.value).rstrip().endswith(".")
 
 
 @pytest.mark.parametrize("shape", [0, (2, -1), (2, None), "image", (2, 2.5), ((1, 2), (3, 4))])
 def test_shapes_are_fixed(shape):
-    with pytest.raises(errors.ShapeError, match=r"whole numbers >= 1.*networks have fixed shapes"):
+    with pytest.raises(hm.ShapeError, match=r"whole numbers >= 1.*networks have fixed shapes"):
         LayeredNetwork.from_torch(nn.ReLU(), shape)
 
 
@@ -527,14 +527,14 @@ def test_second_inputs_are_refused_unless_they_have_a_default():
         def forward(self, x, shift=0.5):
             return x + shift
 
-    with pytest.raises(errors.RequestError, match="takes a second input y"):
+    with pytest.raises(hm.RequestError, match="takes a second input y"):
         LayeredNetwork.from_torch(Two(), 2)
     assert LayeredNetwork.from_torch(Default(), 1)([1.0]).tolist() == [1.5]
 
 
 def test_torch_is_named_if_it_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(errors.MissingExtra, match=r"pip install 'hardmax\[torch\]'"):
+    with pytest.raises(hm.MissingExtra, match=r"pip install 'hardmax\[torch\]'"):
         LayeredNetwork.from_torch(None, 2)
 
 
@@ -554,7 +554,7 @@ def test_networks_check_their_programs():
     assert network.parameters == 4
     for bad in (None, Steps(1, []), Steps(2, [Product((0,), [[0, 1]])]),
                 Steps(1, [Univariate((0,), "power", 1, 2.0)])):  # fmt: skip
-        with pytest.raises(errors.ShapeError, match=r"at least one step|Step 0 is (product|power)"):
+        with pytest.raises(hm.ShapeError, match=r"at least one step|Step 0 is (product|power)"):
             LayeredNetwork(bad)
 
 
@@ -580,14 +580,14 @@ def test_networks_check_their_programs():
 def test_damaged_encodings_are_refused(change, complaint):
     tensors = {**LayeredNetwork(HALVES).encode().tensors, **change}
     kept = {name: array for name, array in tensors.items() if array is not None}
-    with pytest.raises((errors.FileError, errors.ShapeError), match=complaint):
+    with pytest.raises((hm.FileError, hm.ShapeError), match=complaint):
         decode_target(EncodedTarget("layered", "", kept))
 
 
 @pytest.mark.parametrize("suffix", [".pt", ".pth", ".pkl"])
 def test_pickles_are_refused_by_name(tmp_path, suffix):
     torch.save(nn.Linear(1, 1).state_dict(), tmp_path / f"network{suffix}")
-    with pytest.raises(errors.FileError, match=r"is a pickle, .* hm.from_torch"):
+    with pytest.raises(hm.FileError, match=r"is a pickle, .* hm.from_torch"):
         load_network(tmp_path / f"network{suffix}")
 
 
@@ -597,6 +597,6 @@ def test_truncated_files_are_refused(tmp_path):
         whole = (tmp_path / name).read_bytes()
         for length in range(0, len(whole), 7):
             (tmp_path / name).write_bytes(whole[:length])
-            with pytest.raises(errors.FileError):
+            with pytest.raises(hm.FileError):
                 load_network(tmp_path / name)
     assert sorted(os.listdir(tmp_path)) == ["network.npz", "network.safetensors"]

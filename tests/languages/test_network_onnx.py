@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from torch import nn
 
-from hardmax import _errors as errors
+import hardmax as hm
 from hardmax.languages import LayeredNetwork, ReluNetwork, load_network
 from hardmax.languages.networks import _from_onnx
 from hardmax.numerics import exact
@@ -227,10 +227,10 @@ def test_external_data_inside_the_folder_is_read(tmp_path, location):
     network = load_network(saved(tmp_path, made))
     assert network.weights[0].T.tobytes() == data
     (tmp_path / location).write_bytes(data)
-    with pytest.raises(errors.FileError, match=r"keeps A in bytes 8 to 40 of .*, which has 32"):
+    with pytest.raises(hm.FileError, match=r"keeps A in bytes 8 to 40 of .*, which has 32"):
         load_network(saved(tmp_path, made))
     (tmp_path / location).unlink()
-    with pytest.raises(errors.FileError, match=r"weights.bin was not found"):
+    with pytest.raises(hm.FileError, match=r"weights.bin was not found"):
         load_network(saved(tmp_path, made))
 
 
@@ -241,7 +241,7 @@ def test_external_data_outside_the_folder_is_refused(tmp_path, location):
     made, data = outside(location)
     for place in (tmp_path / "weights.bin", folder / "weights.bin"):
         place.write_bytes(bytes(8) + data)
-    with pytest.raises(errors.FileError, match=r"a link or lies outside its folder: save all data"):
+    with pytest.raises(hm.FileError, match=r"a link or lies outside its folder: save all data"):
         load_network(saved(folder, made))
 
 
@@ -250,12 +250,12 @@ def test_absolute_places_and_links_are_refused(tmp_path):
     folder.mkdir()
     made, data = outside(str(tmp_path / "weights.bin"))
     (tmp_path / "weights.bin").write_bytes(bytes(8) + data)
-    with pytest.raises(errors.FileError, match="outside its folder"):
+    with pytest.raises(hm.FileError, match="outside its folder"):
         load_network(saved(folder, made))
     (folder / "weights.bin").symlink_to(tmp_path / "weights.bin")
     (folder / "data").symlink_to(tmp_path)
     for location in ("weights.bin", "data/weights.bin"):
-        with pytest.raises(errors.FileError, match="a link or lies outside"):
+        with pytest.raises(hm.FileError, match="a link or lies outside"):
             load_network(saved(folder, outside(location)[0]))
 
 
@@ -267,7 +267,7 @@ def test_bytes_that_are_read_again_and_again_are_refused(tmp_path, monkeypatch):
     for i in range(3):
         made.graph.initializer.append(made.graph.initializer[0])
         made.graph.initializer[-1].name = f"A{i}"
-    with pytest.raises(errors.FileError, match="reads 128 bytes out of files with 40"):
+    with pytest.raises(hm.FileError, match="reads 128 bytes out of files with 40"):
         load_network(saved(tmp_path, made))
 
 
@@ -362,7 +362,7 @@ REFUSALS = {
 @pytest.mark.parametrize("name", REFUSALS)
 def test_what_cannot_be_read_is_named(tmp_path, name):
     made, complaint = REFUSALS[name]
-    kinds = (errors.RequestError, errors.ShapeError, errors.FileError)
+    kinds = (hm.RequestError, hm.ShapeError, hm.FileError)
     with pytest.raises(kinds, match=complaint) as refusal:
         load_network(saved(tmp_path, made))
     assert str(refusal.value).startswith(f"{tmp_path}/network.onnx is no network: ")
@@ -375,18 +375,18 @@ def test_damage_is_noticed_or_harmless(tmp_path):
     whole = path.read_bytes()
     for length in range(0, len(whole), 3):
         path.write_bytes(whole[:length])
-        with pytest.raises(errors.FileError, match=r"truncated|opset is None"):
+        with pytest.raises(hm.FileError, match=r"truncated|opset is None"):
             load_network(path)
     for place in range(len(whole)):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x5A]) + whole[place + 1 :])
         try:
             load_network(path)
-        except errors.HardmaxError:
+        except hm.HardmaxError:
             continue
 
 
 def test_onnx_is_named_if_it_is_missing(tmp_path, monkeypatch):
     path = saved(tmp_path, graph_of("gemm"))
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(errors.MissingExtra, match=r"pip install 'hardmax\[onnx\]'"):
+    with pytest.raises(hm.MissingExtra, match=r"pip install 'hardmax\[onnx\]'"):
         load_network(path)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from hardmax import _errors as errors
+import hardmax as hm
 from hardmax.core import EncodedTarget, Univariate
 from hardmax.languages import (
     MaxAffine,
@@ -186,7 +186,7 @@ BAD_NETWORKS = [
 
 @pytest.mark.parametrize(("make", "weights", "biases", "complaint"), BAD_NETWORKS)
 def test_values_check_themselves_at_birth(make, weights, biases, complaint):
-    with pytest.raises(errors.ShapeError, match=complaint):
+    with pytest.raises(hm.ShapeError, match=complaint):
         make(weights, biases)
 
 
@@ -207,7 +207,7 @@ def test_values_check_themselves_at_birth(make, weights, biases, complaint):
 )
 def test_a_call_refuses_what_does_not_fit(x, complaint):
     for function in (ABSOLUTE, PiecewiseLinear.from_knots([0, 1, 2], [0, 1, 0])):
-        with pytest.raises(errors.ShapeError, match=complaint):
+        with pytest.raises(hm.ShapeError, match=complaint):
             function(x)
 
 
@@ -241,7 +241,7 @@ def test_interpolants_stay_within_their_bound(data, share):
     knots, values = data
     try:
         function = PiecewiseLinear.from_knots(knots, values)
-    except errors.ShapeError:
+    except hm.ShapeError:
         assume(False)  # knots so close that a slope overflows
     bound = interpolation_bound(function, knots)
     between = Fraction(knots[0]) + share * (Fraction(knots[-1]) - Fraction(knots[0]))

@@ -4,8 +4,10 @@ from hardmax.lowering._planner import PREFERENCES as PREFERENCES
 from hardmax.lowering._planner import Offer as Offer
 from hardmax.lowering._planner import Plan as Plan
 from hardmax.lowering._route_plan import RoutePlan as RoutePlan
+from hardmax.lowering._sizing import DECADES as DECADES
 from hardmax.lowering._sizing import RouteCurve as RouteCurve
 from hardmax.lowering._sizing import SizingCurve as SizingCurve
+from hardmax.lowering._sizing import SizingPoint as SizingPoint
 from hardmax.lowering._sizing import sizing_curve as sizing_curve
 from hardmax.lowering._sources import as_target as as_target
 from hardmax.lowering._sources import domain_of as domain_of

@@ -7,6 +7,7 @@ from hardmax.testing._claim_cases import claims_around as claims_around
 from hardmax.testing._float_oracle import RoundingCase as RoundingCase
 from hardmax.testing._float_oracle import rounding_part as rounding_part
 from hardmax.testing._float_oracle import run_in_format as run_in_format
+from hardmax.testing._float_oracle import transformer_at_the_edge as transformer_at_the_edge
 from hardmax.testing._mutations import MUTATIONS as MUTATIONS
 from hardmax.testing._mutations import Mutant as Mutant
 from hardmax.testing._mutations import mutate as mutate

@@ -243,7 +243,7 @@ def _middle(ball: Any) -> Fraction:
 def random_case(rng: np.random.Generator, format: Format) -> tuple[Transformer, Box]:
     """A small Transformer of any kind, or one whose powers lie around the edge of the format."""
     if rng.random() < 0.2:
-        return _at_the_edge(rng, format), Box(-np.ones(1), np.ones(1))
+        return transformer_at_the_edge(rng, format), Box(-np.ones(1), np.ones(1))
     kind = Kind(
         coarse=bool(rng.random() < 0.5),
         hard=float(rng.random() < 0.3),
@@ -255,7 +255,7 @@ def random_case(rng: np.random.Generator, format: Format) -> tuple[Transformer, 
     return transformer, Box(low, low + rng.choice([0.0, 0.5, 1.0], size=inputs))
 
 
-def _at_the_edge(rng: np.random.Generator, format: Format) -> Transformer:
+def transformer_at_the_edge(rng: np.random.Generator, format: Format) -> Transformer:
     """A head whose weights are about to vanish, before values that make up for it."""
     tokens = int(rng.integers(2, 24))
     edge = format.exp_vanishes + rng.uniform(-3.0, 3.0, tokens)

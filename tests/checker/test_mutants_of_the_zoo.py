@@ -12,8 +12,9 @@ from benchmarks.corrupted_models import corrupted_job, corrupted_part, zoo_part
 
 from benchmarks import corrupted_models
 from hardmax import checker, plan
-from hardmax.checker import Verdict, _reals
+from hardmax.checker import Verdict
 from hardmax.checker.boxes import _search
+from hardmax.checker.reals import _methods, _question
 from hardmax.core import Box, Claim, Share, fingerprint, reference
 from hardmax.languages import Function
 from hardmax.testing import (
@@ -298,8 +299,8 @@ def test_a_checker_that_cannot_see_proves_nothing_false(name, kind, seed, monkey
         return replace(seen, least=np.zeros_like(seen.least))
 
     monkeypatch.setattr(_search, "enclose", blind)
-    monkeypatch.setattr(_reals, "worst_seen", lambda c: c.claim.domain.interval.middle)
-    monkeypatch.setattr(_reals, "confirmed", lambda *arguments: 0.0)
+    monkeypatch.setattr(_methods, "worst_seen", lambda c: c.claim.domain.interval.middle)
+    monkeypatch.setattr(_question, "attained_error", lambda *arguments: 0.0)
     trial = try_mutant(name, kind, seed, lambda c: checker.certify(c, budget="1e6 work"))
     assert trial is None or trial.fault is None, trial
     assert trial is None or trial.verdict != "REFUTED"
