@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import doctest
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import hardmax
@@ -202,3 +204,6 @@ def test_the_example_at_the_door_runs(folder, monkeypatch):
     parsed = doctest.DocTestParser().get_doctest(text, {}, str(folder), "README.md", 0)
     found = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(parsed)
     assert found.failed == 0
+    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        if ">>>" not in block and not block.startswith("@"):  # a signature is no call
+            exec(block, {"hm": hardmax, "np": np})
