@@ -269,9 +269,11 @@ def test_an_infinite_total_takes_a_tenth_next_time(monkeypatch):
 
     monkeypatch.setattr(_compose, "_split", split)
     monkeypatch.setattr(_compose, "_allowed", lambda *_: {})
+    monkeypatch.setattr(_compose, "softening", lambda *_: 0.0)
     monkeypatch.setattr(_compose, "_build", lambda *_: Fake(approximation=math.inf))
+    task = Fake(analysed=lambda *_: None, graph=Fake(nodes=[]), domain=None)
     with pytest.raises(hm.PrecisionError, match="could not be kept"):
-        _compose._within(Fake(analysed=lambda *_: None, graph=Fake(nodes=[])), 1.0, {})
+        _compose._within(task, 1.0, {})
     assert asked[2] / asked[0] == pytest.approx(0.1)
     assert min(asked) > 0.0
 

@@ -164,7 +164,10 @@ def _where(
         ways = [_point(one, "--direction") for one in directions]
         return Slice(_point(origin, "--origin"), ways, domain)
     if domain is None:
-        raise RequestError('Say where to count: --on "[-1,1]^2", a segment or a slice.')
+        raise RequestError(
+            'Regions are counted on a bounded domain: give one, for example --on "[-1,1]^2", a '
+            "segment by --from and --to, or a slice by --origin."
+        )
     return domain
 
 
