@@ -65,7 +65,7 @@ def array_in(data: bytes, name: str = "") -> np.ndarray:
         raise FileError(f"has a header{name} that describes no array. {_PLAIN}") from reason
 
 
-def _header(data: bytes) -> tuple[np.dtype[Any], tuple[int, ...], bool, int]:
+def _header(data: bytes) -> tuple[np.dtype, tuple[int, ...], bool, int]:
     """Type, shape, whether the first index runs fastest, and where the numbers begin."""
     file = io.BytesIO(data)
     read = {

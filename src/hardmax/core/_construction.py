@@ -111,7 +111,7 @@ class Construction:
             return target.variables
         return tuple(f"x{i}" for i in range(target.inputs))
 
-    def _named(self, x: Any, variables: dict[str, Any]) -> np.ndarray:
+    def _named(self, x: object, variables: dict[str, Any]) -> np.ndarray:
         names = self.names
         if x is not None or set(variables) != set(names):
             wanted = ", ".join(names) if len(names) <= 8 else f"{names[0]} to {names[-1]}"

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from hardmax.core._transformer import Transformer
 from hardmax.core._weighting import Hardmax
 
 Number = float | Fraction
+N = TypeVar("N", float, Fraction)
 Stream = list[list[Any]]  # tokens x width
 
 
@@ -31,7 +32,7 @@ class Trace:
     outputs: list[Any]
 
 
-def reference(transformer: Transformer, x: Iterable[Any], number: type = float) -> list[Any]:
+def reference(transformer: Transformer, x: Iterable[object], number: type = float) -> list[Any]:
     """The outputs at x, in floats or, with `number=Fraction`, exactly.
 
     For a vector input x is a list of numbers and the result a list of outputs; for a sequence
@@ -40,7 +41,7 @@ def reference(transformer: Transformer, x: Iterable[Any], number: type = float) 
     return trace(transformer, x, number).outputs
 
 
-def trace(transformer: Transformer, x: Iterable[Any], number: type = float) -> Trace:
+def trace(transformer: Transformer, x: Iterable[object], number: type = float) -> Trace:
     """The outputs together with every stream on the way."""
     if number is Fraction and not transformer.is_hard:
         raise SemanticsError(
@@ -57,7 +58,7 @@ def trace(transformer: Transformer, x: Iterable[Any], number: type = float) -> T
     return Trace(streams, _read(transformer, stream, number))
 
 
-def _embed(transformer: Transformer, x: Iterable[Any], number: type) -> Stream:
+def _embed(transformer: Transformer, x: Iterable[object], number: type) -> Stream:
     source = transformer.input
     match source:
         case VectorInput():
@@ -91,7 +92,7 @@ def _change(sublayer: Attention | FeedForward, stream: Stream, number: type) -> 
             return change
 
 
-def _feed_forward(layer: FeedForward, token: list[Any], number: type) -> list[Any]:
+def _feed_forward(layer: FeedForward, token: list[N], number: type[N]) -> list[N]:
     hidden = [max(h, number(0)) for h in _affine(layer.inner, layer.inner_bias, token, number)]
     return _affine(layer.outer, layer.outer_bias, hidden, number)
 
@@ -138,11 +139,11 @@ def _read(transformer: Transformer, stream: Stream, number: type) -> list[Any]:
     return [_affine(readout.weights, readout.bias, token, number) for token in stream[first:]]
 
 
-def _dot(a: Sequence[Any], b: Sequence[Any], number: type) -> Any:
+def _dot(a: Sequence[N], b: Sequence[N], number: type[N]) -> N:
     return sum((p * q for p, q in zip(a, b, strict=True)), start=number(0))
 
 
-def _linear(matrix: np.ndarray, vector: Sequence[Any], number: type) -> list[Any]:
+def _linear(matrix: np.ndarray, vector: Sequence[N], number: type[N]) -> list[N]:
     """matrix @ vector, skipping zeros: 0 * v is 0 for every number that can occur."""
     result = [number(0)] * matrix.shape[0]
     for row, column in zip(*np.nonzero(matrix), strict=True):
@@ -150,5 +151,5 @@ def _linear(matrix: np.ndarray, vector: Sequence[Any], number: type) -> list[Any
     return result
 
 
-def _affine(matrix: np.ndarray, bias: np.ndarray, vector: Sequence[Any], number: type) -> list[Any]:
+def _affine(matrix: np.ndarray, bias: np.ndarray, vector: Sequence[N], number: type[N]) -> list[N]:
     return [number(b) + r for b, r in zip(bias, _linear(matrix, vector, number), strict=True)]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -90,7 +89,7 @@ def fingerprint(transformer: Transformer) -> str:
     return digest.hexdigest()
 
 
-def _parts(transformer: Transformer) -> Iterator[tuple[Any, np.ndarray | None]]:
+def _parts(transformer: Transformer) -> Iterator[tuple[object, np.ndarray | None]]:
     source, readout = transformer.input, transformer.readout
     match source:
         case VectorInput():

@@ -82,7 +82,7 @@ class CallableFunction:
     def parameters(self) -> None:
         return None
 
-    def domain(self, on: Any) -> Box:
+    def domain(self, on: object) -> Box:
         """The box that a user means, as `Function.domain` reads it."""
         return named_box(on, self.variables)
 
@@ -128,7 +128,7 @@ class CallableFunction:
             )
         return values
 
-    def _checked(self, answer: Any, points: int) -> np.ndarray | None:
+    def _checked(self, answer: object, points: int) -> np.ndarray | None:
         """The answer as a points x outputs array, if it is one."""
         parts = answer if self.outputs > 1 and isinstance(answer, tuple | list) else [answer]
         if len(parts) != self.outputs:
@@ -217,7 +217,7 @@ def _names(variables: int | str | Iterable[str]) -> tuple[str, ...]:
     return names
 
 
-def _bounds(given: Any, name: str, inputs: int) -> tuple[float, ...] | None:
+def _bounds(given: object, name: str, inputs: int) -> tuple[float, ...] | None:
     if given is None:
         return None
     try:

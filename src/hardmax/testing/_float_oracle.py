@@ -10,8 +10,9 @@ assumption that certificates name; below its edge they vanish, or are cut off th
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,6 +33,9 @@ from hardmax.core import (
 from hardmax.numerics import FLOAT32, FLOAT64, FORMATS, Format, above_float, precision
 from hardmax.testing._random_transformers import Kind, random_vector_transformer
 from hardmax.testing.truth import Balls, Rationals, outputs_on_vector
+
+if TYPE_CHECKING:
+    from flint import arb
 
 Column = list[np.ndarray]  # one array over all points for each coordinate
 _WIDE = np.longdouble
@@ -110,7 +114,10 @@ class Adversary:
 
 
 def run_in_format(
-    transformer: Transformer, inputs: Any, format: Format, rng: np.random.Generator
+    transformer: Transformer,
+    inputs: np.ndarray | Sequence[str | int],
+    format: Format,
+    rng: np.random.Generator,
 ) -> np.ndarray:
     """Outputs of one evaluation: points x outputs; for a word, rows x outputs.
 
@@ -134,7 +141,7 @@ def run_in_format(
 
 
 def _embedded(
-    adversary: Adversary, transformer: Transformer, inputs: Any
+    adversary: Adversary, transformer: Transformer, inputs: np.ndarray | Sequence[str | int]
 ) -> tuple[list[Column], int]:
     source = transformer.input
     match source:
@@ -235,7 +242,7 @@ def _fractions(x: np.ndarray) -> list[Fraction]:
     return [Fraction(float(v)) for v in x]
 
 
-def _middle(ball: Any) -> Fraction:
+def _middle(ball: arb) -> Fraction:
     mantissa, exponent = ball.mid().man_exp()
     return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
 

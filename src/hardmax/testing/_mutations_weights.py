@@ -26,7 +26,7 @@ Changed = tuple[Construction, str] | None
 # ---- weights -----------------------------------------------------------------------------------
 
 
-def _arrays(value: Any, path: str = "") -> Iterable[tuple[str, np.ndarray]]:
+def _arrays(value: object, path: str = "") -> Iterable[tuple[str, np.ndarray]]:
     """Every array of weights in a Transformer, by a path such as sublayers.0.heads.1.query."""
     if isinstance(value, np.ndarray):
         yield path, value
@@ -38,7 +38,7 @@ def _arrays(value: Any, path: str = "") -> Iterable[tuple[str, np.ndarray]]:
             yield from _arrays(getattr(value, f.name), f"{path}.{f.name}")
 
 
-def _put(value: Any, path: list[str], array: Any) -> Any:
+def _put(value: Any, path: list[str], array: object) -> Any:
     """A copy of a frozen value in which the thing at the path is another one."""
     if not path:
         return array

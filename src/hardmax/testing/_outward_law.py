@@ -25,7 +25,7 @@ from hardmax.numerics import FLOAT64, Format, _outward, exact, softmax_gap
 COARSE = 20  # digits
 
 
-def exactly(argument: Any) -> Any:
+def exactly(argument: object) -> Any:
     """The same argument with every float64 as a Fraction; whole numbers and others stay."""
     if isinstance(argument, float):
         return Fraction(argument)

@@ -182,7 +182,9 @@ def _sum(forms: Sequence[Form], weights: Sequence[Any], width: int) -> Form:
     return tuple(total)
 
 
-def _affine(W: Any, b: Any, forms: Sequence[Form], width: int = 0) -> tuple[Form, ...]:
+def _affine(
+    W: np.ndarray, b: np.ndarray, forms: Sequence[Form], width: int = 0
+) -> tuple[Form, ...]:
     width = width or len(forms[0])
     rows = (_sum(forms, row, width) for row in np.asarray(W).tolist())
     return tuple(
@@ -222,7 +224,7 @@ def _choices(
     return found
 
 
-def _rectified(W: Any, b: Any, cell: CellByDefinition) -> Iterator[CellByDefinition]:
+def _rectified(W: np.ndarray, b: np.ndarray, cell: CellByDefinition) -> Iterator[CellByDefinition]:
     rows = _affine(W, b, cell.state[0])
     zero = _zero(cell.state)
     for part, won in _choices(cell.walls, [(zero, z) for z in rows]):
@@ -230,7 +232,7 @@ def _rectified(W: Any, b: Any, cell: CellByDefinition) -> Iterator[CellByDefinit
         yield CellByDefinition(part, (state,))
 
 
-def _maximised(W: Any, b: Any, cell: CellByDefinition) -> Iterator[CellByDefinition]:
+def _maximised(W: np.ndarray, b: np.ndarray, cell: CellByDefinition) -> Iterator[CellByDefinition]:
     pieces = [_affine(W[p], b[p], cell.state[0]) for p in range(len(W))]
     groups = list(zip(*pieces, strict=True))
     for part, won in _choices(cell.walls, groups):

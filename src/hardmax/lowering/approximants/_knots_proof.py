@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hardmax.lowering.approximants._curve import Curve
 from hardmax.lowering.approximants._zones import Zone, range_on
 from hardmax.numerics import ball_ends, ball_size_up, precision
+
+if TYPE_CHECKING:
+    from flint import arb
+
+    _Line = tuple[arb, arb, arb]
+    _Part = tuple[float, float, arb, arb]
 
 _BITS = 96
 
@@ -20,7 +26,7 @@ def proved_error(
 
     On a part [a, b] of a piece inside a zone of sign s, g = s (line - f) is concave. So
     min(g(a), g(b)) <= g(x) <= g(m) + g'(m)(x - m) for every m in (a, b): three balls and a
-    derivative bound |g|, and f' is never needed at the ends, where sqrt has none. Any m is valid;
+    derivative bound |g|, and f' is never needed at the ends, where sqrt has none. arb m is valid;
     the float maximiser and one Newton step make it tight. In an undecided zone with |f''| <= M,
     |line - f| <= max(|g(a)|, |g(b)|) + M (b - a)^2 / 8, or the range of g over [a, b].
     """
@@ -44,23 +50,23 @@ def proved_error(
     return worst
 
 
-def _point(x: float) -> Any:
+def _point(x: float) -> arb:
     from flint import arb
 
     return arb(float(x))
 
 
-def _line(knots: np.ndarray, values: np.ndarray, i: int) -> tuple[Any, Any, Any]:
+def _line(knots: np.ndarray, values: np.ndarray, i: int) -> _Line:
     """A knot, its value and the slope of piece i."""
     x, y = _point(knots[i]), _point(values[i])
     return x, y, (_point(values[i + 1]) - y) / (_point(knots[i + 1]) - x)
 
 
-def _on(line: tuple[Any, Any, Any], x: Any) -> Any:
+def _on(line: _Line, x: arb) -> arb:
     return line[1] + line[2] * (x - line[0])
 
 
-def _decided(curve: Curve, line: Any, part: Any, sign: int, guess: float) -> float:
+def _decided(curve: Curve, line: _Line, part: _Part, sign: int, guess: float) -> float:
     a, b, fa, fb = part
     at_ends = [ball_size_up(_on(line, _point(x)) - y) for x, y in ((a, fa), (b, fb))]
     above, better = _tangent(curve, line, a, b, sign, guess)
@@ -70,7 +76,7 @@ def _decided(curve: Curve, line: Any, part: Any, sign: int, guess: float) -> flo
 
 
 def _tangent(
-    curve: Curve, line: Any, a: float, b: float, sign: int, m: float
+    curve: Curve, line: _Line, a: float, b: float, sign: int, m: float
 ) -> tuple[float, float | None]:
     """The tangent's bound of g on [a, b], and a better m if this one is visibly off."""
     from flint import arb_series
@@ -86,7 +92,7 @@ def _tangent(
     return bound, min(max(new, a + 1e-3 * (b - a)), b - 1e-3 * (b - a))
 
 
-def _undecided(curve: Curve, line: Any, part: Any, bound: float) -> float:
+def _undecided(curve: Curve, line: _Line, part: _Part, bound: float) -> float:
     a, b, fa, fb = part
     at_ends = max(ball_size_up(_on(line, _point(x)) - y) for x, y in ((a, fa), (b, fb)))
     if np.isfinite(bound):

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hardmax._errors import PrecisionError
 from hardmax.lowering.approximants._supremum import supremum
 from hardmax.numerics import precision
+
+if TYPE_CHECKING:
+    from flint import arb
 
 _BITS = 400  # the system is ill-conditioned
 
@@ -93,7 +96,7 @@ def _sum_at(heads: int, cold: float, error: float, *, square: bool) -> TanhSum:
     shares.append(2 - sum(shares, Fraction(0)))
     middle = _rounded(constant, 50)
 
-    def difference(x: Any) -> Any:
+    def difference(x: arb) -> arb:
         from flint import arb, fmpq
 
         result = (x * x - arb(middle)) if square else x
@@ -140,6 +143,6 @@ def _equioscillating(
     return numbers[:heads], numbers[heads] if square else Fraction(0)
 
 
-def _fraction(ball: Any) -> Fraction:
+def _fraction(ball: arb) -> Fraction:
     mantissa, exponent = ball.mid().man_exp()
     return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)

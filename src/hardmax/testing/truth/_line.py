@@ -12,12 +12,15 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hardmax.core import Box, Steps, Transformer
 from hardmax.numerics import precision
 from hardmax.testing.truth._arithmetic import BITS, Balls, Jet, Jets, Undecided
 from hardmax.testing.truth._meaning import outputs_on_vector, values_of_steps
+
+if TYPE_CHECKING:
+    from flint import arb
 
 Ends = tuple[Fraction, Fraction]
 Errors = Callable[[Any, Any], list[Any]]  # x and an arithmetic -> the error of every output
@@ -88,7 +91,7 @@ def _size_over(errors: Errors, a: Fraction, b: Fraction) -> Ends:
     return ends_of([p.value + p.slope * t + o.bend * t * t for p, o in zip(at, over, strict=True)])
 
 
-def ends_of(balls: list[Any]) -> Ends:
+def ends_of(balls: list[arb]) -> Ends:
     """The largest |x| over all balls: at least so much, at most so much."""
     ends = [(_fraction(ball.abs_lower()), _fraction(ball.abs_upper())) for ball in balls]
     return max((low for low, _ in ends), default=Fraction(0)), max(
@@ -96,7 +99,7 @@ def ends_of(balls: list[Any]) -> Ends:
     )
 
 
-def ball_of(middle: Fraction, radius: Fraction = Fraction(0)) -> Any:
+def ball_of(middle: Fraction, radius: Fraction = Fraction(0)) -> arb:
     """A ball that holds all numbers so close to a rational one."""
     from flint import arb, fmpq
 
@@ -104,7 +107,7 @@ def ball_of(middle: Fraction, radius: Fraction = Fraction(0)) -> Any:
     return centre + arb(0, fmpq(radius.numerator, radius.denominator)) if radius else centre
 
 
-def _fraction(point: Any) -> Fraction:
+def _fraction(point: arb) -> Fraction:
     """The number that a ball of radius 0 is."""
     if not point.is_finite():
         return Fraction(10) ** 400  # beyond every float: such an interval is halved first

@@ -35,7 +35,7 @@ def outputs_on_vector(transformer: Transformer, x: Sequence[Any], numbers: Arith
 
 
 def outputs_on_word(
-    transformer: Transformer, word: Sequence[Any], numbers: Arithmetic
+    transformer: Transformer, word: Sequence[object], numbers: Arithmetic
 ) -> list[Row]:
     """The rows for a word: one per symbol, or the one that is read."""
     source = transformer.input

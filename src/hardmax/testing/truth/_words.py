@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import product
-from typing import Any
 
 from hardmax.core import SequenceTarget, Transformer, Words
 from hardmax.numerics import precision
@@ -26,7 +25,9 @@ def largest_error_on_words(transformer: Transformer, target: SequenceTarget, wor
     return found[0], found[1]
 
 
-def error_on_word(transformer: Transformer, target: SequenceTarget, word: tuple[Any, ...]) -> Ends:
+def error_on_word(
+    transformer: Transformer, target: SequenceTarget, word: tuple[str | int, ...]
+) -> Ends:
     """The largest error of any number that is answered for a word, from both sides."""
     with precision(BITS):
         numbers = Rationals() if transformer.is_hard else Balls()
