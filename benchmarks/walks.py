@@ -40,13 +40,9 @@ def entered(call: Callable[[], object]) -> list[str]:
     files: dict[str, None] = {}
 
     def follow(frame: FrameType, event: str, _: object) -> None:
-        code = frame.f_code
-        if (
-            event == "call"
-            and code.co_name != "<module>"
-            and code.co_filename.startswith(str(root))
-        ):
-            files.setdefault(str(Path(code.co_filename).relative_to(root)))
+        name = frame.f_code.co_filename
+        if event == "call" and name.startswith(str(root)) and not _imports(frame, str(root)):
+            files.setdefault(str(Path(name).relative_to(root)))
 
     sys.setprofile(follow)
     try:
@@ -54,6 +50,15 @@ def entered(call: Callable[[], object]) -> list[str]:
     finally:
         sys.setprofile(None)
     return list(files)
+
+
+def _imports(frame: FrameType | None, root: str) -> bool:
+    """Whether a file of the package is just being imported, decorators and tables included."""
+    while frame is not None:
+        if frame.f_code.co_name == "<module>" and frame.f_code.co_filename.startswith(root):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def walk(name: str) -> list[str]:

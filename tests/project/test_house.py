@@ -207,3 +207,11 @@ def test_the_example_at_the_door_runs(folder, monkeypatch):
     for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
         if ">>>" not in block and not block.startswith("@"):  # a signature is no call
             exec(block, {"hm": hardmax, "np": np})
+
+
+def test_the_walks_lead_through_files_that_are_there():
+    """`python -m benchmarks.walks --write` writes the page again."""
+    text = (ROOT / "docs" / "walks.md").read_text(encoding="utf-8")
+    files = re.findall(r"^\d+\. `([\w/]+\.py)`", text, re.MULTILINE)
+    assert len(files) > 100
+    assert [file for file in files if not (SOURCE / "hardmax" / file).exists()] == []
