@@ -12,6 +12,7 @@ import numpy as np
 from hardmax.geometry import _compiled
 from hardmax.geometry.counting.plane import _kernels as plane_kernels
 from hardmax.geometry.counting.space import _kernels as space_kernels
+from hardmax.geometry.hulls import _facet_kernels
 
 _CALLER = """
 from hardmax.geometry._compiled import entry
@@ -70,3 +71,23 @@ def test_arrays_on_loan_are_the_same_arrays() -> None:
 
     assert double((numbers, 2)) == 12.0
     assert numbers.tolist() == [0.0, 2.0, 4.0, 6.0]
+
+
+def tetrahedron() -> tuple[np.ndarray, np.ndarray]:
+    """Face k lies opposite corner k; across its edge opposite corner c it meets face c."""
+    faces = np.array([[c for c in range(4) if c != k] for k in range(4)])
+    return faces, faces.copy()
+
+
+def test_a_boundary_is_closed_only_if_neighbours_share_all_but_one_corner_and_know_it() -> None:
+    faces, neighbours = tetrahedron()
+    assert _facet_kernels.is_closed(faces, neighbours)
+    for f in range(4):
+        for i in range(3):
+            for wrong in (-1, 4, f, neighbours[f, (i + 1) % 3]):
+                spoilt = neighbours.copy()
+                spoilt[f, i] = wrong
+                assert not _facet_kernels.is_closed(faces, spoilt)
+            folded = faces.copy()
+            folded[f, i] = folded[f, (i + 1) % 3]  # a corner twice
+            assert not _facet_kernels.is_closed(folded, neighbours)
