@@ -53,6 +53,8 @@ def counted(one: Item) -> Item:
 
 def exact_number(given: object) -> Fraction:
     """An exact number; a float is the dyadic rational that it is."""
+    if type(given) is Fraction:
+        return given
     try:
         if isinstance(given, str):  # which Fraction would read
             raise TypeError

@@ -8,7 +8,7 @@ Functions are called with items and answer with numbers; what may be nothing is 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from typing import NamedTuple, cast
 
@@ -66,18 +66,19 @@ class Code:
         self.items = items
         symbols = [one for one in items if isinstance(one, str)]
         numbers = [
-            exact_number(one) for one in items if one is not None and not isinstance(one, str)
+            cast(Exact, one) for one in items if one is not None and not isinstance(one, str)
         ]
-        top = max(numbers, default=Fraction(0))
+        top = max(numbers, default=0)
         above: dict[Item, Exact] = {one: top + 1 + k for k, one in enumerate(symbols)}
         above[None] = min(numbers, default=1) - 1
-        held = [exact_number(above.get(one, one)) for one in items]
+        held = [above.get(one, cast(Exact, one)) for one in items]
         self.keeps_numbers = (are_means or not symbols) and _are_apart(held)
         self.adds_up = self.keeps_numbers or bool(symbols and not are_means)
         self.is_numeric = self.keeps_numbers and not symbols
         self.is_plain = self.is_numeric and None not in items
         self._number: dict[Item, Exact] = {
-            one: plain(held[k]) if self.keeps_numbers else k for k, one in enumerate(items)
+            one: plain(Fraction(held[k])) if self.keeps_numbers else k
+            for k, one in enumerate(items)
         }
         self._item = {number: one for one, number in self._number.items()}
 
@@ -96,9 +97,9 @@ class Code:
         return min(self._number, key=lambda one: abs(float(self._number[one]) - value))
 
 
-def _are_apart(numbers: list[Fraction]) -> bool:
+def _are_apart(numbers: Iterable[Exact]) -> bool:
     """Whether float64 tells numbers apart, with digits to spare, and none is beyond it."""
-    exact = sorted(numbers)
+    exact = sorted(map(Fraction, numbers))
     largest = max(map(abs, exact), default=Fraction(0))
     near = largest * _CLOSEST
     return largest < 2**1000 and all(b - a >= near for a, b in itertools.pairwise(exact))
@@ -356,7 +357,7 @@ def _is_rank(one: Item) -> bool:
 def _reached(whole: Code) -> Callable[[Exact, Exact], int]:
     def reached(count: Exact, n: Exact) -> int:
         rank = whole.item(n)
-        return int(_is_rank(rank) and count <= exact_number(rank))
+        return int(_is_rank(rank) and count <= cast(Exact, rank))
 
     return reached
 
