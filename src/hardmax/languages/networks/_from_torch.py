@@ -12,6 +12,7 @@ import numpy as np
 
 from hardmax._errors import MissingExtra, RequestError, ShapeError
 from hardmax.core import Steps
+from hardmax.languages.networks._beside_torch import check_against_module
 from hardmax.languages.networks.operators import TORCH, Wires, Wiring, draw, unsupported
 
 if TYPE_CHECKING:
@@ -31,10 +32,13 @@ def torch_program(module: torch.nn.Module, shape: int | Sequence[int]) -> Steps:
     if not isinstance(module, torch.nn.Module):
         raise RequestError(f"from_torch reads an nn.Module, but {type(module).__name__} came.")
     sizes = _checked_shape(shape)
+    traced = module
     if torch.fx.Tracer().is_leaf_module(module, ""):
-        module = torch.nn.Sequential(module)  # a layer of PyTorch's own is traced from outside
-    module = copy(module)  # the tracer leaves constants as attributes; let it be on this one
-    return _Reading(module, sizes).program(_trace(module))
+        traced = torch.nn.Sequential(module)  # a layer of PyTorch's own is traced from outside
+    traced = copy(traced)  # the tracer leaves constants as attributes; let it be on this one
+    program = _Reading(traced, sizes).program(_trace(traced))
+    check_against_module(module, program, sizes)
+    return program
 
 
 def _checked_shape(shape: int | Sequence[int]) -> tuple[int, ...]:
@@ -78,6 +82,7 @@ class _Reading:
                 case "get_attr":
                     self._values[node] = self._attribute(str(node.target))
                 case "output":
+                    self._refuse_stale(node, "The result")
                     answer = self._resolve(node.args[0])
                 case _:
                     self._values[node] = self._call(node)
@@ -100,12 +105,7 @@ class _Reading:
 
     def _call(self, node: Node) -> object:
         label, name, operator = self._operator(node)
-        for source in node.all_input_nodes:
-            if source in self._stale:
-                raise RequestError(
-                    f"{label} reads {source.name} after it was changed in place: use operations "
-                    f"that are not in place."
-                )
+        self._refuse_stale(node, label)
         args = [self._resolve(value) for value in node.args]
         options = {key: self._resolve(value) for key, value in node.kwargs.items()}
         if node.op != "call_module" and not _holds_wires([*args, *options.values()]):
@@ -121,6 +121,14 @@ class _Reading:
         if name in _IN_PLACE or name.endswith("_") or options.get("inplace"):
             self._mark_changed(inputs[0])
         return made
+
+    def _refuse_stale(self, node: Node, label: str) -> None:
+        for source in node.all_input_nodes:
+            if source in self._stale:
+                raise RequestError(
+                    f"{label} reads {source.name} after it was changed in place: use operations "
+                    f"that are not in place."
+                )
 
     def _resolve(self, value: object) -> object:
         """An argument with what the nodes in it stand for."""

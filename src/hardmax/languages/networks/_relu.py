@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from hardmax.core import Affine, EncodedTarget, Steps, Univariate
 from hardmax.languages._evaluation import Numbers, affine_rows, evaluate
+from hardmax.languages.networks._beside_torch import check_against_module
 from hardmax.languages.networks._layers import (
     Arrays,
     checked_layers,
@@ -55,7 +56,9 @@ class ReluNetwork:
         `nn.Flatten`, `nn.Identity` and `nn.Dropout` are passed over: the network means what the
         module computes in evaluation mode on flat inputs.
         """
-        return cls(*torch_layers(module))
+        network = cls(*torch_layers(module))
+        check_against_module(module, network.steps(), (network.inputs,))
+        return network
 
     @property
     def inputs(self) -> int:

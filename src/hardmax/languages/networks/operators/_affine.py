@@ -299,7 +299,7 @@ def mean(
 ) -> Wires:
     """The average over some axes, or all; 1/n is rounded unless n is a power of two."""
     x = wiring.distinct(wires_of(x))
-    given = range(x.ndim) if dim is None else np.atleast_1d(dim)
+    given = range(x.ndim) if dim is None or not np.size(dim) else np.atleast_1d(dim)
     axes = sorted({range(x.ndim)[int(axis)] for axis in given})
     rest = [axis for axis in range(x.ndim) if axis not in axes]
     terms = int(np.prod([x.shape[axis] for axis in axes]))
@@ -318,6 +318,6 @@ def mean_in_onnx(
     keepdims: int = 1,
     noop_with_empty_axes: int = 0,
 ) -> Wires:
-    if axes is None and noop_with_empty_axes:
+    if (axes is None or not np.size(axes)) and noop_with_empty_axes:
         return wires_of(data)
     return mean(wiring, data, axes, bool(keepdims))

@@ -97,7 +97,7 @@ def absolute(wiring: Wiring, x: Wires) -> Wires:
     return maximum(wiring, wires_of(x), negate(wiring, x))
 
 
-@torch_name("maximum", "max")
+@torch_name("maximum")
 @onnx_name("Max")
 def maximum(wiring: Wiring, *parts: Operand) -> Wires:
     """The largest of several tensors, place by place; constants among them are values, too."""
@@ -108,7 +108,7 @@ def maximum(wiring: Wiring, *parts: Operand) -> Wires:
     return wiring.maximum(np.stack(places, axis=1), shape)
 
 
-@torch_name("minimum", "min")
+@torch_name("minimum")
 @onnx_name("Min")
 def minimum(wiring: Wiring, *parts: Operand) -> Wires:
     """The smallest, as minus the largest of the opposites."""
@@ -117,6 +117,23 @@ def minimum(wiring: Wiring, *parts: Operand) -> Wires:
         for part in parts
     ]
     return negate(wiring, maximum(wiring, *opposites))
+
+
+@torch_name("max")
+def largest(wiring: Wiring, x: Wires, other: object) -> Wires:
+    return maximum(wiring, x, _tensor(other))
+
+
+@torch_name("min")
+def smallest(wiring: Wiring, x: Wires, other: object) -> Wires:
+    return minimum(wiring, x, _tensor(other))
+
+
+def _tensor(other: object) -> Wires | np.ndarray:
+    """The second tensor of torch.max(x, y); of torch.max(x, 1) it would be an axis."""
+    if not isinstance(other, Wires | np.ndarray):
+        raise RequestError("takes a maximum along an axis: write torch.maximum of two tensors.")
+    return other
 
 
 def _shape(x: Operand) -> tuple[int, ...]:
