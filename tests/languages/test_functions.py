@@ -822,3 +822,22 @@ def test_enclosures_of_callables_hold(numbers):
 def test_callables_check_what_they_are_told(made, error, complaint):
     with pytest.raises(error, match=complaint):
         made()
+
+
+@pytest.mark.parametrize("text", ["x + 1 + 1e-310", "x*(1+1e-310)", "x + 1e10 + 1e-305"])
+def test_numbers_that_no_text_can_hold_are_refused_at_birth(text):
+    """They were taken, proved and saved, and the file could not be read."""
+    with pytest.raises(RequestError, match=r"more than a\s+thousand bits"):
+        hm.Function.parse(text)
+
+
+@pytest.mark.parametrize("value", [1e-310, 5e-324, 2.0**-1000 * 3, 1 + 2.0**-52, 1e300])
+def test_floats_of_all_sizes_read_back(value):
+    made = hm.Function(hm.variable("x") * value + value)
+    assert hm.Function.parse(str(made)) == made
+
+
+def test_nothing_times_a_quotient_keeps_its_parentheses():
+    x, y = hm.variables("x y")
+    for made in (0 * (x / y), 0 * ((x + 1) / y) + x, 0 * (x / x) + x):
+        assert hm.Function.parse(str(hm.Function(made))) == hm.Function(made)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -143,3 +144,20 @@ def test_absurd_sizes_are_priced_and_not_built(text):
     assert any("pieces" in (offer.refusal or "") for offer in plan.offers)
     with pytest.raises(HardmaxError):
         plan.choose()
+
+
+TINY = {"x": (0, 1e-300)}
+AT_THE_ENDS = [
+    ("(x**2+y**2)**(1/3)", {"x": (-0.3, 0.9), "y": (-8, 8)}, 0.0254),
+    ("mish(x)", TINY, 1e-3),
+    ("erf(x)", {"x": (1e-310, 2e-310)}, 1e-3),
+    ("x*x*x", {"x": (1e-310, 2e-310)}, 1e-3),
+    ("norm(x, y)/(1 + x**2)", TINY | {"y": (-1, 1)}, 1e-2),
+]
+
+
+@pytest.mark.parametrize(("text", "on", "error"), AT_THE_ENDS)
+def test_tiny_domains_and_rooms_end_in_a_model_or_a_sentence(text, on, error):
+    """ZeroDivisionError and "math domain error" came out of these."""
+    with suppress(hm.HardmaxError):
+        assert hm.compile(text, on=on, error=error).claim.error <= error

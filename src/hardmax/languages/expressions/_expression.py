@@ -240,12 +240,16 @@ def check_name(name: object) -> None:
 
 
 def is_admissible(value: Fraction) -> bool:
-    """Whether it is a sum of finitely many floats, or a quotient of whole numbers below 2^1000."""
+    """Whether it is a float below 2^1023, or a quotient of whole numbers below 2^1000.
+
+    Both can be written and read back. A sum of floats such as 1 + 1e-310 is neither: its quotient
+    would hold a whole number that no text may hold.
+    """
     if abs(value) >= 2**1023:
         return False
-    if value.denominator & (value.denominator - 1) == 0:
-        return value.denominator <= 2**1074
-    return max(abs(value.numerator), value.denominator) < 2**1000
+    if max(abs(value.numerator), value.denominator) < 2**1000:
+        return True
+    return Fraction(float(value)) == value
 
 
 def exact_number(value: object) -> Fraction:

@@ -143,7 +143,8 @@ def _product(factors: Sequence[Node], texts: dict[Node, _Text]) -> _Text:
     first = factors[0]
     if _is_number(first):
         coefficient, factors = first.value, factors[1:]
-    if len(factors) == 1 and factors[0].operation == "divide":
+    # 0*(x/y) is not 0 where y is; written without parentheses it would read as (0*x)/y.
+    if len(factors) == 1 and factors[0].operation == "divide" and coefficient:
         return _scaled(coefficient, *_quotient(factors[0], texts)), _PRODUCT
     text = "*".join(_tight(texts[factor], _POWER) for factor in factors)
     return _scaled(coefficient, text, ""), _PRODUCT

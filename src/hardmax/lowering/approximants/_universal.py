@@ -10,7 +10,7 @@ from math import ceil, exp, inf, prod
 import numpy as np
 
 from hardmax._errors import DomainError, PrecisionError, RequestError
-from hardmax.numerics import inflate, stray
+from hardmax.numerics import FLOAT64, inflate, stray
 
 FLATNESS = 16.0  # coldness * spacing^2: 0.08% above the hard limit, by `mean_distance`
 
@@ -93,7 +93,13 @@ def grid_for(
     numbers = _fewest([L * W * share for L, W in zip(slope, width, strict=True)])
     spacings = [W / n for W, n in zip(width, numbers, strict=True)]
     moving = [D for D, n in zip(spacings, numbers, strict=True) if n > 1] or [max(spacings)]
-    coldness = FLATNESS / min(moving) ** 2
+    square = min(moving) ** 2
+    if not square > FLATNESS / FLOAT64.largest:
+        raise PrecisionError(
+            f"A grid with anchors {min(moving):.3g} apart needs a coldness beyond all floats. Take "
+            "another route, or scale the domain up."
+        )
+    coldness = FLATNESS / square
     axes, total = [], rounding
     for a, D, L, n in zip(low, spacings, slope, numbers, strict=True):
         axes.append((float(a) + 0.5 * D, D, n))

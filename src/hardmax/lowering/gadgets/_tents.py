@@ -44,7 +44,7 @@ def square_by_tents(site: Site, error: float, *, soft: bool) -> Approximation:
     """
     (form,), (m, r) = site.forms, centred(site.ranges[0])
     scale = r * r
-    layers, coldness, inner = _depth(error / float(scale), centred_bound=True, soft=soft)
+    layers, coldness, inner = _depth(_relative(error, scale), centred_bound=True, soft=soft)
     register = site.sketch.register()
     start = _chain(site, (form + -m) * (1 / r), layers, coldness, (register, scale))
     site.sketch.view(form, start * -r + m)
@@ -62,7 +62,7 @@ def product_by_tents(site: Site, error: float, *, soft: bool) -> Approximation:
     adds the two errors.
     """
     (a, b), (m, r), (n, s) = site.forms, centred(site.ranges[0]), centred(site.ranges[1])
-    layers, coldness, inner = _depth(error / float(r * s), centred_bound=False, soft=soft)
+    layers, coldness, inner = _depth(_relative(error, r * s), centred_bound=False, soft=soft)
     x, y = (a + -m) * (1 / (2 * r)), (b + -n) * (1 / (2 * s))
     register = site.sketch.register()
     plus, minus = (
@@ -74,6 +74,11 @@ def product_by_tents(site: Site, error: float, *, soft: bool) -> Approximation:
     return Approximation(form, above_float(r * s * Fraction(inner)))
 
 
+def _relative(error: float, scale: Fraction) -> float:
+    """The error as a share of the scale; of one below all floats every error is the whole."""
+    return error / float(scale) if float(scale) > 0.0 else 1.0
+
+
 def _depth(error: float, *, centred_bound: bool, soft: bool) -> tuple[int, float | None, float]:
     """(layers, coldness, error): the fewest layers, then the smallest coldness.
 
@@ -81,6 +86,8 @@ def _depth(error: float, *, centred_bound: bool, soft: bool) -> tuple[int, float
     """
     half = 2.0 if centred_bound else 1.0
     room = error * half * (1 - (_LEAST_SHARE if soft else 0.0))
+    if not room > 0.0:
+        raise PrecisionError("A chain of tents was asked for an error that is 0 in float64.")
     layers = max(math.ceil(-math.log(room, 4.0) - 1e-12), 1)
     if layers > 40:
         raise PrecisionError(f"A chain of tents for an error of {error:.3g} is beyond float64.")
