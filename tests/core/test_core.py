@@ -452,3 +452,21 @@ def test_boxes_print_as_they_are_written():
     sample = box.sample(64, np.random.default_rng(0))
     assert ((sample >= box.low) & (sample <= box.high)).all()
     assert ((sample[:8] == box.low) | (sample[:8] == box.high)).all()
+
+
+@pytest.mark.parametrize(
+    ("make", "complaint"),
+    [
+        (lambda: Steps(1.0, []), "whole number of inputs"),
+        (lambda: Steps(0, []), "whole number of inputs"),
+        (lambda: Affine((0,), np.zeros((0, 2)), []), "rows and columns"),
+        (lambda: Steps(1, [Affine(0, [[1.0]], [0.0])]), "tuple of the values"),
+        (lambda: Steps(1, [Affine((), [[1.0]], [0.0])]), "tuple of the values"),
+        (lambda: Steps(1, [Affine((0.0,), [[1.0]], [0.0])]), "whole numbers"),
+        (lambda: Maximum((0,), [[0.7, 1.9]]), "table of components"),
+        (lambda: Maximum((0,), [[0, -5]]), "filled by -1"),
+    ],
+)
+def test_steps_check_themselves_at_birth(make, complaint):
+    with pytest.raises(hm.ShapeError, match=complaint):
+        make()

@@ -31,6 +31,8 @@ class Affine:
         object.__setattr__(self, "bias", finite_array(self.bias, "bias", ndim=1))
         if self.bias.shape != self.weights.shape[:1]:
             raise ShapeError(f"An affine step of {self.weights.shape} has bias {self.bias.shape}.")
+        if not self.weights.size:
+            raise ShapeError(f"An affine step needs rows and columns, not {self.weights.shape}.")
 
     @property
     def size(self) -> int:
@@ -45,9 +47,12 @@ class Maximum:
     groups: np.ndarray
 
     def __post_init__(self) -> None:
-        groups = frozen_array(np.asarray(self.groups, dtype=np.int64))
+        given = np.asarray(self.groups)
+        groups = frozen_array(given.astype(np.int64) if given.dtype.kind in "iu" else np.zeros(0))
         if groups.ndim != 2 or not groups.size or not (groups >= 0).any(axis=1).all():
             raise ShapeError("A maximum step needs a table of components, none of its rows empty.")
+        if groups.min() < -1:
+            raise ShapeError(f"Rows of a maximum step are filled by -1, not by {groups.min()}.")
         object.__setattr__(self, "groups", groups)
 
     @property
@@ -110,7 +115,13 @@ class Steps:
     def __init__(self, inputs: int, steps: Iterable[Step]) -> None:
         object.__setattr__(self, "inputs", inputs)
         object.__setattr__(self, "steps", tuple(steps))
+        if not isinstance(inputs, int | np.integer) or inputs < 1:
+            raise ShapeError(f"A program needs a whole number of inputs >= 1, not {inputs!r}.")
         for number, step in enumerate(self.steps):
+            if not isinstance(step.sources, tuple) or not step.sources:
+                raise ShapeError(f"Step {number} needs a tuple of the values that it reads.")
+            if not all(isinstance(source, int | np.integer) for source in step.sources):
+                raise ShapeError(f"Step {number} reads {step.sources}: values have whole numbers.")
             if not all(0 <= source <= number for source in step.sources):
                 raise ShapeError(f"Step {number} reads a value that is not there yet.")
             self._check_reads(number, step)

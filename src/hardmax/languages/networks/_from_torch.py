@@ -42,7 +42,10 @@ def torch_program(module: torch.nn.Module, shape: int | Sequence[int]) -> Steps:
 
 
 def _checked_shape(shape: int | Sequence[int]) -> tuple[int, ...]:
-    sizes = np.atleast_1d(np.asarray(shape))
+    try:
+        sizes = np.atleast_1d(np.asarray(shape))
+    except ValueError:  # rows of different lengths
+        sizes = np.zeros((0, 0))
     if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or not (sizes >= 1).all():
         raise ShapeError(
             f"The shape of one input must be whole numbers >= 1, such as (3, 8, 8) without a "
