@@ -198,8 +198,8 @@ def test_the_workflow_runs_make_test_on_every_supported_python():
 
 
 @pytest.mark.parametrize("folder", rooms(), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_the_example_at_the_door_runs(folder, monkeypatch):
-    monkeypatch.chdir(ROOT)
+def test_the_example_at_the_door_runs(folder, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
     text = (folder / "README.md").read_text(encoding="utf-8")
     parsed = doctest.DocTestParser().get_doctest(text, {}, str(folder), "README.md", 0)
     found = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(parsed)
