@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
 
-from hardmax.core import Head
+from hardmax.core import Hardmax
+from hardmax.lowering.sketch import Column, HeadSketch, PromptHead, PromptRegister, single
 
 
-def averaging_head(read: np.ndarray, write: np.ndarray, *, width: int) -> Head:
-    """Add write @ x[read] to the data token of the prompt (sink, data); causal.
+def averaging_head(read: Sequence[PromptRegister], write: Sequence[Column]) -> PromptHead:
+    """Add x[read[i]] times the column write[i], for all i, to the data token; causal.
 
-    Key width 0: all scores are 0, and each of the two tokens gets weight exactly 1/2, hard or soft
-    at any coldness. The sink holds 0 in the coordinates `read`, so the mean is x[read]/2, and the
-    output weights are 2 write: doubling a float is exact. `write` is width x len(read).
+    The prompt is (sink, data). Key width 0: all scores are 0, and each of the two tokens gets
+    weight exactly 1/2, hard or soft at any coldness. The sink holds 0 in the registers `read`, so
+    the mean is x[read]/2, and the output weights are 2 write: doubling a float is exact.
 
     This is how ReLUs of fixed sign pass: one weight each, no score, no softening error.
     """
-    value = np.zeros((len(read), width))
-    value[np.arange(len(read)), read] = 1.0
-    nothing = np.zeros((0, width))
-    return Head(query=nothing, key=nothing, value=value, output=2.0 * write, causal=True)
+    doubled = [{register: 2.0 * weight for register, weight in own.items()} for own in write]
+    return HeadSketch("", [], [], [single(r) for r in read], doubled, Hardmax(), causal=True)

@@ -6,22 +6,30 @@ from fractions import Fraction
 
 import numpy as np
 
-from hardmax.core import Head
+from hardmax.core import Hardmax
 from hardmax.lowering.gadgets._site import Approximation, Site, short_above
-from hardmax.lowering.sketch import BoxForm, BoxSketch, Chooser, exact_form, row_of
+from hardmax.lowering.sketch import (
+    BoxForm,
+    BoxSketch,
+    Chooser,
+    HeadSketch,
+    PromptHead,
+    PromptRegister,
+    exact_form,
+    single,
+)
 from hardmax.numerics import inflate, softmax_gap
 
 
 def maximum_head(
-    width: int,
+    read: PromptRegister,
+    write: PromptRegister,
     *,
-    read: int,
-    write: int,
-    one: int,
-    null: int | None = None,
+    one: PromptRegister,
+    null: PromptRegister | None = None,
     handicap: float = 0.0,
-) -> Head:
-    """Add max_j x_j[read] to coordinate `write` of every token.
+) -> PromptHead:
+    """Add max_j x_j[read] to the register `write` of every token.
 
     The query is the constant x[one] = 1 and the key is the number itself, so token j scores
     x_j[read] whoever asks. The hardmax averages the maximisers, and all of them hold the maximum:
@@ -33,15 +41,9 @@ def maximum_head(
     never take it, while the null token scores itself +handicap and the others at most
     |x_j[read]|: it takes its own 0 and stays empty. One weight more.
     """
-    key = {read: 1.0}
-    if null is not None:
-        key[null] = -handicap
-    return Head(
-        query=row_of(width, {one: 1.0}),
-        key=row_of(width, key),
-        value=row_of(width, {read: 1.0}),
-        output=row_of(width, {write: 1.0}).T,
-    )
+    held = single(read)
+    key = held if null is None else held + single(null, -handicap)
+    return HeadSketch("", [single(one)], [key], [held], [{write: 1.0}], Hardmax())
 
 
 def maximum_by_head(site: Site, error: float) -> Approximation:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-import numpy as np
-
-from hardmax.core import Head
+from hardmax.core import Hardmax
 from hardmax.lowering.gadgets._site import Approximation, Site, short_above
-from hardmax.lowering.sketch import BoxForm, row_of
+from hardmax.lowering.sketch import (
+    BoxForm,
+    Column,
+    HeadSketch,
+    PromptForm,
+    PromptHead,
+    PromptRegister,
+    single,
+)
 from hardmax.numerics import inflate, softmax_gap
 
 
-def rectifier_head(width: int, *, read: Mapping[int, float], flag: int, write: np.ndarray) -> Head:
-    """Add max(z, 0) times the column `write` to the data token, where z = sum read[c] x[c].
+def rectifier_head(read: PromptForm, write: Column, *, flag: PromptRegister) -> PromptHead:
+    """Add max(z, 0) times the column `write` to the data token, where z is the form `read`.
 
     The prompt is (sink, data) and the head is causal. `flag` holds -1/2 on the sink and +1/2 on
     the data token, so that the data token scores itself z/2 and the sink -z/2. Its own value is
-    z; the sink's is 0, because every coordinate in `read` is 0 there. If z > 0 it takes z, if
+    z; the sink's is 0, because every register in `read` is 0 there. If z > 0 it takes z, if
     z < 0 it takes 0, and at a tie both are 0: the hard head is exactly relu(z). The sink sees
     only itself, takes 0, and so stays as it is.
 
@@ -26,17 +30,10 @@ def rectifier_head(width: int, *, read: Mapping[int, float], flag: int, write: n
     |z| = (1 + W(1/e))/beta: this is `softmax_gap(2)`. The scores are split evenly between the two
     tokens, so the largest logit is beta |z| / 2.
 
-    One head of key width 1; 2 len(read) + 1 nonzero weights and the column itself. No head can
+    One head of key width 1; twice the weights of `read`, one, and the column itself. No head can
     do with less than one weight in each of query, key and value.
     """
-    reading = row_of(width, read)
-    return Head(
-        query=reading,
-        key=row_of(width, {flag: 1.0}),
-        value=reading,
-        output=np.asarray(write, dtype=float).reshape(width, 1),
-        causal=True,
-    )
+    return HeadSketch("", [read], [single(flag)], [read], [write], Hardmax(), causal=True)
 
 
 def relu_by_gate(site: Site, form: BoxForm, error: float) -> Approximation:

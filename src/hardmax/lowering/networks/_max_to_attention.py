@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from hardmax.core import Attention, Box, Holding, ReadOut, Steps, Sublayer, Transformer, Witness
+from hardmax.core import Box, Holding, Steps, Transformer, Witness
 from hardmax.lowering.gadgets import GatedPiece, gated_pieces, maximum_head
-from hardmax.lowering.networks._layout import Prompt
 from hardmax.lowering.networks._max_layers import MaxLayer, max_stack
 from hardmax.lowering.networks._max_stream import MaxStream, roomy
+from hardmax.lowering.sketch import Column, PromptUnit
 from hardmax.numerics import down
 
 
@@ -25,41 +25,36 @@ def max_to_attention(steps: Steps, domain: Box) -> tuple[Transformer, Witness]:
     """
     stack = max_stack(steps, domain)
     stream = MaxStream(stack, codes=len(stack.layers) > 1)
-    prompt = stream.prompt()
-    prompt.offsets[:, stream.one] = 1.0
-    sublayers: list[Sublayer] = []
     holdings: list[Holding] = []
     for depth, layer in enumerate(stack.layers):
         if depth:
             bounds = [roomy(unit.linear.magnitude.max()) for unit in layer.units]
-            sublayers.append(_pieces(stream, depth, layer, bounds))
-            _fill(stream, prompt, depth, layer, bounds)
-        holdings += stream.piece_holdings(depth, after=len(sublayers) - 1)
-        sublayers.append(
-            Attention(
-                maximum_head(stream.width, read=u, write=y, one=stream.one)
+            stream.sketch.feed(*_pieces(stream, depth, layer, bounds))
+            _fill(stream, depth, layer, bounds)
+        holdings += stream.piece_holdings(depth)
+        stream.sketch.attend(
+            [
+                maximum_head(u, y, one=stream.one)
                 for u, y in zip(stream.u[depth], stream.y[depth], strict=True)
-            )
+            ]
         )
-        holdings += stream.maximum_holdings(depth, after=len(sublayers) - 1)
-    readout = ReadOut(stream.read_last(stack.weights), stack.bias, 0)
-    return Transformer(prompt.input(), sublayers, readout), Witness(holdings)
+        holdings += stream.maximum_holdings(depth)
+    return stream.transformer(), Witness(holdings)
 
 
-def _pieces(stream: MaxStream, depth: int, layer: MaxLayer, bounds: list[float]) -> Sublayer:
+def _pieces(
+    stream: MaxStream, depth: int, layer: MaxLayer, bounds: list[float]
+) -> tuple[list[PromptUnit], Column]:
     pieces = [
-        GatedPiece(unit.weights[j], int(slot), stream.codes[j], bound)
-        for unit, slot, bound in zip(layer.units, stream.u[depth], bounds, strict=True)
+        GatedPiece(unit.weights[j], register, stream.codes[j], bound)
+        for unit, register, bound in zip(layer.units, stream.u[depth], bounds, strict=True)
         for j in range(unit.rank)
     ]
-    return gated_pieces(stream.width, read=stream.y[depth - 1], pieces=pieces)
+    return gated_pieces(stream.y[depth - 1], pieces)
 
 
-def _fill(
-    stream: MaxStream, prompt: Prompt, depth: int, layer: MaxLayer, bounds: list[float]
-) -> None:
+def _fill(stream: MaxStream, depth: int, layer: MaxLayer, bounds: list[float]) -> None:
     """Biases on the tokens that have a piece; elsewhere -bound is left, lowered if need be."""
-    for unit, slot, bound in zip(layer.units, stream.u[depth], bounds, strict=True):
-        prompt.offsets[: unit.rank, slot] = unit.biases
-        lower = down(unit.low + bound)
-        prompt.offsets[unit.rank :, slot] = min(0.0, lower)
+    for unit, register, bound in zip(layer.units, stream.u[depth], bounds, strict=True):
+        register.start[: unit.rank, -1] = unit.biases
+        register.start[unit.rank :, -1] = min(0.0, down(unit.low + bound))

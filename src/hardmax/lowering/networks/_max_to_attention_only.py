@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from hardmax.core import Attention, Box, Holding, ReadOut, Steps, Sublayer, Transformer, Witness
+from hardmax.core import Box, Holding, Steps, Transformer, Witness
 from hardmax.lowering.gadgets import maximum_head, switched_map_head
 from hardmax.lowering.networks._max_layers import MaxLayer, max_stack
 from hardmax.lowering.networks._max_stream import MaxStream, roomy
 from hardmax.lowering.networks._max_to_attention import max_to_attention
+from hardmax.lowering.sketch import Column, PromptHead
 
 
 def max_to_attention_only(steps: Steps, domain: Box) -> tuple[Transformer, Witness]:
@@ -29,53 +28,43 @@ def max_to_attention_only(steps: Steps, domain: Box) -> tuple[Transformer, Witne
     if len(stack.layers) == 1:
         return max_to_attention(steps, domain)
     stream = MaxStream(stack, codes=True, null=True)
-    prompt = stream.prompt()
-    prompt.offsets[:, stream.one] = 1.0
-    prompt.offsets[stream.null, stream.one] = -1.0
-    prompt.offsets[stream.null, stream.null_flag] = 1.0
-    sublayers: list[Sublayer] = []
     holdings: list[Holding] = []
     for depth, layer in enumerate(stack.layers):
         if depth:
-            sublayers.append(_switched_maps(stream, depth, layer))
-            for unit, slot in zip(layer.units, stream.u[depth], strict=True):
-                prompt.offsets[: unit.rank, slot] = unit.biases
-                prompt.offsets[unit.rank : stream.null, slot] = unit.low
-        holdings += stream.piece_holdings(depth, after=len(sublayers) - 1)
-        sublayers.append(_maxima(stream, depth, layer))
-        holdings += stream.maximum_holdings(depth, after=len(sublayers) - 1)
-    readout = ReadOut(stream.read_last(stack.weights), stack.bias, 0)
-    return Transformer(prompt.input(), sublayers, readout), Witness(holdings)
+            stream.sketch.attend(_switched_maps(stream, depth, layer))
+            for unit, register in zip(layer.units, stream.u[depth], strict=True):
+                register.start[: unit.rank, -1] = unit.biases
+                register.start[unit.rank : stream.data, -1] = unit.low
+        holdings += stream.piece_holdings(depth)
+        stream.sketch.attend(_maxima(stream, depth, layer))
+        holdings += stream.maximum_holdings(depth)
+    return stream.transformer(), Witness(holdings)
 
 
-def _maxima(stream: MaxStream, depth: int, layer: MaxLayer) -> Sublayer:
-    return Attention(
+def _maxima(stream: MaxStream, depth: int, layer: MaxLayer) -> list[PromptHead]:
+    return [
         maximum_head(
-            stream.width,
-            read=u,
-            write=y,
+            u,
+            y,
             one=stream.one,
             null=stream.null_flag,
             handicap=roomy(unit.pieces.magnitude.max()),
         )
         for unit, u, y in zip(layer.units, stream.u[depth], stream.y[depth], strict=True)
-    )
+    ]
 
 
-def _switched_maps(stream: MaxStream, depth: int, layer: MaxLayer) -> Sublayer:
+def _switched_maps(stream: MaxStream, depth: int, layer: MaxLayer) -> list[PromptHead]:
     heads = []
     for token in range(layer.rank):
-        write = np.zeros((stream.width, len(stream.y[depth - 1])))
-        for unit, slot in zip(layer.units, stream.u[depth], strict=True):
+        columns: list[Column] = [{} for _ in stream.y[depth - 1]]
+        for unit, register in zip(layer.units, stream.u[depth], strict=True):
             if token < unit.rank:
-                write[slot] = unit.weights[token]
+                for column, weight in zip(columns, unit.weights[token].tolist(), strict=True):
+                    column[register] = weight
         heads.append(
             switched_map_head(
-                stream.width,
-                read=stream.y[depth - 1],
-                write=write,
-                code=stream.codes[token],
-                one=stream.one,
+                stream.y[depth - 1], columns, code=stream.codes[token], one=stream.one
             )
         )
-    return Attention(heads)
+    return heads

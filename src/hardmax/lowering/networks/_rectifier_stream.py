@@ -1,4 +1,4 @@
-"""The stream that the three routes of a rectifier form share: a slot for each unit."""
+"""The sketch that the three routes of a rectifier form share: a register for each unit."""
 
 from __future__ import annotations
 
@@ -7,10 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hardmax.core import Head, Holding, ReadOut, Sublayer, Transformer
+from hardmax.core import Holding, Transformer
 from hardmax.lowering.gadgets import averaging_head, rectifier_head
-from hardmax.lowering.networks._layout import Layout, Prompt
 from hardmax.lowering.networks._rectifiers import Held, Input, Rectified, RectifierForm, Sums
+from hardmax.lowering.sketch import (
+    Column,
+    Form,
+    PromptForm,
+    PromptHead,
+    PromptRegister,
+    PromptSketch,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,15 +26,15 @@ class Addend:
 
     term: Held | Rectified
     readers: list[int]
-    column: np.ndarray
+    column: Column
 
 
 class RectifierStream:
-    """Which coordinate holds which unit. Units that continue another one share its coordinate.
+    """Which register holds which unit. Units that continue another one share its register.
 
-    Every slot starts as what the inputs and the bias give its unit. With a sink the prompt is
+    Every register starts as what the inputs and the bias give its unit. With a sink the prompt is
     (sink, data): the sink holds 0 everywhere but in the flag, -1/2 there and +1/2 on the data.
-    Sums that are `unstored` get no slots; the inputs themselves are held instead.
+    Sums that are `unstored` get no registers; the inputs themselves are held instead.
     """
 
     def __init__(
@@ -35,84 +42,90 @@ class RectifierStream:
     ) -> None:
         self.form = form
         self.data = 1 if sink else 0  # the token
-        layout = Layout()
-        self.x = layout.slots(form.inputs if unstored else 0)
+        self.sketch = PromptSketch(self.data + 1, form.inputs)
+        self.x = [self._input(i) for i in range(form.inputs if unstored else 0)]
         self.sums = [sums for sums in form.sums if sums not in unstored]
-        self.slots = np.full(len(form.levels), -1)
+        self.held: dict[int, PromptRegister] = {}  # by unit
         for sums in self.sums:
-            new = sums.continues < 0
-            self.slots[sums.units[new]] = layout.slots(int(new.sum()))
-            self.slots[sums.units[~new]] = self.slots[sums.continues[~new]]
-        self.flag = layout.slot() if sink else -1
-        self.width = layout.width
+            self._hold(sums)
+        self._flag = self.sketch.register("flag", (-0.5, 0.5)) if sink else None
 
-    def transformer(self, sublayers: Iterable[Sublayer]) -> Transformer:
-        prompt = Prompt(self.data + 1, self.width, self.form.inputs)
-        prompt.place(self.data, self.x, np.eye(len(self.x), self.form.inputs), np.zeros(()))
-        for sums in self.sums:
-            new = sums.continues < 0
-            slots = self.slots[sums.units[new]]
-            prompt.offsets[self.data, slots] = sums.bias[new]
-            for j, term in enumerate(sums.terms):
-                if isinstance(term, Input):
-                    prompt.maps[self.data, slots, term.index] = sums.weights[new, j]
-        if self.flag >= 0:
-            prompt.offsets[:, self.flag] = (-0.5, 0.5)
+    def _input(self, index: int) -> PromptRegister:
+        register = self.sketch.register(f"input {index}")
+        register.start[self.data, index] = 1.0
+        return register
+
+    def _hold(self, sums: Sums) -> None:
+        inputs = [(j, term.index) for j, term in enumerate(sums.terms) if isinstance(term, Input)]
+        columns, places = (list(part) for part in zip(*inputs, strict=True)) if inputs else ([], [])
+        for row, unit in enumerate(sums.units.tolist()):
+            if sums.continues[row] >= 0:
+                self.held[unit] = self.held[int(sums.continues[row])]
+                continue
+            self.held[unit] = register = self.sketch.register(f"unit {unit}")
+            register.start[self.data, places] = sums.weights[row, columns]
+            register.start[self.data, -1] = sums.bias[row]
+
+    @property
+    def flag(self) -> PromptRegister:
+        assert self._flag is not None, "a stream without a sink has no heads"
+        return self._flag
+
+    def transformer(self) -> Transformer:
         answer = self.form.answer
-        weights = np.zeros((len(answer.bias), self.width))
-        for unit, column in zip(answer.units, answer.weights.T, strict=True):
-            weights[:, self.slots[unit]] += column  # two outputs may be one unit
-        return Transformer(prompt.input(), sublayers, ReadOut(weights, answer.bias, self.data))
+        rows: list[Column] = [{} for _ in answer.bias]
+        for unit, column in zip(answer.units.tolist(), answer.weights.T.tolist(), strict=True):
+            for row, weight in zip(rows, column, strict=True):
+                if weight:  # two outputs may be one unit
+                    row[self.held[unit]] = row.get(self.held[unit], 0.0) + weight
+        answers: list[PromptForm] = list(map(Form, rows, answer.bias.tolist()))
+        return self.sketch.transformer(answers, self.data)
 
     def addends(self, level: int) -> list[Addend]:
         """All that layer `level` reads, each with its weights into every unit that wants it."""
         addends: dict[Held | Rectified, Addend] = {}
         for sums in self.sums:
-            slots = self.slots[sums.units]
             for j, term in self.form.live_terms(sums):
                 if isinstance(term, Input) or self.form.level_of(term) != level:
                     continue
-                addend = addends.setdefault(term, Addend(term, [], np.zeros(self.width)))
-                weights = sums.weights[:, j]
-                # a unit that continues another one must not erase what that one wants
-                own = (weights != 0.0) | (sums.continues < 0)
-                addend.column[slots[own]] = weights[own]
-                addend.readers.extend(sums.units[weights != 0.0].tolist())
+                addend = addends.setdefault(term, Addend(term, [], {}))
+                wanting = np.flatnonzero(sums.weights[:, j])
+                readers = sums.units[wanting].tolist()
+                addend.readers.extend(readers)
+                weights = sums.weights[wanting, j].tolist()
+                addend.column.update(zip(map(self.held.__getitem__, readers), weights, strict=True))
         return list(addends.values())
 
-    def reading(self, term: Held | Rectified) -> dict[int, float]:
-        """The coordinates that a term reads."""
+    def reading(self, term: Held | Rectified) -> PromptForm:
+        """The form that a term reads."""
         units = ((term.unit, 1.0),) if isinstance(term, Held) else term.reading
-        return {int(self.slots[unit]): coefficient for unit, coefficient in units}
+        return Form({self.held[unit]: coefficient for unit, coefficient in units})
 
-    def heads(self, addends: Iterable[Addend]) -> list[Head]:
+    def heads(self, addends: Iterable[Addend]) -> list[PromptHead]:
         """A head for each rectifier, and one for all units that are read as they are."""
-        heads, held = [], []
+        heads, passing = [], []
         for addend in addends:
             if isinstance(addend.term, Held):
-                held.append((self.slots[addend.term.unit], addend.column))
+                passing.append((self.held[addend.term.unit], addend.column))
             else:
                 read = self.reading(addend.term)
-                heads.append(
-                    rectifier_head(self.width, read=read, flag=self.flag, write=addend.column)
-                )
-        if held:
-            read_slots, columns = zip(*held, strict=True)
-            write = np.stack(columns, axis=1)
-            heads.append(averaging_head(np.array(read_slots), write, width=self.width))
+                heads.append(rectifier_head(read, addend.column, flag=self.flag))
+        if passing:
+            heads.append(averaging_head(*zip(*passing, strict=True)))
         return heads
 
-    def holdings(
-        self, level: int, *, after: int, rectified: Iterable[int] | None = None
-    ) -> list[Holding]:
-        """What the units of a level hold after a sublayer: themselves, or some their rectifiers."""
-        chosen = np.zeros(len(self.slots), dtype=bool)
-        chosen[list(range(len(chosen)) if rectified is None else rectified)] = True
+    def holdings(self, level: int, *, rectified: Iterable[int] | None = None) -> list[Holding]:
+        """What the units of a level hold by now: themselves, or some their rectifiers."""
+        told = set(self.held) if rectified is None else self.held.keys() & set(rectified)
         result = []
         for statement in self.form.statements:
-            told = chosen[statement.units] & (self.slots[statement.units] >= 0)
+            rows = [row for row, unit in enumerate(statement.units.tolist()) if unit in told]
             kind = statement.rectified == (rectified is not None)
-            if statement.level == level and kind and told.any():
-                slots, rows = self.slots[statement.units[told]], statement.components[told]
-                result.append(Holding(after, self.data, slots, statement.value, rows, np.zeros(())))
+            if statement.level == level and kind and rows:
+                registers = [self.held[unit] for unit in statement.units[rows].tolist()]
+                result.append(
+                    self.sketch.holding(
+                        self.data, registers, statement.value, statement.components[rows]
+                    )
+                )
         return result

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from hardmax.core import Attention, Box, FeedForward, Head, Steps, Sublayer, Transformer, Witness
+from hardmax.core import Box, Steps, Transformer, Witness
 from hardmax.lowering.gadgets import rectifier_head
 from hardmax.lowering.networks._rectifier_stream import Addend, RectifierStream
 from hardmax.lowering.networks._rectifiers import Held, Rectified
 from hardmax.lowering.networks._steps_to_rectifiers import rectifier_form
+from hardmax.lowering.sketch import PromptHead, UnitSketch, single
 
 
 def rectifiers_to_attention(steps: Steps, domain: Box) -> tuple[Transformer, Witness]:
@@ -29,19 +28,19 @@ def rectifiers_to_attention(steps: Steps, domain: Box) -> tuple[Transformer, Wit
     """
     form = rectifier_form(steps, domain)
     stream = RectifierStream(form)
-    sublayers: list[Sublayer] = []
-    holdings = stream.holdings(0, after=-1)
+    holdings = stream.holdings(0)
     for level in range(form.depth):
         addends = stream.addends(level)
         fed = {a: unit for a in addends if (unit := _unit_fed_forward(stream, a)) is not None}
         switching = [fed[a] for a in fed if isinstance(a.term, Rectified)]
         heads = [_in_place(stream, unit) for unit in dict.fromkeys(switching)]
-        heads += stream.heads(a for a in addends if a not in fed)
-        sublayers += [Attention(heads)] if heads else []
-        holdings += stream.holdings(level, after=len(sublayers) - 1, rectified=fed.values())
-        sublayers += [_affine(stream, fed)] if fed else []
-        holdings += stream.holdings(level + 1, after=len(sublayers) - 1)
-    return stream.transformer(sublayers), Witness(holdings)
+        stream.sketch.attend(heads + stream.heads(a for a in addends if a not in fed))
+        holdings += stream.holdings(level, rectified=fed.values())
+        stream.sketch.feed(
+            [UnitSketch("", single(stream.held[unit]), a.column) for a, unit in fed.items()]
+        )
+        holdings += stream.holdings(level + 1)
+    return stream.transformer(), Witness(holdings)
 
 
 def _unit_fed_forward(stream: RectifierStream, addend: Addend) -> int | None:
@@ -58,15 +57,6 @@ def _unit_fed_forward(stream: RectifierStream, addend: Addend) -> int | None:
     return unit if form.is_free_after(unit, form.level_of(term)) else None
 
 
-def _in_place(stream: RectifierStream, unit: int) -> Head:
-    slot = int(stream.slots[unit])
-    column = np.zeros(stream.width)
-    column[slot] = 1.0
-    return rectifier_head(stream.width, read={slot: -1.0}, flag=stream.flag, write=column)
-
-
-def _affine(stream: RectifierStream, fed: dict[Addend, int]) -> FeedForward:
-    inner = np.zeros((len(fed), stream.width))
-    inner[np.arange(len(fed)), stream.slots[list(fed.values())]] = 1.0
-    outer = np.stack([addend.column for addend in fed], axis=1)
-    return FeedForward(inner, np.zeros(len(fed)), outer, np.zeros(stream.width))
+def _in_place(stream: RectifierStream, unit: int) -> PromptHead:
+    register = stream.held[unit]
+    return rectifier_head(single(register, -1.0), {register: 1.0}, flag=stream.flag)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hardmax.core import Attention, Box, Steps, Sublayer, Transformer, Witness
+from hardmax.core import Box, Steps, Transformer, Witness
 from hardmax.lowering.networks._rectifier_stream import RectifierStream
 from hardmax.lowering.networks._steps_to_rectifiers import rectifier_form
 
@@ -30,11 +30,8 @@ def rectifiers_to_attention_only(steps: Steps, domain: Box) -> tuple[Transformer
     """
     form = rectifier_form(steps, domain)
     stream = RectifierStream(form)
-    sublayers: list[Sublayer] = []
-    holdings = stream.holdings(0, after=-1)
+    holdings = stream.holdings(0)
     for level in range(form.depth):
-        heads = stream.heads(stream.addends(level))
-        if heads:
-            sublayers.append(Attention(heads))
-        holdings += stream.holdings(level + 1, after=len(sublayers) - 1)
-    return stream.transformer(sublayers), Witness(holdings)
+        stream.sketch.attend(stream.heads(stream.addends(level)))
+        holdings += stream.holdings(level + 1)
+    return stream.transformer(), Witness(holdings)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from hardmax.core import Box, FeedForward, Holding, Steps, Sublayer, Transformer, Witness
+from hardmax.core import Box, Steps, Transformer, Witness
 from hardmax.lowering.networks._rectifier_stream import RectifierStream
 from hardmax.lowering.networks._rectifiers import (
     Held,
@@ -16,6 +16,7 @@ from hardmax.lowering.networks._rectifiers import (
     units_read,
 )
 from hardmax.lowering.networks._steps_to_rectifiers import rectifier_form
+from hardmax.lowering.sketch import Column, Form, PromptForm, PromptRegister, PromptUnit, UnitSketch
 
 
 def rectifiers_to_feedforward(steps: Steps, domain: Box) -> tuple[Transformer, Witness]:
@@ -33,20 +34,13 @@ def rectifiers_to_feedforward(steps: Steps, domain: Box) -> tuple[Transformer, W
     form = rectifier_form(steps, domain)
     first = [sums for sums in form.sums if _is_rectified_at_once(form, sums)]
     stream = RectifierStream(form, sink=False, unstored=first)
-    sublayers: list[Sublayer] = []
     x = stream.x
-    holdings = [Holding(-1, 0, x, 0, np.arange(len(x)), np.zeros(()))] if x.size else []
-    holdings += stream.holdings(0, after=-1)
+    holdings = [stream.sketch.holding(0, x, 0, np.arange(len(x)))] if x else []
+    holdings += stream.holdings(0)
     for level in range(form.depth):
-        hidden = list(_hidden_units(stream, first, level))
-        if hidden:
-            inner, bias, outer = zip(*hidden, strict=True)
-            columns = np.stack(outer, axis=1)
-            sublayers.append(
-                FeedForward(np.stack(inner), np.array(bias), columns, np.zeros(stream.width))
-            )
-        holdings += stream.holdings(level + 1, after=len(sublayers) - 1)
-    return stream.transformer(sublayers), Witness(holdings)
+        stream.sketch.feed(list(_hidden_units(stream, first, level)))
+        holdings += stream.holdings(level + 1)
+    return stream.transformer(), Witness(holdings)
 
 
 def _is_rectified_at_once(form: RectifierForm, sums: Sums) -> bool:
@@ -64,22 +58,24 @@ def _is_rectified_at_once(form: RectifierForm, sums: Sums) -> bool:
     )
 
 
-def _hidden_units(
-    stream: RectifierStream, first: list[Sums], level: int
-) -> Iterator[tuple[np.ndarray, float, np.ndarray]]:
-    """Each with its row of the inner matrix, its bias, and its column of the outer matrix."""
+def _hidden_units(stream: RectifierStream, first: list[Sums], level: int) -> Iterator[PromptUnit]:
     unstored = {unit: (sums, row) for sums in first for row, unit in enumerate(sums.units.tolist())}
     for addend in stream.addends(level):
-        inner, bias = np.zeros(stream.width), 0.0
         unit = addend.term.unit if isinstance(addend.term, Held) else addend.term.alone
         if unit in unstored:
-            sums, row = unstored[unit]
-            columns = [term.index for term in sums.terms if isinstance(term, Input)]
-            inner[stream.x[columns]] = sums.weights[row]
-            bias = float(sums.bias[row])
+            inner = _of_inputs(stream, *unstored[unit])
         else:
-            for slot, coefficient in stream.reading(addend.term).items():
-                inner[slot] = coefficient
-        yield inner, bias, addend.column
+            inner = stream.reading(addend.term)
+        yield UnitSketch("", inner, addend.column)
         if isinstance(addend.term, Held) and not stream.form.nonnegative[addend.term.unit]:
-            yield 0.0 - inner, 0.0, 0.0 - addend.column  # and no zero turns into -0.0
+            yield UnitSketch("", Form(_opposite(inner.terms)), _opposite(addend.column))
+
+
+def _opposite(weights: Mapping[PromptRegister, float]) -> Column:
+    return {register: -weight for register, weight in weights.items()}
+
+
+def _of_inputs(stream: RectifierStream, sums: Sums, row: int) -> PromptForm:
+    inputs = [stream.x[term.index] for term in sums.terms if isinstance(term, Input)]
+    weights = sums.weights[row].tolist()
+    return Form(dict(zip(inputs, weights, strict=True)), float(sums.bias[row]))

@@ -1,11 +1,10 @@
 """A Transformer before its weights: registers, forms, heads and units; and how they become weights.
 
-The names below are for functions and networks (`BoxSketch`) and for sequence programs
+The names below are for functions (`BoxSketch`), networks (`PromptSketch`) and sequence programs
 (`WordSketch`); `Form`, `HeadSketch`, `UnitSketch` and `Assembly` are everybody's.
 """
 
 from hardmax.lowering.sketch._assembly import Assembly as Assembly
-from hardmax.lowering.sketch._assembly import row_of as row_of
 from hardmax.lowering.sketch._box_layers import BoxAssembly as BoxAssembly
 from hardmax.lowering.sketch._box_layers import Statement as Statement
 from hardmax.lowering.sketch._box_sketch import BoxForm as BoxForm
@@ -20,6 +19,13 @@ from hardmax.lowering.sketch._levels import misfit as misfit
 from hardmax.lowering.sketch._levels import spanned as spanned
 from hardmax.lowering.sketch._merging import Rename as Rename
 from hardmax.lowering.sketch._merging import merge_registers as merge_registers
+from hardmax.lowering.sketch._prompt_sketch import Column as Column
+from hardmax.lowering.sketch._prompt_sketch import PromptForm as PromptForm
+from hardmax.lowering.sketch._prompt_sketch import PromptHead as PromptHead
+from hardmax.lowering.sketch._prompt_sketch import PromptRegister as PromptRegister
+from hardmax.lowering.sketch._prompt_sketch import PromptSketch as PromptSketch
+from hardmax.lowering.sketch._prompt_sketch import PromptUnit as PromptUnit
+from hardmax.lowering.sketch._prompt_sketch import single as single
 from hardmax.lowering.sketch._ranges import RangeTable as RangeTable
 from hardmax.lowering.sketch._ranges import register_ranges as register_ranges
 from hardmax.lowering.sketch._reuse import reuse_registers as reuse_registers

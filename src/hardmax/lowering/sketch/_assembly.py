@@ -20,7 +20,7 @@ from hardmax.core import (
     Transformer,
     VectorInput,
 )
-from hardmax.lowering.sketch._vocabulary import Form, HeadSketch, Layers, N, R, UnitSketch
+from hardmax.lowering.sketch._vocabulary import Form, HeadSketch, Layers, N, R
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class Assembly(Generic[R, N]):
         sublayers: list[Sublayer] = []
         for number in self.layers.sublayers:
             if number % 2:
-                sublayers.append(self._feed_forward(self.layers.units[number]))
+                sublayers.append(self._feed_forward(number))
             else:
                 sublayers.append(Attention(map(self._head, self.layers.heads[number])))
         readout = ReadOut(self._rows(answers), self._constants(answers), token)
@@ -111,15 +111,9 @@ class Assembly(Generic[R, N]):
         output = self._columns(head.output)
         return Head(query, key, value, output, head.weighting, head.causal, head.bias)
 
-    def _feed_forward(self, units: Sequence[UnitSketch[R, N]]) -> FeedForward:
+    def _feed_forward(self, number: int) -> FeedForward:
+        units = self.layers.units[number]
         inner = [unit.inner for unit in units]
         outer = self._columns([unit.outer for unit in units])
-        return FeedForward(self._rows(inner), self._constants(inner), outer, np.zeros(self.width))
-
-
-def row_of(width: int, entries: Mapping[int, float]) -> np.ndarray:
-    """A matrix of one row with the given entries."""
-    result = np.zeros((1, width))
-    for column, weight in entries.items():
-        result[0, column] = weight
-    return result
+        (added,) = self._columns([self.layers.offsets.get(number, {})]).T
+        return FeedForward(self._rows(inner), self._constants(inner), outer, added)

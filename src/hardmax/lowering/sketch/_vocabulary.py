@@ -200,10 +200,11 @@ class UnitSketch(Generic[R, N]):
 
 @dataclass(eq=False)
 class Layers(Generic[R, N]):
-    """The heads and the hidden units of each sublayer."""
+    """The heads and the hidden units of each sublayer; offsets are added whatever units do."""
 
     heads: dict[int, list[HeadSketch[R, N]]] = field(default_factory=dict)
     units: dict[int, list[UnitSketch[R, N]]] = field(default_factory=dict)
+    offsets: dict[int, dict[R, N]] = field(default_factory=dict)
 
     @property
     def sublayers(self) -> list[int]:
