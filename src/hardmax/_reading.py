@@ -6,9 +6,10 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import BinaryIO
 
-from hardmax._errors import FileError
+from hardmax._errors import FileError, RequestError
 
 LARGEST_FILE = 2**32  # bytes: a file is read as a whole, and a larger one is no model of ours
 
@@ -45,9 +46,17 @@ def read_file(path: str | os.PathLike[str]) -> bytes:
         raise FileError(f"could not be read ({told(reason)}).") from reason
 
 
+def path_of(given: object) -> Path:
+    """The path that was given; a first guess that is none is refused in a sentence."""
+    if not isinstance(given, str | os.PathLike):
+        raise RequestError(f"A file is named by a text or a path, not by a {type(given).__name__}.")
+    return Path(given)
+
+
 @contextmanager
 def naming(path: str | os.PathLike[str]) -> Iterator[None]:
     """What is refused in here is about this file, and begins with its name."""
+    path_of(path)
     try:
         yield
     except FileError as reason:

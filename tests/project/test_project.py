@@ -28,7 +28,7 @@ SOURCE = ROOT / "src" / "hardmax"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 GUIDE = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-HEAVY = {"torch", "matplotlib", "scipy", "numba", "flint", "pandas", "hypothesis"}
+HEAVY = {"torch", "onnx", "matplotlib", "scipy", "numba", "flint", "pandas", "hypothesis"}
 
 
 @pytest.fixture

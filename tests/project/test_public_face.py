@@ -170,6 +170,8 @@ GUESSES: list[tuple[Callable[[hm.Construction, hm.Construction], object], str]] 
     (lambda m, w: hm.certify(m.transformer), r"a Transformer came first; hm\.compile"),
     (lambda m, w: hm.measure("x"), r"hm\.measure\(model\) with a model: the text"),
     (lambda m, w: hm.measure(m, "10"), r"At least one point must be measured, not '10'"),
+    (lambda m, w: hm.load_network(None), r"named by a text or a path, not by a NoneType"),
+    (lambda m, w: hm.interop.write_safetensors(m, 3), r"named by a text or a path, not by a int"),
     (lambda m, w: hm.plan(3), r"type int cannot be compiled; give a function as text"),
     (lambda m, w: hm.plan("x*y"), r"Say on which domain: on="),
     (lambda m, w: hm.Function("x*y"), r"is read by hm\.Function\.parse\('x\*y'\)"),

@@ -13,7 +13,7 @@ import numpy as np
 from hardmax._archives import arrays_in, is_archive
 from hardmax._atomic import write_atomically
 from hardmax._errors import FileError, RequestError, ShapeError
-from hardmax._reading import naming, read_file
+from hardmax._reading import naming, path_of, read_file
 from hardmax.core import EncodedTarget, Target
 from hardmax.languages._decoding import decode_target
 from hardmax.languages.networks._from_onnx import onnx_program
@@ -54,7 +54,7 @@ def load_network(path: str | os.PathLike[str]) -> Target:
         >>> load_network("line.npz")
         ReluNetwork(2-1, 3 parameters)
     """
-    path = Path(path)
+    path = path_of(path)
     _check_name(path)
     with naming(path):
         data = read_file(path)
@@ -152,7 +152,7 @@ def save_network(network: Network, path: str | os.PathLike[str]) -> None:
 
         >>> save_network(PiecewiseLinear.from_knots([-1, 0, 1], [0, 1, 0]), "hat.safetensors")
     """
-    path = Path(path)
+    path = path_of(path)
     if not isinstance(network, Network):
         raise FileError(f"A {type(network).__name__} cannot be saved as a network.")
     if path.suffix.lower() not in (".npz", ".safetensors"):
@@ -167,7 +167,7 @@ def save_network(network: Network, path: str | os.PathLike[str]) -> None:
 def _npz(encoded: EncodedTarget) -> bytes:
     tensors: dict[str, np.ndarray] = {**encoded.tensors, KIND: np.array(encoded.kind)}
     archive = io.BytesIO()
-    np.savez(archive, allow_pickle=False, **tensors)
+    np.savez(archive, **tensors)  # type: ignore[arg-type]  # names are not options
     return archive.getvalue()
 
 
