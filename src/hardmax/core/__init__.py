@@ -1,5 +1,6 @@
 """The waist: the Transformer as a value, what it means, what is promised of it, what it costs."""
 
+from hardmax.core._batched import Projection as Projection
 from hardmax.core._batched import evaluate as evaluate
 from hardmax.core._bill import Bill as Bill
 from hardmax.core._bill import bound_logits_with as bound_logits_with

@@ -7,9 +7,9 @@ from fractions import Fraction
 import numpy as np
 
 from hardmax.core import Head
-from hardmax.lowering.gadgets._site import Approximation, Site, short_above
+from hardmax.lowering.gadgets._site import Approximation, Site
 from hardmax.lowering.sketch import BoxForm, BoxSketch, Chooser, exact_form, row_of
-from hardmax.numerics import inflate, softmax_gap
+from hardmax.numerics import inflate, short_above, softmax_gap
 
 
 def maximum_head(

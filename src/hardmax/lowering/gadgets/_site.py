@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from hardmax.lowering.sketch import BoxForm, BoxSketch, Pair
+from hardmax.numerics import short_above
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,9 +53,3 @@ def _short(number: Fraction, bits: int = 12) -> Fraction:
         return number
     unit = Fraction(2) ** (math.frexp(float(abs(number)))[1] - bits)
     return round(number / unit) * unit
-
-
-def short_above(number: Fraction | float, bits: int = 12) -> Fraction:
-    """A number of few bits, at most 0.1% above."""
-    unit = Fraction(2) ** (math.frexp(float(number))[1] - bits)
-    return math.ceil(Fraction(number) / unit) * unit
