@@ -134,7 +134,9 @@ def test_tests_import_underscores_of_their_own_room_only(path):
 
 def test_foreign_underscores_are_seen(tmp_path):
     file = tmp_path / "test_x.py"
-    file.write_text("from hardmax.core._bill import x\nfrom hardmax._atomic import _lock, write\n")
+    file.write_text(
+        "from hardmax.core._construction import x\nfrom hardmax._atomic import _lock, write\n"
+    )
     assert private_imports(file) == {"core", "_atomic"}
 
 

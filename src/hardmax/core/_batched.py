@@ -15,8 +15,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from hardmax._errors import ShapeError
-from hardmax.core._inputs import SequenceInput, VectorInput
-from hardmax.core._layers import Attention, FeedForward, HeadGroup
+from hardmax.core._layers import Attention, FeedForward, HeadGroup, SequenceInput, VectorInput
 from hardmax.core._sequences import attention_weights, evaluate_sequences
 from hardmax.core._transformer import Transformer
 
