@@ -12,7 +12,7 @@ import numpy as np
 
 from hardmax._errors import DomainError, RequestError, SemanticsError
 from hardmax.core import Box, EncodedTarget, Steps, by_arithmetic
-from hardmax.languages.expressions._domain_words import named_box
+from hardmax.languages.expressions._domain import named_box
 from hardmax.languages.expressions._expression import check_name
 from hardmax.numerics import Interval
 
