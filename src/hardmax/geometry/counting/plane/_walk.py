@@ -23,15 +23,16 @@ from hardmax.geometry.counting.plane._arrays import (
     net_of,
     new_walk,
 )
-from hardmax.geometry.counting.plane._exact import (
+from hardmax.geometry.counting.plane._kernels import enter, run
+from hardmax.geometry.counting.plane._piece import (
+    OPEN,
+    PlanePiece,
     Triple,
     beyond,
     corners_of,
     exact_of,
     sign_at,
 )
-from hardmax.geometry.counting.plane._kernels import enter, run
-from hardmax.geometry.counting.plane._piece import OPEN, PlanePiece
 from hardmax.numerics import TINY, UNIT, inflate, nearest_ratio, stray
 
 NO_LIMIT = 2**62
