@@ -27,7 +27,7 @@ _EDGE = re.compile(rf"\[{_NUMBER},{_NUMBER}\](?:\^([1-9]\d{{0,5}}))?")
 MARGIN = 0.02  # a bound that is attained exactly can never be confirmed by enclosures
 
 
-# ---- where ---------------------------------------------------------------------------------------
+# ---- where it holds ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +167,7 @@ def _shortest(number: float) -> str:
     return repr(float(number)).removesuffix(".0")
 
 
-# ---- what ----------------------------------------------------------------------------------------
+# ---- what is claimed -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,7 @@ def with_margin(shares: Iterable[Share], margin: float = MARGIN) -> tuple[Share,
     return tuple(proved)
 
 
-# ---- how -----------------------------------------------------------------------------------------
+# ---- how it comes about --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
