@@ -31,8 +31,9 @@ from hardmax.checker._budget import (
     ticks,
 )
 from hardmax.checker.boxes import Search, pose
+from hardmax.checker.boxes._few_variables import Basis
 from hardmax.checker.boxes._tape import CHUNK
-from hardmax.checker.forms import Basis, Graph, constant, rational, total
+from hardmax.checker.forms import Graph, constant, rational, total
 from hardmax.core import (
     Attention,
     Claim,

@@ -14,9 +14,9 @@ from hardmax.checker._budget import Budget, Clock
 from hardmax.checker.boxes import SmallBoxes, _search
 from hardmax.checker.boxes._compile_tape import pose
 from hardmax.checker.boxes._cuts import _factored, _written
+from hardmax.checker.boxes._few_variables import tidied
 from hardmax.checker.boxes._search import Leaf, contradicted
 from hardmax.checker.boxes._tape import enclose, run
-from hardmax.checker.boxes._tidy import tidied
 from hardmax.checker.forms import (
     ONE,
     ZERO,

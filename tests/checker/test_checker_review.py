@@ -22,7 +22,7 @@ from hardmax.checker.boxes._search import Search
 from hardmax.checker.boxes._softmean import weights
 from hardmax.checker.forms import ONE, Graph, constant, rational
 from hardmax.checker.reals import _methods, _question
-from hardmax.checker.reals._defined import undefined_near
+from hardmax.checker.reals._question import undefined_near
 from hardmax.core import (
     Attention,
     Claim,

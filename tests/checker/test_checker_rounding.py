@@ -24,6 +24,7 @@ from hardmax.checker.rounding import _bounds
 from hardmax.checker.rounding._bounds import float_bounds
 from hardmax.checker.rounding._format import NothingKnown, Stored, moved
 from hardmax.checker.rounding._inplace import kinked
+from hardmax.checker.rounding._logits import weight_ranges
 from hardmax.checker.rounding._maximum_heads import (
     BEND,
     PULL,
@@ -32,7 +33,6 @@ from hardmax.checker.rounding._maximum_heads import (
     near_maximum,
     steepness,
 )
-from hardmax.checker.rounding._weights import weight_ranges
 from hardmax.core import (
     Attention,
     Box,

@@ -14,6 +14,7 @@ from hardmax.checker._budget import Budget, Clock
 from hardmax.checker.boxes import _cuts, _small_box
 from hardmax.checker.boxes._bank import FAINT_WEIGHT, FAR, AffineRows, Bank, hull
 from hardmax.checker.boxes._compile_tape import Problem, _facets
+from hardmax.checker.boxes._few_variables import Tidier
 from hardmax.checker.boxes._jets import Jet, Shape
 from hardmax.checker.boxes._large_mean import LargeMean
 from hardmax.checker.boxes._search import Search
@@ -28,9 +29,8 @@ from hardmax.checker.boxes._tape import (
     tightened,
     upper_bound,
 )
-from hardmax.checker.boxes._tidy import Tidier
 from hardmax.checker.forms import ONE, Bounds, Form, Graph, constant, rational
-from hardmax.checker.forms._ranges import mean_range
+from hardmax.checker.forms._atoms import mean_range
 from hardmax.checker.forms._written_out import TargetForms
 from hardmax.numerics import UNIT, Interval, exact, precision, up
 from hardmax.testing import full_floats

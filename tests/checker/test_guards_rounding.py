@@ -22,18 +22,20 @@ import pytest
 import hardmax as hm
 from hardmax.checker.rounding import _bounds
 from hardmax.checker.rounding._bounds import _bound
-from hardmax.checker.rounding._flow import FedForward, Flow, RoundedStream, follow
+from hardmax.checker.rounding._flow import FedForward, Flow, RoundedStream, follow, in_pieces
 from hardmax.checker.rounding._format import NothingKnown, Stored, Sum, moved, relative
 from hardmax.checker.rounding._head import Answer, _pair_error, answer
 from hardmax.checker.rounding._inplace import kinked, kinked_off
-from hardmax.checker.rounding._logits import Asked, Heads, Read, in_pieces
-from hardmax.checker.rounding._maximum_heads import MaximumHeads, NearMaximum, near_maximum
-from hardmax.checker.rounding._weights import (
+from hardmax.checker.rounding._logits import (
+    Asked,
+    Heads,
     LogitRounding,
+    Read,
     weight_ranges,
     weights_of,
     with_softmax,
 )
+from hardmax.checker.rounding._maximum_heads import MaximumHeads, NearMaximum, near_maximum
 from hardmax.core import Attention, FeedForward, Head, ReadOut, SequenceInput, Transformer
 from hardmax.numerics import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, FORMATS, Interval, exact
 from hardmax.testing import (

@@ -12,16 +12,16 @@ import pytest
 from flint import arb, fmpq
 
 from hardmax.checker._budget import Budget, Clock
-from hardmax.checker.boxes import _cuts, _large_mean, _small_box, _tidy
+from hardmax.checker.boxes import _cuts, _few_variables, _large_mean, _small_box
 from hardmax.checker.boxes._bank import FAINT_WEIGHT, AffineRows, Bank
 from hardmax.checker.boxes._compile_tape import Problem, pose
 from hardmax.checker.boxes._cuts import Cut, _fitted, _through, find_cut
+from hardmax.checker.boxes._few_variables import Tidier, tidied
 from hardmax.checker.boxes._jets import Jet, Shape
 from hardmax.checker.boxes._large_mean import LargeMean
 from hardmax.checker.boxes._search import Search, _Frontier
 from hardmax.checker.boxes._small_box import SmallBoxes, in_balls
 from hardmax.checker.boxes._tape import Linear, Step, Tape, Twin, _widest, run, upper_bound
-from hardmax.checker.boxes._tidy import Tidier, tidied
 from hardmax.checker.forms import ONE, Form, Gate, Graph, Mean, Times, constant, rational
 from hardmax.numerics import STEP, UNIT, exact, precision
 
@@ -412,7 +412,9 @@ def test_functions_are_as_steep_as_where_tidying_may_take_them(monkeypatch):
         seen.append((low, high, slope))
         return None, (np.array(-slope[0]), np.array(slope[1])), None
 
-    monkeypatch.setattr(_tidy, "record_of", lambda name, exponent: SimpleNamespace(curve=curve))
+    monkeypatch.setattr(
+        _few_variables, "record_of", lambda name, exponent: SimpleNamespace(curve=curve)
+    )
     for _ in range(60):
         graph = begun(rng)
         form, _ = dusty(rng, graph, DUST)

@@ -43,7 +43,6 @@ from hardmax.geometry.counting.switch import _split as _switch_split
 from hardmax.geometry.counting.switch._exact import ExactCell, homogeneous
 from hardmax.geometry.diagrams._locating import Locator
 from hardmax.geometry.hulls import _facet_kernels as _kernels
-from hardmax.geometry.hulls._equations import quotient
 from hardmax.geometry.hulls._frame import _Search
 from hardmax.geometry.hulls._incremental import _Facets
 from hardmax.geometry.hulls._points import Points
@@ -51,7 +50,7 @@ from hardmax.geometry.polytopes import _graph as _minkowski_graph
 from hardmax.geometry.polytopes import _ray_kernels as _rays
 from hardmax.geometry.polytopes import _walk as _minkowski_walk
 from hardmax.geometry.polytopes import _wrap_kernels as _wraps
-from hardmax.numerics import FAINT, TINY, UNIT
+from hardmax.numerics import FAINT, TINY, UNIT, nearest_ratio
 
 Draw = Callable[[np.random.Generator], tuple[float, Fraction, float]]
 
@@ -362,8 +361,8 @@ def test_nan_and_infinities_decide_nothing() -> None:
             np.array([odd, 0.0]), np.array([0, 1]), 0.0, np.array([odd] * 2)
         )[1]
     assert not _switch_regions.twins(np.array([[0.0, 0.1], [5.0, 0.1]])).any()
-    assert quotient(10**400, -3) == -math.inf
-    assert quotient(-(10**400), -3) == math.inf
+    assert nearest_ratio(10**400, -3) == -math.inf
+    assert nearest_ratio(-(10**400), -3) == math.inf
 
 
 def crossing(values, slack, stray, ends=(1.0, 2.0)):

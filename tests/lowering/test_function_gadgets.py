@@ -22,8 +22,7 @@ from hardmax.lowering.gadgets import (
     square_by_gates,
     square_by_tents,
 )
-from hardmax.lowering.gadgets._site import centred
-from hardmax.lowering.gadgets._tents import CHAIN_LOSS, TENT_LOSS
+from hardmax.lowering.gadgets._products import CHAIN_LOSS, TENT_LOSS, centred
 from hardmax.lowering.sketch import BoxAssembly, BoxSketch, register_ranges, rounding
 from hardmax.numerics import softmax_gap
 

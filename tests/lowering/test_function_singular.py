@@ -10,7 +10,7 @@ from hardmax.core import Box
 from hardmax.languages import evaluate, parse
 from hardmax.lowering.graph import analyse, build_graph, softened, softening
 from hardmax.lowering.graph._nodes import CurveNode
-from hardmax.lowering.graph._singular import soft_curve
+from hardmax.lowering.graph._on_domain import soft_curve
 
 SQUARE = {"x": (-1, 1), "y": (-1, 1)}
 T = hm.variable("t")

@@ -15,7 +15,7 @@ import hardmax as hm
 from hardmax import programs as p
 from hardmax.lowering import _growth
 from hardmax.lowering.approximants import AnchorFit, PiecewiseFit, coldness_for
-from hardmax.lowering.functions import _compose, _universal
+from hardmax.lowering.functions import _compose, _routes
 from hardmax.lowering.functions._proposal import Proposal, too_small
 from hardmax.lowering.gadgets import (
     Approximation,
@@ -26,9 +26,8 @@ from hardmax.lowering.gadgets import (
     soft_pieces,
     softmax_by_head,
 )
-from hardmax.lowering.gadgets import _gated_product as products
-from hardmax.lowering.gadgets import _tents as tents
-from hardmax.lowering.gadgets._site import centred
+from hardmax.lowering.gadgets import _products as products
+from hardmax.lowering.gadgets._products import centred
 from hardmax.lowering.gadgets._tournament import _match
 from hardmax.lowering.graph._analysis import Analysis, _carried
 from hardmax.lowering.networks import _max_to_attention
@@ -119,14 +118,14 @@ def test_chains_of_tents_say_no_less_than_their_error(soft):
     for pair in pairs(RNG(2), 40):
         error = 3e-4
         _, r = centred(pair)
-        made = tents.square_by_tents(site(line(*pair)), error, soft=soft)
-        inner = tents._depth(error / float(r * r), centred_bound=True, soft=soft)[2]
+        made = products.square_by_tents(site(line(*pair)), error, soft=soft)
+        inner = products._depth(error / float(r * r), centred_bound=True, soft=soft)[2]
         assert lies_just_above(made.error, r * r * Fraction(inner), 4)
         assert made.error <= error
         two = BoxSketch(hm.Box([pair[0], -1.3], [pair[1], 1.7]))
         s = centred((-1.3, 1.7))[1]
-        made = tents.product_by_tents(site(two), error, soft=soft)
-        inner = tents._depth(error / float(r * s), centred_bound=False, soft=soft)[2]
+        made = products.product_by_tents(site(two), error, soft=soft)
+        inner = products._depth(error / float(r * s), centred_bound=False, soft=soft)[2]
         assert lies_just_above(made.error, r * s * Fraction(inner), 4)
         assert made.error <= error
 
@@ -134,10 +133,10 @@ def test_chains_of_tents_say_no_less_than_their_error(soft):
 def test_the_depth_of_a_chain_keeps_its_word():
     for error in np.exp(RNG(3).uniform(-20.0, -2.0, 300)).tolist():
         for is_centred, half in ((True, 2), (False, 1)):
-            layers, coldness, inner = tents._depth(error, centred_bound=is_centred, soft=True)
+            layers, coldness, inner = products._depth(error, centred_bound=is_centred, soft=True)
             pieces, loss = (
                 Fraction(1, 4**layers),
-                Fraction(tents.CHAIN_LOSS) / Fraction(coldness) ** 2,
+                Fraction(products.CHAIN_LOSS) / Fraction(coldness) ** 2,
             )
             assert (pieces + loss) / half <= Fraction(inner) <= Fraction(error)
             assert loss <= min(Fraction((1 - 4e-9) * error * half - 4.0**-layers), pieces / 2)
@@ -147,7 +146,7 @@ def test_an_error_of_a_power_of_four_takes_as_many_layers():
     for layers in range(1, 40):
         for is_centred, half in ((True, 2.0), (False, 1.0)):
             error = 4.0**-layers / half
-            found = tents._depth(error, centred_bound=is_centred, soft=False)
+            found = products._depth(error, centred_bound=is_centred, soft=False)
             assert found == (layers, None, error)
 
 
@@ -300,23 +299,23 @@ def test_values_at_anchors_are_missed_by_what_their_enclosures_say():
     lows = -rng.uniform(0.5, 2.0, 300) * 10.0 ** -rng.uniform(0.0, 6.0, 300)
     for low, high in zip(lows.tolist(), rng.uniform(0.5, 2.0, 300).tolist(), strict=True):
         ends = Interval(np.array([[low]]), np.array([[high]]))
-        values, missed = _universal._values(lambda points, ends=ends: ends, np.zeros((1, 1)))
+        values, missed = _routes._values(lambda points, ends=ends: ends, np.zeros((1, 1)))
         middle = Fraction(values[0, 0])
         assert lies_just_above(missed, max(Fraction(high) - middle, middle - Fraction(low)), 8)
     huge = Interval(np.array([[1.0, -np.inf]]), np.array([[1.0, np.inf]]))
     with pytest.raises(hm.PrecisionError, match="overflows"):
-        _universal._values(lambda points: huge, np.zeros((2, 1)))
+        _routes._values(lambda points: huge, np.zeros((2, 1)))
 
 
 def test_slopes_without_a_bound_are_refused(monkeypatch):
     fake = Fake(sensitivity=lambda i: (1.0, math.inf)[i])
-    monkeypatch.setattr(_universal, "build_graph", lambda *_: None)
-    monkeypatch.setattr(_universal, "analyse", lambda *_: fake)
+    monkeypatch.setattr(_routes, "build_graph", lambda *_: None)
+    monkeypatch.setattr(_routes, "analyse", lambda *_: fake)
     target = Fake(expressions=(), variables=(), inputs=2)
     with pytest.raises(hm.PrecisionError, match="No finite bound"):
-        _universal._slopes(target, None)
+        _routes._slopes(target, None)
     target.inputs = 1
-    assert _universal._slopes(target, None) == [1.0]
+    assert _routes._slopes(target, None) == [1.0]
 
 
 def test_biases_of_tokens_without_a_piece_are_rounded_down():

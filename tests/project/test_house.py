@@ -134,7 +134,9 @@ def test_tests_import_underscores_of_their_own_room_only(path):
 
 def test_foreign_underscores_are_seen(tmp_path):
     file = tmp_path / "test_x.py"
-    file.write_text("from hardmax.core._bill import x\nfrom hardmax._atomic import _lock, write\n")
+    file.write_text(
+        "from hardmax.core._construction import x\nfrom hardmax._atomic import _lock, write\n"
+    )
     assert private_imports(file) == {"core", "_atomic"}
 
 
@@ -213,5 +215,5 @@ def test_the_walks_lead_through_files_that_are_there():
     """`python -m benchmarks.walks --write` writes the page again."""
     text = (ROOT / "docs" / "walks.md").read_text(encoding="utf-8")
     files = re.findall(r"^\d+\. `([\w/]+\.py)`", text, re.MULTILINE)
-    assert len(files) > 100
+    assert len(files) > 80
     assert [file for file in files if not (SOURCE / "hardmax" / file).exists()] == []

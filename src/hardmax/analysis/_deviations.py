@@ -16,7 +16,8 @@ from types import EllipsisType
 
 import numpy as np
 
-from hardmax.numerics import Interval, Projection, inflate, matmul_up, product_up, stray, up
+from hardmax.core import Projection
+from hardmax.numerics import Interval, inflate, matmul_up, product_up, stray, up
 
 MOST_COEFFICIENTS = 20_000_000  # beyond this many, new noises go into the rest
 

@@ -15,11 +15,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from hardmax._errors import ShapeError
-from hardmax.core._inputs import SequenceInput, VectorInput
-from hardmax.core._layers import Attention, FeedForward, HeadGroup
+from hardmax.core._layers import Attention, FeedForward, HeadGroup, SequenceInput, VectorInput
 from hardmax.core._sequences import attention_weights, evaluate_sequences
 from hardmax.core._transformer import Transformer
-from hardmax.numerics import Projection
 
 _CHUNK = 1024  # inputs at a time: the rows of a layer then stay in cache
 Streams = dict[int, np.ndarray]
@@ -54,6 +52,34 @@ def evaluate(transformer: Transformer, x: Any) -> Any:
         chunk = batch[start : start + _CHUNK]
         result[start : start + _CHUNK] = recipe.run(np.ascontiguousarray(chunk.T)).T
     return result if points.ndim == 2 else result[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """matrix @ X by the cheapest means: a gather where rows have one entry, else a product.
+
+    Matrices of compiled heads are mostly empty.
+    """
+
+    columns: np.ndarray
+    matrix: np.ndarray | None  # rows x len(columns), or None for a gather
+    scales: np.ndarray | None  # the gathered rows' factors, or None where all are 1
+
+    @classmethod
+    def of(cls, matrix: np.ndarray) -> Projection:
+        entries = matrix != 0.0
+        if matrix.shape[0] and entries.sum(axis=1).max(initial=0) <= 1:
+            columns = entries.argmax(axis=1)
+            scales = matrix[np.arange(len(matrix)), columns]
+            return cls(columns, None, None if (scales == 1.0).all() else scales[:, None])
+        columns = np.flatnonzero(entries.any(axis=0))
+        return cls(columns, np.ascontiguousarray(matrix[:, columns]), None)
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        picked = x[self.columns]
+        if self.matrix is not None:
+            return self.matrix @ picked
+        return picked if self.scales is None else picked * self.scales
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,10 +14,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from hardmax._errors import SemanticsError, ShapeError
-from hardmax.core._inputs import SequenceInput, VectorInput
-from hardmax.core._layers import Attention, FeedForward, Head
+from hardmax.core._layers import Attention, FeedForward, Hardmax, Head, SequenceInput, VectorInput
 from hardmax.core._transformer import Transformer
-from hardmax.core._weighting import Hardmax
 
 Number = float | Fraction
 N = TypeVar("N", float, Fraction)

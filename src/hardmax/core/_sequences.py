@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._errors import RequestError, ShapeError
-from hardmax.core._inputs import SequenceInput
-from hardmax.core._layers import Attention, FeedForward, HeadGroup
+from hardmax.core._layers import Attention, FeedForward, HeadGroup, SequenceInput
 from hardmax.core._transformer import Transformer
 
 _LARGEST_SCORES = 2**22  # attention weights held at once, in numbers

@@ -1,21 +1,27 @@
 """What a claim is about: a function that can be called on numbers, rationals and intervals.
 
 Languages implement `Target`; the waist never looks inside. A target may open itself up as
-`Steps`, a straight-line program whose inner values a witness can point at.
+`Steps`, a straight-line program whose inner values a witness can point at. `by_arithmetic` hands
+the argument of a call to the arithmetic that it is written in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, overload, runtime_checkable
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from hardmax._errors import ShapeError
-from hardmax.core._univariate import apply_univariate
-from hardmax.numerics import FUNCTION_NAMES, Interval, exact, finite_array, frozen_array
+from hardmax._errors import DomainError, SemanticsError, ShapeError
+from hardmax.numerics import FUNCTION_NAMES, Interval, exact, finite_array, frozen_array, record_of
+
+Values = TypeVar("Values", Interval, np.ndarray)
+Numbers = ArrayLike | Sequence[Fraction]  # floats, whole numbers or Fractions, batches included
+Rows = Callable[[np.ndarray], np.ndarray]
+Columns = Callable[[Interval], Interval]
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,6 +185,26 @@ def _apply(step: Step, x: Any) -> Any:
             return x[filled].max(axis=1)
 
 
+def apply_univariate(name: str, x: Values, exponent: float | Fraction = 1.0) -> Values:
+    """The named function of an `Interval`, of floats, or of Fractions (in an object array).
+
+    Floats outside the domain of definition give nan or infinities, as in NumPy; intervals give
+    [-inf, inf]; Fractions are refused.
+    """
+    function = record_of(name, exponent)
+    if isinstance(x, Interval):
+        return function.intervals(x)
+    if np.asarray(x).dtype.kind != "O":
+        with np.errstate(all="ignore"):
+            return function.floats(x)
+    if function.fractions is None:
+        raise SemanticsError(f"{function.title} has irrational values; use floats or intervals.")
+    try:
+        return np.asarray(function.fractions(x))
+    except ZeroDivisionError:
+        raise DomainError(f"The {name} of 0 is not defined; use points away from 0.") from None
+
+
 @dataclass(frozen=True)
 class EncodedTarget:
     """A target as it is written to a file: its kind, its text, its tensors."""
@@ -218,3 +244,56 @@ class Named(Protocol):
 
     @property
     def variables(self) -> tuple[str, ...]: ...
+
+
+@overload
+def by_arithmetic(x: Interval, inputs: int, *, rows: Rows, columns: Columns) -> Interval: ...
+@overload
+def by_arithmetic(x: Numbers, inputs: int, *, rows: Rows, columns: Columns) -> np.ndarray: ...
+def by_arithmetic(
+    x: Numbers | Interval, inputs: int, *, rows: Rows, columns: Columns
+) -> np.ndarray | Interval:
+    """Hand x to the arithmetic it is written in.
+
+    An `Interval` of shape (inputs,) or (inputs, batch) goes to `columns`. Numbers of shape
+    (..., inputs) go to `rows` as a batch x inputs matrix, and the leading axes come back: a
+    float64 matrix, or one of Fractions (and then every step is exact) if x holds any object.
+    """
+    if isinstance(x, Interval):
+        if len(x.shape) not in (1, 2) or x.shape[0] != inputs:
+            raise ShapeError(
+                f"The function takes intervals of shape ({inputs},) or ({inputs}, batch), but "
+                f"the shape is {x.shape}."
+            )
+        return columns(x)
+    array = _numbers(x)
+    if array.ndim == 0 or array.shape[-1] != inputs:
+        raise ShapeError(
+            f"The function takes {inputs} number{'s' * (inputs != 1)} along the last axis, but "
+            f"x has shape {array.shape}."
+        )
+    values = rows(array.reshape(-1, inputs))
+    return values.reshape(*array.shape[:-1], values.shape[-1])
+
+
+def _numbers(x: Numbers) -> np.ndarray:
+    try:
+        array = np.asarray(x)
+        if array.dtype == object:
+            return exact(array)
+    except (TypeError, ValueError, OverflowError) as reason:
+        raise ShapeError(
+            "x must be a rectangular array of numbers, but it could not be read as one."
+        ) from reason
+    if array.dtype.kind not in "fiub":
+        raise ShapeError(f"x must hold real numbers, but it holds {array.dtype}.")
+    return array.astype(np.float64, copy=False)
+
+
+def affine_rows(x: np.ndarray, weights: np.ndarray, bias: np.ndarray) -> np.ndarray:
+    """weights @ row + bias for every row of x, exact if x holds Fractions."""
+    if x.dtype == object:
+        weights, bias = exact(weights), exact(bias)
+    y = x @ weights.T
+    y += bias
+    return np.asarray(y)

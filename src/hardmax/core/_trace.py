@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax._errors import RequestError
-from hardmax.core._inputs import SequenceInput
-from hardmax.core._layers import Attention, FeedForward
+from hardmax.core._layers import Attention, FeedForward, SequenceInput
 from hardmax.core._legend import Legend
 from hardmax.core._sequences import (
     attended,

@@ -1,15 +1,64 @@
-"""The value at the waist: how an input becomes tokens, residual layers, a read-out."""
+"""The value at the waist: how an input becomes tokens, residual layers, a read-out.
+
+Its canonical printed form lists nonzero entries only, with every digit that matters, so that equal
+texts mean equal weights; golden tests compare it. Identity is the fingerprint of the exact bytes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
+
 from hardmax._errors import ShapeError
-from hardmax.core._inputs import Input, ReadOut, SequenceInput, VectorInput
-from hardmax.core._layers import Attention, FeedForward, Head, Sublayer
-from hardmax.core._weighting import Hardmax, Weighting
+from hardmax.core._layers import (
+    Attention,
+    FeedForward,
+    Hardmax,
+    Head,
+    Input,
+    SequenceInput,
+    Sublayer,
+    VectorInput,
+    Weighting,
+)
+from hardmax.numerics import finite_array
+
+
+@dataclass(frozen=True, eq=False)
+class ReadOut:
+    """The answer: weights @ x + bias at one token (negative counts from the end), or at each.
+
+    `token=None` reads every token of a sequence; the start token, if any, is left out.
+
+    >>> hm.ReadOut(weights=[[1.0, 0.0]], bias=[0.5]).outputs
+    1
+    """
+
+    weights: np.ndarray
+    bias: np.ndarray
+    token: int | None = -1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weights", finite_array(self.weights, "read-out weights", ndim=2))
+        object.__setattr__(self, "bias", finite_array(self.bias, "read-out bias", ndim=1))
+        if self.bias.shape != self.weights.shape[:1]:
+            raise ShapeError(
+                f"The read-out bias must have shape {self.weights.shape[:1]}, but it is "
+                f"{self.bias.shape}."
+            )
+
+    @property
+    def outputs(self) -> int:
+        return self.weights.shape[0]
+
+    def __repr__(self) -> str:
+        where = "every token" if self.token is None else f"token {self.token}"
+        return f"ReadOut({self.outputs} outputs from {where})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,3 +175,127 @@ class Transformer:
             f"{len(self.sublayers) - attention} feed-forward sublayers, {len(self.heads)} heads, "
             f"{self.outputs} outputs)"
         )
+
+
+def weight_arrays(transformer: Transformer) -> Iterator[np.ndarray]:
+    """Every stored weight."""
+    source = transformer.input
+    match source:
+        case VectorInput():
+            yield from (source.maps, source.offsets)
+        case SequenceInput():
+            yield from (source.embedding, source.positions)
+            if source.start is not None:
+                yield source.start
+    for head in transformer.heads:
+        yield from (head.query, head.key, head.value, head.output)
+        if head.position_bias is not None:
+            yield head.position_bias
+    for layer in transformer.sublayers:
+        if isinstance(layer, FeedForward):
+            yield from (layer.inner, layer.inner_bias, layer.outer, layer.outer_bias)
+    yield from (transformer.readout.weights, transformer.readout.bias)
+
+
+# ---- text and fingerprint ------------------------------------------------------------------------
+
+
+def to_text(transformer: Transformer) -> str:
+    """Every nonzero weight, one block per part, readable and complete."""
+    return "\n".join(_lines(transformer)) + "\n"
+
+
+def _lines(transformer: Transformer) -> Iterator[str]:
+    yield f"transformer: width {transformer.width}, tokens {transformer.tokens}"
+    yield from _input_lines(transformer)
+    for number, sublayer in enumerate(transformer.sublayers):
+        match sublayer:
+            case Attention():
+                yield f"sublayer {number}: attention, {len(sublayer.heads)} heads"
+                for index, head in enumerate(sublayer.heads):
+                    yield from _head_lines(index, head)
+            case FeedForward():
+                yield f"sublayer {number}: feed-forward, hidden {sublayer.hidden_width}"
+                for name in ("inner", "inner_bias", "outer", "outer_bias"):
+                    yield f"  {name}: {_entries(getattr(sublayer, name))}"
+    where = "every token" if transformer.readout.token is None else transformer.readout.token
+    yield f"read-out: token {where}"
+    yield f"  weights: {_entries(transformer.readout.weights)}"
+    yield f"  bias: {_entries(transformer.readout.bias)}"
+
+
+def _input_lines(transformer: Transformer) -> Iterator[str]:
+    source = transformer.input
+    match source:
+        case VectorInput():
+            yield f"input: {source.inputs} reals"
+            for t in range(source.tokens):
+                yield f"  token {t} map: {_entries(source.maps[t])}"
+                yield f"  token {t} offset: {_entries(source.offsets[t])}"
+        case SequenceInput():
+            yield f"input: symbols {json.dumps(source.alphabet)}"
+            yield f"  embedding: {_entries(source.embedding)}"
+            yield f"  positions: {_entries(source.positions)}"
+            if source.start is not None:
+                yield f"  start: {_entries(source.start)}"
+
+
+def _head_lines(index: int, head: Head) -> Iterator[str]:
+    mask = ", causal" if head.causal else ""
+    yield f"  head {index}: {head.weighting}{mask}"
+    for name in ("query", "key", "value", "output"):
+        yield f"    {name} {getattr(head, name).shape}: {_entries(getattr(head, name))}"
+    if head.position_bias is not None:
+        yield f"    position bias: {_entries(head.position_bias)}"
+
+
+def _entries(array: np.ndarray) -> str:
+    places = np.argwhere(array)
+    if not len(places):
+        return "0"
+    return " ".join(f"[{','.join(map(str, p))}]={_number(array[tuple(p)])}" for p in places)
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(float(value))
+
+
+def fingerprint(transformer: Transformer) -> str:
+    """SHA-256 of the structure and of every weight's bytes (zeros keep their sign)."""
+    digest = hashlib.sha256(b"hardmax transformer 1")
+    for label, part in _parts(transformer):
+        digest.update(json.dumps(label).encode())
+        if part is not None:
+            array = np.ascontiguousarray(part, dtype="<f8")
+            digest.update(json.dumps(array.shape).encode())
+            digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _parts(transformer: Transformer) -> Iterator[tuple[object, np.ndarray | None]]:
+    source, readout = transformer.input, transformer.readout
+    match source:
+        case VectorInput():
+            yield "maps", source.maps
+            yield "offsets", source.offsets
+        case SequenceInput():
+            yield ["alphabet", list(source.alphabet)], source.embedding
+            yield "positions", source.positions
+            yield "start", source.start
+    for sublayer in transformer.sublayers:
+        match sublayer:
+            case Attention():
+                yield ["attention", len(sublayer.heads)], None
+                for head in sublayer.heads:
+                    yield ["head", str(head.weighting), head.causal], head.query
+                    yield "key", head.key
+                    yield "value", head.value
+                    yield "output", head.output
+                    yield "position bias", head.position_bias
+            case FeedForward():
+                yield "inner", sublayer.inner
+                yield "inner bias", sublayer.inner_bias
+                yield "outer", sublayer.outer
+                yield "outer bias", sublayer.outer_bias
+    yield ["read-out", readout.token], readout.weights
+    yield "read-out bias", readout.bias

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from hardmax._errors import DomainError, RequestError, SemanticsError
-from hardmax.core import Box, EncodedTarget, Steps
-from hardmax.languages._evaluation import evaluate
-from hardmax.languages.expressions._domain_words import named_box
+from hardmax.core import Box, EncodedTarget, Steps, by_arithmetic
+from hardmax.languages.expressions._domain import named_box
 from hardmax.languages.expressions._expression import check_name
 from hardmax.numerics import Interval
 
@@ -95,7 +94,7 @@ class CallableFunction:
         return None
 
     def __call__(self, x: Any, /) -> Any:
-        return evaluate(x, self.inputs, rows=self._rows, columns=self._columns)
+        return by_arithmetic(x, self.inputs, rows=self._rows, columns=self._columns)
 
     def _rows(self, x: np.ndarray) -> np.ndarray:
         if x.dtype == object:

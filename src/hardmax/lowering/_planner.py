@@ -1,15 +1,17 @@
-"""Every route side by side, with the price of each, before anything is built."""
+"""What may be compiled, and every route to it side by side, priced before anything is built."""
 
 from __future__ import annotations
 
+import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Generic, Protocol, TypeGuard, TypeVar
 
 from hardmax._errors import HardmaxError, PrecisionError, RequestError
 from hardmax.core import Box, Construction, Target
-from hardmax.lowering._route_plan import RouteOffer, RoutePlan
+from hardmax.languages import CallableFunction, Expression, Function
 
 PREFERENCES = ("parameters", "layers", "heads", "logit", "float32")
 BASELINES = ("feedforward",)  # shown for comparison, taken only when asked for by name
@@ -22,6 +24,115 @@ _COMPARED = (
     "largest_logit",
     "largest_weight",
 )
+
+
+# ---- what may be compiled ------------------------------------------------------------------------
+
+
+def as_target(source: object) -> Target:
+    """A target as it is; text and expressions as the function they mean."""
+    if isinstance(source, Construction):
+        raise RequestError("This is compiled already: evaluate it, measure it or certify it.")
+    if isinstance(source, str):
+        return Function.parse(source)
+    if isinstance(source, Expression):
+        return Function(source)
+    if isinstance(source, tuple | list) and all(isinstance(part, Expression) for part in source):
+        return Function(source)
+    if isinstance(source, Target):
+        return source
+    if _is_torch_module(source):
+        raise RequestError(
+            f"A torch module ({type(source).__name__}) is compiled by way of the network that it "
+            f"computes: give hm.from_torch(module, shape=...)."
+        )
+    if callable(source):
+        raise RequestError(
+            "A plain callable needs a bound to be compiled: wrap it as "
+            "hm.CallableFunction(f, inputs, lipschitz=...)."
+        )
+    raise RequestError(
+        f"A value of type {type(source).__name__} cannot be compiled; give a function as text, "
+        f"a ReluNetwork, MaxoutNetwork, PiecewiseLinear or MaxAffine, or a program."
+    )
+
+
+def _is_torch_module(source: object) -> bool:
+    """Without importing torch: whoever holds a module has done that."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(source, torch.nn.Module)
+
+
+def is_function(target: Target) -> TypeGuard[Function | CallableFunction]:
+    return isinstance(target, Function | CallableFunction)
+
+
+def domain_of(target: Function | CallableFunction, on: object) -> Box:
+    """The box of a function's variables."""
+    return target.domain(on)
+
+
+# ---- any plan ------------------------------------------------------------------------------------
+
+
+class RouteOffer(Protocol):
+    """What an offer says, whatever its source: its price and its promise, or why there is none."""
+
+    @property
+    def route(self) -> str: ...
+
+    @property
+    def refusal(self) -> str | None:
+        """Why the route cannot be taken; None if it can."""
+
+    @property
+    def resources(self) -> Mapping[str, int | float]:
+        """The bill, as far as it can be compared."""
+
+    @property
+    def error(self) -> float:
+        """The error that would be claimed."""
+
+    def build(self) -> Construction: ...
+
+    def as_dict(self) -> dict[str, object]: ...
+
+
+_Offered = TypeVar("_Offered", bound=RouteOffer)
+
+
+class RoutePlan(ABC, Generic[_Offered]):
+    """All offers for one request."""
+
+    offers: tuple[_Offered, ...]
+
+    @property
+    def open(self) -> tuple[_Offered, ...]:
+        """The offers that stand."""
+        return tuple(offer for offer in self.offers if offer.refusal is None)
+
+    def offer(self, route: str) -> _Offered:
+        """The offer of a route by its name."""
+        for offer in self.offers:
+            if offer.route == route:
+                return offer
+        names = ", ".join(offer.route for offer in self.offers)
+        raise RequestError(f"There is no route {route!r} here; choose one of {names}.")
+
+    @abstractmethod
+    def choose(self, prefer: str | None = None) -> _Offered:
+        """The offer that `compile` would take."""
+
+    def build(self, prefer: str | None = None) -> Construction:
+        """What the chosen route builds."""
+        return self.choose(prefer).build()
+
+    @abstractmethod
+    def as_dict(self) -> dict[str, object]:
+        """For scripts."""
+
+
+# ---- functions and networks ----------------------------------------------------------------------
 
 
 class Priced(Protocol):

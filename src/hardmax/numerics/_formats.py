@@ -1,21 +1,41 @@
-"""Binary float formats: what they hold, how they round, and what is assumed of their exp.
+"""How numbers are held: as floats of a format, as balls, and in arrays that check themselves.
 
-Everything that this package says about floats is derived from the numbers in this file. Two of
-them per format cannot be derived, because exp is not correctly rounded anywhere; they are
-assumptions, named in every certificate that rests on them.
+Floats: what a binary format holds, how it rounds, and what is assumed of its exp. Everything that
+this package says about floats is derived from the numbers in this file. Two of them per format
+cannot be derived, because exp is not correctly rounded anywhere; they are assumptions, named in
+every certificate that rests on them.
+
+Balls of python-flint: the precision they are computed with, and the way back to floats.
+
+Arrays: finite, float64, read-only; and their exact rational twins.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from hardmax._errors import ShapeError
+
+if TYPE_CHECKING:
+    from flint import arb
+
 BLOCK = 512  # tokens that PyTorch's fused attention takes together
 _ACCUMULATED = (2.0 - 2.0**-23) * 2.0**127  # the largest float32
+
+# Just below a power of two: arb rounds radii up to 30 bits, and a power of two to the next number.
+_JUST_BELOW = 1.0 - 2.0**-31
+
+
+# ---- floats --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -180,3 +200,107 @@ def about_underflow() -> str:
     """The sentence for a certificate that speaks of floats."""
     abrupt = [f"in {f.name} below {f.normal:.3g}" for f in FORMATS.values() if not f.gradual]
     return f"Underflow is gradual, but {' and '.join(abrupt)} numbers may be taken for 0."
+
+
+# ---- balls ---------------------------------------------------------------------------------------
+
+
+@contextmanager
+def precision(bits: int, cap: int | None = None) -> Iterator[None]:
+    """Precision and series length are global to the process: set here, and put back."""
+    from flint import ctx
+
+    before = ctx.prec, ctx.cap
+    ctx.prec, ctx.cap = bits, before[1] if cap is None else cap
+    try:
+        yield
+    finally:
+        ctx.prec, ctx.cap = before
+
+
+def ball_around(middle: arb | float, radius: float) -> arb:
+    """A ball that holds [middle - radius, middle + radius], and no more for a power of two.
+
+    The radius is rounded up to 30 bits, and a power of two steps to the next number, too. A number
+    just below lands on the power of two exactly. Then a ball that ends where sqrt begins does not
+    reach beyond.
+    """
+    from flint import arb
+
+    snug = arb(middle, radius * _JUST_BELOW)
+    return snug if snug.rad() >= radius else arb(middle, radius)
+
+
+def ball_between(low: float, high: float) -> arb:
+    """A ball that holds [low, high]: exactly that when the width is a power of two."""
+    from flint import arb
+
+    half = (arb(high) - arb(low)) / 2
+    radius = float(half)
+    if not arb(radius) >= half:
+        radius = math.nextafter(radius, math.inf)
+    return ball_around((arb(low) + arb(high)) / 2, radius)
+
+
+def ball_size_up(ball: arb) -> float:
+    """A float that is at least |x| for every x in the ball; infinite when nothing is known."""
+    size = float(ball.abs_upper())
+    return math.nextafter(size, math.inf) if math.isfinite(size) else math.inf
+
+
+def ball_size_down(ball: arb) -> float:
+    """A float that is at most |x| for every x in the ball, and not negative.
+
+    Beyond all floats that is the largest one; nan, of which nothing is known, is not above 0.
+    """
+    return max(0.0, math.nextafter(float(ball.abs_lower()), -math.inf))
+
+
+def ball_ends(ball: arb) -> tuple[float, float]:
+    """Floats lo, hi with lo <= x <= hi for every x in the ball; an exact float stays."""
+    if not ball.is_finite():
+        return -math.inf, math.inf
+    low, high = float(ball.lower()), float(ball.upper())
+    below = low if low <= ball else math.nextafter(low, -math.inf)
+    return below, high if ball <= high else math.nextafter(high, math.inf)
+
+
+# ---- arrays --------------------------------------------------------------------------------------
+
+
+def finite_array(values: object, name: str, *, ndim: int | None = None) -> np.ndarray:
+    """A read-only float64 copy of `values`, refused if it holds anything but finite numbers."""
+    try:
+        given = np.asarray(values)
+        if given.dtype.kind == "c":
+            raise TypeError("complex numbers")
+        array = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as reason:
+        raise ShapeError(
+            f"{name} must be a rectangular array of real numbers, but it could not be read as one."
+        ) from reason
+    if ndim is not None and array.ndim != ndim:
+        raise ShapeError(
+            f"{name} must have {ndim} dimension{'s' * (ndim != 1)}, but its shape is {array.shape}."
+        )
+    if not np.isfinite(array).all():
+        bad = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise ShapeError(f"{name} must be finite, but entry {bad} is {array[bad]}.")
+    return frozen_array(array)
+
+
+def frozen_array(array: np.ndarray) -> np.ndarray:
+    """`array` itself if nobody can write to it, else a read-only copy."""
+    if not array.flags.writeable and array.base is None:
+        return array
+    copy = np.array(array, order="C")
+    copy.flags.writeable = False
+    return copy
+
+
+_to_fraction = np.frompyfunc(Fraction, 1, 1)
+
+
+def exact(array: object) -> np.ndarray:
+    """The same numbers as an object array of `Fraction`: a float64 is a dyadic rational."""
+    return np.asarray(_to_fraction(np.asarray(array)), dtype=object)

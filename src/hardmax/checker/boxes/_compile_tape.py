@@ -21,14 +21,13 @@ from flint import fmpq
 from hardmax.checker._budget import CALL, TERM, VISIT, charge
 from hardmax.checker.boxes._bank import AffineRows, Bank
 from hardmax.checker.boxes._exact import Exact
+from hardmax.checker.boxes._few_variables import Basis, tidied
 from hardmax.checker.boxes._large_mean import LargeMean
 from hardmax.checker.boxes._tape import Linear, Step, Tape, Wide
-from hardmax.checker.boxes._tidy import tidied
 from hardmax.checker.forms import (
     ONE,
     ZERO,
     Apply,
-    Basis,
     Form,
     Gate,
     Graph,

@@ -23,12 +23,12 @@ from flint import fmpq
 
 from hardmax.checker._budget import PIVOT, PROGRAM, charge
 from hardmax.checker.boxes._compile_tape import Problem, Unsuitable, needed, pose
+from hardmax.checker.boxes._few_variables import Basis
 from hardmax.checker.boxes._small_box import SmallBoxes, TooManyDimensions
 from hardmax.checker.boxes._tape import run
 from hardmax.checker.forms import (
     ONE,
     ZERO,
-    Basis,
     Form,
     Graph,
     Variable,

@@ -12,10 +12,10 @@ import numpy as np
 from flint import arb, arb_series, ctx
 
 from hardmax.checker._budget import BALL, charge
+from hardmax.checker.boxes._few_variables import Basis
 from hardmax.checker.forms import (
     ZERO,
     Apply,
-    Basis,
     Form,
     Gate,
     Graph,

@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hardmax.checker.boxes._compile_tape import Problem, over_basis
+from hardmax.checker.boxes._few_variables import Basis
 from hardmax.checker.boxes._jets import Jet
 from hardmax.checker.boxes._tape import Tape, Twin, run
-from hardmax.checker.forms import ONE, Basis, Form, Graph
+from hardmax.checker.forms import ONE, Form, Graph
 from hardmax.core import Box, Target
 from hardmax.numerics import Interval, pair_between, pair_sum
 

@@ -21,13 +21,12 @@ from flint import fmpq
 from hardmax.checker._budget import Clock, charge
 from hardmax.checker.boxes._ball_series import Line, bound_by_series
 from hardmax.checker.boxes._compile_tape import Problem, functionals, needed, pose
+from hardmax.checker.boxes._few_variables import Basis, tidied
 from hardmax.checker.boxes._search import Search, Watch
 from hardmax.checker.boxes._tape import run
-from hardmax.checker.boxes._tidy import tidied
 from hardmax.checker.forms import (
     ONE,
     ZERO,
-    Basis,
     Form,
     Graph,
     Times,

@@ -2,6 +2,7 @@
 
 from hardmax.checker.forms._atoms import Apply as Apply
 from hardmax.checker.forms._atoms import Atom as Atom
+from hardmax.checker.forms._atoms import Bounds as Bounds
 from hardmax.checker.forms._atoms import Gate as Gate
 from hardmax.checker.forms._atoms import HardMean as HardMean
 from hardmax.checker.forms._atoms import Maximum as Maximum
@@ -10,7 +11,6 @@ from hardmax.checker.forms._atoms import Relu as Relu
 from hardmax.checker.forms._atoms import Times as Times
 from hardmax.checker.forms._atoms import Variable as Variable
 from hardmax.checker.forms._atoms import arguments as arguments
-from hardmax.checker.forms._basis import Basis as Basis
 from hardmax.checker.forms._dominance import excess as excess
 from hardmax.checker.forms._forms import NOTHING as NOTHING
 from hardmax.checker.forms._forms import ONE as ONE
@@ -18,6 +18,8 @@ from hardmax.checker.forms._forms import ZERO as ZERO
 from hardmax.checker.forms._forms import Body as Body
 from hardmax.checker.forms._forms import Form as Form
 from hardmax.checker.forms._forms import constant as constant
+from hardmax.checker.forms._forms import cost_of as cost_of
+from hardmax.checker.forms._forms import cost_of_bits as cost_of_bits
 from hardmax.checker.forms._forms import direction_of as direction_of
 from hardmax.checker.forms._forms import is_moderate as is_moderate
 from hardmax.checker.forms._forms import nearest as nearest
@@ -28,7 +30,6 @@ from hardmax.checker.forms._gradient import Gradient as Gradient
 from hardmax.checker.forms._gradient import NoGradient as NoGradient
 from hardmax.checker.forms._graph import Graph as Graph
 from hardmax.checker.forms._graph import rebuilt as rebuilt
-from hardmax.checker.forms._ranges import Bounds as Bounds
 from hardmax.checker.forms._written_out import TargetForms as TargetForms
 from hardmax.checker.forms._written_out import Unrolled as Unrolled
 from hardmax.checker.forms._written_out import is_defined as is_defined

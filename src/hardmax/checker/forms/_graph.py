@@ -20,6 +20,7 @@ from hardmax.checker._budget import ATOM, charge
 from hardmax.checker.forms._atoms import (
     Apply,
     Atom,
+    Bounds,
     Gate,
     HardMean,
     Maximum,
@@ -27,6 +28,10 @@ from hardmax.checker.forms._atoms import (
     Relu,
     Times,
     Variable,
+    gate_range,
+    hull_with_zero,
+    mean_range,
+    univariate_range,
 )
 from hardmax.checker.forms._forms import (
     NOTHING,
@@ -37,13 +42,6 @@ from hardmax.checker.forms._forms import (
     constant,
     rational,
     total,
-)
-from hardmax.checker.forms._ranges import (
-    Bounds,
-    gate_range,
-    hull_with_zero,
-    mean_range,
-    univariate_range,
 )
 from hardmax.core import Box
 from hardmax.numerics import Interval, record_of

@@ -7,9 +7,8 @@ from concurrent.futures import Executor
 
 from hardmax.checker._budget import Clock, Progress, Standing, charge
 from hardmax.checker._certificate import INTERRUPTED, Certificate, Verdict, about_floats
-from hardmax.checker.reals._measure import work_of_rounding
 from hardmax.checker.reals._methods import bound_error
-from hardmax.checker.reals._question import Findings, Question
+from hardmax.checker.reals._question import Findings, Question, work_of_rounding
 from hardmax.checker.rounding import float_bounds
 from hardmax.core import Construction
 from hardmax.numerics import FORMATS, down, up

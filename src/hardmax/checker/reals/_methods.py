@@ -34,9 +34,13 @@ from hardmax.checker.boxes import (
     pose_against,
 )
 from hardmax.checker.forms import Graph, TargetForms, Unrolled
-from hardmax.checker.reals._defined import undefined_near
-from hardmax.checker.reals._measure import worst_seen
-from hardmax.checker.reals._question import Difference, Findings, Question
+from hardmax.checker.reals._question import (
+    Difference,
+    Findings,
+    Question,
+    undefined_near,
+    worst_seen,
+)
 from hardmax.checker.steps import Rejected, validate
 from hardmax.core import Construction
 

@@ -8,7 +8,7 @@ takes the computed stream s to F(s) + local error; so `where` grows by the local
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,9 +16,13 @@ from hardmax.checker._dependence import asks
 from hardmax.checker.rounding._format import Stored
 from hardmax.checker.rounding._head import answer
 from hardmax.checker.rounding._inplace import Mixing, Written, sharpen_heads, sharpen_units
-from hardmax.checker.rounding._logits import Heads, in_pieces
+from hardmax.checker.rounding._logits import Asked, Heads
 from hardmax.core import Attention, FeedForward, Sublayer
 from hardmax.numerics import Format, Interval, up
+
+_MOST_PIECES = 256  # of a query's range
+_MOST_NUMBERS = 2**18  # weights looked at for one head
+_STILL = 2.0**-30  # of its size: a query that moves by less is a constant, rounded, and not cut
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,3 +184,44 @@ def _columns(
         error[mixing.columns, i] = found.errors.rounded.ravel()
         off[mixing.columns, i] = found.errors.off.ravel()
     return Interval(lo, hi), error, off
+
+
+def in_pieces(asked: Asked) -> tuple[Asked, np.ndarray]:
+    """Heads over many tokens, with their queries' ranges cut; and where each head's pieces start.
+
+    A softmax over many tokens is sharp: near every query only few of them count. What holds on
+    each piece of the range holds on all of it. Maxima and hard heads need no cutting.
+    """
+    query = asked.query
+    heads, n = len(asked.hard), asked.seen
+    width = query.value.hi - query.value.lo
+    moving = width > _STILL * query.value.magnitude
+    cuts = (n > 2) & ~asked.hard & ~asked.maximum.holds & moving.any(axis=1)
+    room = _MOST_NUMBERS // max(1, n * asked.values.value.shape[1] * int(cuts.sum()))
+    most = min(_MOST_PIECES, room)
+    if not cuts.any() or most < 4:
+        return asked, np.arange(heads)
+    owners, lows, highs = [], [], []
+    for h in range(heads):
+        steps = int(most ** (1.0 / moving[h].sum()) + 1e-9) if cuts[h] else 1
+        lo, hi = _grid(query.value[h], moving[h], steps)
+        owners.append(np.full(len(lo), h))
+        lows.append(lo)
+        highs.append(hi)
+    owner = np.concatenate(owners)
+    value = Interval(np.concatenate(lows), np.concatenate(highs))
+    parts = replace(query[owner], value=value)
+    return asked.pieces(owner, parts), np.flatnonzero(np.diff(owner, prepend=-1))
+
+
+def _grid(query: Interval, moving: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """All combinations of pieces of the moving components: pieces x key width."""
+    ends = [
+        np.clip(np.linspace(a, b, (steps if m else 1) + 1), a, b)
+        for a, b, m in zip(query.lo, query.hi, moving, strict=True)
+    ]
+    for edge, a, b in zip(ends, query.lo, query.hi, strict=True):
+        edge[0], edge[-1] = a, b
+    lo = np.meshgrid(*[edge[:-1] for edge in ends], indexing="ij")
+    hi = np.meshgrid(*[edge[1:] for edge in ends], indexing="ij")
+    return np.stack([c.ravel() for c in lo], axis=1), np.stack([c.ravel() for c in hi], axis=1)

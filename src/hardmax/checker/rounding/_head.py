@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hardmax.checker.rounding._format import check_accumulated, may_vanish, relative
-from hardmax.checker.rounding._logits import Asked
+from hardmax.checker.rounding._logits import Asked, LogitRounding, weights_of, with_softmax
 from hardmax.checker.rounding._maximum_heads import (
     BEND,
     PULL,
@@ -23,7 +23,6 @@ from hardmax.checker.rounding._maximum_heads import (
     near_maximum,
     steepness,
 )
-from hardmax.checker.rounding._weights import LogitRounding, weights_of, with_softmax
 from hardmax.numerics import (
     BLOCK,
     FLOAT64,

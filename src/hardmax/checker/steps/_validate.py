@@ -183,6 +183,8 @@ class Validation:
         rows = [row for row in rows if self._is_a_sum_of_rectifiers(row.theirs)]
         ours = atoms_of([row.ours for row in rows], self.graph, several=True)
         theirs = atoms_of([row.theirs for row in rows], self.graph, several=False)
+        if not (ours or theirs):
+            return
         partners = Partners(self.graph, [a for a in theirs if a not in self.their_names])
         fresh = [a for a in ours if a not in self.our_names and not self._copy(a)]
         pairs: list[tuple[int, Match, Contest]] = []

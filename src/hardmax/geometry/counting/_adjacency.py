@@ -14,9 +14,8 @@ from itertools import product
 import numpy as np
 
 from hardmax.geometry.counting._cells import LinearCell
-from hardmax.geometry.counting.plane._exact import beyond as plane_beyond
-from hardmax.geometry.counting.plane._exact import corners_of, exact_of
-from hardmax.geometry.counting.plane._piece import PlaneCell
+from hardmax.geometry.counting.plane._piece import PlaneCell, corners_of, exact_of
+from hardmax.geometry.counting.plane._piece import beyond as plane_beyond
 from hardmax.geometry.counting.space._counting import SpaceCell
 from hardmax.geometry.counting.space._exact import WholeMaps
 from hardmax.geometry.counting.space._exact import beyond as space_beyond

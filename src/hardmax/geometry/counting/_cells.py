@@ -16,9 +16,9 @@ from hardmax.geometry.counting._stack import Stack
 from hardmax.geometry.counting.plane._piece import PlaneCell
 from hardmax.geometry.counting.space._counting import SpaceCell
 from hardmax.geometry.counting.switch._leaves import SwitchCell
-from hardmax.geometry.hulls._equations import nearest_float
 from hardmax.geometry.hulls._hull import convex_hull
 from hardmax.geometry.hulls._points import Points, whole_normals
+from hardmax.numerics import nearest_float
 
 Point = tuple[Fraction, ...]
 

@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hardmax._errors import ShapeError
-from hardmax.geometry.hulls._equations import nearest_float
 from hardmax.numerics import (
     TINY,
     above_float,
     frozen_array,
     inflate,
     matmul_up,
+    nearest_float,
     product_up,
     stray,
     sum_up,

@@ -21,7 +21,7 @@ from hardmax.core import Box
 from hardmax.geometry.diagrams._boxed import BoxedDiagram
 from hardmax.geometry.diagrams._cells import Cell
 from hardmax.geometry.diagrams._locating import Locator
-from hardmax.geometry.hulls._equations import least_solution, nearest_float
+from hardmax.geometry.hulls._equations import least_solution
 from hardmax.geometry.hulls._faces import Faces
 from hardmax.geometry.hulls._hull import Hull, convex_hull, most_facets
 from hardmax.geometry.hulls._points import (
@@ -32,7 +32,7 @@ from hardmax.geometry.hulls._points import (
     whole_normals,
     whole_signs,
 )
-from hardmax.numerics import FAINT, TINY, UNIT, frozen_array, inflate
+from hardmax.numerics import FAINT, TINY, UNIT, frozen_array, inflate, nearest_float
 
 MOST_DIMENSIONS = 8  # of keys and biases together: facets grow like n^(d/2)
 _BLURRED = 2.0**-30  # vertices that floats know less well, relatively, are made exactly

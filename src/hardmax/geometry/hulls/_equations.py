@@ -1,8 +1,7 @@
-"""Linear equations in Fractions, and the floats nearest to them."""
+"""Linear equations in Fractions."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
@@ -60,16 +59,3 @@ def _solve(matrix: list[list[Fraction]], right: list[Fraction]) -> list[Fraction
                 factor = table[r][c]
                 table[r] = [x - factor * y for x, y in zip(table[r], table[c], strict=True)]
     return [row[-1] for row in table]
-
-
-def quotient(over: int, under: int) -> float:
-    """The float nearest to over / under; infinite beyond all floats, where it decides nothing."""
-    try:
-        return over / under  # division of whole numbers rounds once
-    except OverflowError:
-        return math.inf if (over > 0) == (under > 0) else -math.inf
-
-
-def nearest_float(number: Fraction | float) -> float:
-    """Of a Fraction; infinite beyond all floats. A float stays itself."""
-    return number if isinstance(number, float) else quotient(number.numerator, number.denominator)

@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 
 from hardmax._errors import FileError, HardmaxError, RequestError, ShapeError
-from hardmax.core import Box, EncodedTarget, Steps
-from hardmax.languages._evaluation import evaluate as by_arithmetic
-from hardmax.languages.expressions._domain import check_domain
-from hardmax.languages.expressions._domain_words import named_box
+from hardmax.core import Box, EncodedTarget, Steps, by_arithmetic
+from hardmax.languages.expressions._domain import check_domain, named_box
 from hardmax.languages.expressions._expression import Expression, as_expression, check_name
 from hardmax.languages.expressions._print import to_text
 from hardmax.languages.expressions._steps import Place, steps_of

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from hardmax._errors import ShapeError
-from hardmax.languages._evaluation import Numbers
+from hardmax.core import Numbers
 from hardmax.numerics import exact, finite_array
 
 Line = tuple[Fraction, Fraction]  # slope, intercept

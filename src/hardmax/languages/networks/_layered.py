@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, overload
 import numpy as np
 
 from hardmax._errors import FileError, RequestError, ShapeError
-from hardmax.core import Affine, EncodedTarget, Maximum, Steps, Univariate
-from hardmax.languages._evaluation import Numbers, evaluate
+from hardmax.core import Affine, EncodedTarget, Maximum, Numbers, Steps, Univariate, by_arithmetic
 from hardmax.languages.networks._from_torch import torch_program
 from hardmax.languages.networks._layers import counted, needed
 from hardmax.languages.networks._relu import ReluNetwork
@@ -88,7 +87,7 @@ class LayeredNetwork:
     @overload
     def __call__(self, x: Numbers, /) -> np.ndarray: ...
     def __call__(self, x: Numbers | Interval, /) -> np.ndarray | Interval:
-        return evaluate(
+        return by_arithmetic(
             x,
             self.inputs,
             rows=lambda rows: np.asarray(self.program.values(rows.T)[-1].T),

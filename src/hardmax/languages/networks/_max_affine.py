@@ -9,8 +9,7 @@ from typing import overload
 
 import numpy as np
 
-from hardmax.core import Affine, EncodedTarget, Maximum, Steps
-from hardmax.languages._evaluation import Numbers, affine_rows, evaluate
+from hardmax.core import Affine, EncodedTarget, Maximum, Numbers, Steps, affine_rows, by_arithmetic
 from hardmax.languages.networks._layers import checked_layers, counted, needed
 from hardmax.numerics import Interval
 
@@ -54,7 +53,7 @@ class MaxAffine:
     @overload
     def __call__(self, x: Numbers, /) -> np.ndarray: ...
     def __call__(self, x: Numbers | Interval, /) -> np.ndarray | Interval:
-        return evaluate(
+        return by_arithmetic(
             x, self.inputs, rows=self._rows, columns=lambda box: self._program.values(box)[-1]
         )
 

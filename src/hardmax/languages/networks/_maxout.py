@@ -10,8 +10,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hardmax.core import Affine, EncodedTarget, Maximum, Steps
-from hardmax.languages._evaluation import Numbers, affine_rows, evaluate
+from hardmax.core import Affine, EncodedTarget, Maximum, Numbers, Steps, affine_rows, by_arithmetic
 from hardmax.languages.networks._layers import (
     Arrays,
     checked_layers,
@@ -65,7 +64,7 @@ class MaxoutNetwork:
     @overload
     def __call__(self, x: Numbers, /) -> np.ndarray: ...
     def __call__(self, x: Numbers | Interval, /) -> np.ndarray | Interval:
-        return evaluate(
+        return by_arithmetic(
             x, self.inputs, rows=self._rows, columns=lambda box: self._program.values(box)[-1]
         )
 

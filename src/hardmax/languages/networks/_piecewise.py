@@ -10,8 +10,7 @@ from typing import overload
 import numpy as np
 
 from hardmax._errors import ShapeError
-from hardmax.core import Affine, EncodedTarget, Maximum, Steps
-from hardmax.languages._evaluation import Numbers
+from hardmax.core import Affine, EncodedTarget, Maximum, Numbers, Steps
 from hardmax.languages.networks._knots import convex_parts
 from hardmax.languages.networks._layers import counted, needed
 from hardmax.languages.networks._max_affine import MaxAffine

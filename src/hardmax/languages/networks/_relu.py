@@ -10,8 +10,15 @@ from typing import TYPE_CHECKING, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hardmax.core import Affine, EncodedTarget, Steps, Univariate
-from hardmax.languages._evaluation import Numbers, affine_rows, evaluate
+from hardmax.core import (
+    Affine,
+    EncodedTarget,
+    Numbers,
+    Steps,
+    Univariate,
+    affine_rows,
+    by_arithmetic,
+)
 from hardmax.languages.networks._beside_torch import check_against_module
 from hardmax.languages.networks._layers import (
     Arrays,
@@ -77,7 +84,7 @@ class ReluNetwork:
     @overload
     def __call__(self, x: Numbers, /) -> np.ndarray: ...
     def __call__(self, x: Numbers | Interval, /) -> np.ndarray | Interval:
-        return evaluate(
+        return by_arithmetic(
             x, self.inputs, rows=self._rows, columns=lambda box: self._program.values(box)[-1]
         )
 

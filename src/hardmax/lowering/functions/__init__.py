@@ -9,5 +9,3 @@ from hardmax.lowering.functions._route_gadgets import differing_routes as differ
 from hardmax.lowering.functions._route_gadgets import is_native as is_native
 from hardmax.lowering.functions._route_gadgets import is_square as is_square
 from hardmax.lowering.functions._route_gadgets import recipe as recipe
-from hardmax.lowering.functions._universal import propose_pieces as propose_pieces
-from hardmax.lowering.functions._universal import propose_universal as propose_universal

@@ -1,24 +1,45 @@
-"""The routes of a function, by name."""
+"""The routes of a function, by name; among them those that take a function as a whole."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
+import numpy as np
+
 from hardmax._errors import PrecisionError, RequestError
-from hardmax.core import Box, Construction
+from hardmax.core import MARGIN, Box, Construction
 from hardmax.languages import CallableFunction, Function
 from hardmax.lowering._planner import BASELINES, Offer, Plan, make_offers
-from hardmax.lowering.functions import (
+from hardmax.lowering.approximants import (
+    GridFit,
+    PiecewiseFit,
+    fit_knots_from_bound,
+    fit_knots_lipschitz,
+    grid_for,
+)
+from hardmax.lowering.functions._compose import compose
+from hardmax.lowering.functions._proposal import Proposal, too_small
+from hardmax.lowering.functions._route_gadgets import (
     ROUTE_GADGETS,
-    Proposal,
     RouteGadgets,
-    compose,
     differing_routes,
-    propose_pieces,
-    propose_universal,
     recipe,
 )
+from hardmax.lowering.gadgets import (
+    SOFT_SHARE,
+    Approximation,
+    Site,
+    function_by_grid,
+    hard_pieces,
+    soft_pieces,
+)
+from hardmax.lowering.graph import analyse, build_graph, opaque_analysis, opaque_graph
+from hardmax.lowering.sketch import BoxSketch
+from hardmax.numerics import Interval, up
+
+MOST_TOKENS = 10_000
+_ROOM = 1e-6  # of the error, for rounding
 
 
 def plan_function(
@@ -127,10 +148,10 @@ def _routes_of_text(
     names = list(ROUTE_GADGETS) if every else differing
     routes: dict[str, Proposer] = {name: by(ROUTE_GADGETS[name]) for name in names}
     routes["recipe"] = by_recipe
-    return routes | {"universal": _universal(function, domain, error)}
+    return routes | {"universal": _universal_route(function, domain, error)}
 
 
-def _universal(function: Function | CallableFunction, domain: Box, error: float) -> Proposer:
+def _universal_route(function: Function | CallableFunction, domain: Box, error: float) -> Proposer:
     def propose(least: int | None) -> Proposal:
         most = () if least is None else (least // 2 + 2,)
         return propose_universal(function, domain, error, *most)
@@ -143,15 +164,187 @@ def _opaque_routes(function: CallableFunction, domain: Box, error: float) -> dic
     if function.inputs == 1:
         routes["recipe"] = lambda least: propose_pieces(function, domain, error, soft=True)
         routes["feedforward"] = lambda least: propose_pieces(function, domain, error, soft=False)
-    return routes | {"universal": _universal(function, domain, error)}
+    return routes | {"universal": _universal_route(function, domain, error)}
 
 
 def _check(function: Function | CallableFunction, domain: Box, error: float) -> None:
-    _check_error(error)
+    if not (isinstance(error, int | float) and 0 < error < float("inf")):
+        raise RequestError(f"The error must be a number > 0, not {error!r}; try error=1e-3.")
     if isinstance(function, Function):
         function.check_domain(domain)
 
 
-def _check_error(error: float) -> None:
-    if not (isinstance(error, int | float) and 0 < error < float("inf")):
-        raise RequestError(f"The error must be a number > 0, not {error!r}; try error=1e-3.")
+# ---- taken as a whole ----------------------------------------------------------------------------
+
+
+def propose_universal(
+    target: Function | CallableFunction, domain: Box, error: float, most: int = MOST_TOKENS
+) -> Proposal:
+    """A softmax partition of unity around the points of a grid, values f there.
+
+    One head (one per output), one layer, key width d + 1. `grid_for` proves the error from slopes
+    alone: nothing else is known of the function, and then nothing better is possible with one
+    token per anchor. With a concave modulus of continuity w in the 1-norm, Jensen's inequality
+    bounds the error by w(mean distance), so the grid for slope 1 and a distance d with w(d) at
+    most the error does it. The number of anchors is known before f is evaluated anywhere.
+    """
+    if target.inputs > 3:
+        raise RequestError(
+            f"Universality by anchors is for up to 3 variables, not {target.inputs}: the grid "
+            "grows with the power of their number."
+        )
+    return _fitting(error, lambda asked: _by_anchors(target, domain, asked, most))
+
+
+def _by_anchors(
+    target: Function | CallableFunction, domain: Box, asked: float, most: int
+) -> Proposal:
+    grid, bound = _grid_of(target, domain, asked)
+    if grid.count > most:
+        parameters = grid.count * (2 * target.inputs + 3)
+        raise PrecisionError(
+            f"One head over {grid.count:,} anchors would do it, with about {parameters:,} "
+            f"parameters; more than {most:,} tokens are not built. Ask for a larger error."
+        )
+    values, uncertain = _values(target, grid.points())
+
+    def built(site: Site, output: int) -> Approximation:
+        return Approximation(function_by_grid(site, grid, values[:, output]), bound + uncertain)
+
+    return _opaque(target, domain, "universal", built)
+
+
+def _values(target: Function | CallableFunction, points: np.ndarray) -> tuple[np.ndarray, float]:
+    """f at the anchors, and by how much the floats may miss it; a callable's are taken as exact."""
+    if isinstance(target, CallableFunction):
+        return np.asarray(target(points)), 0.0
+    enclosed = target(Interval.point(points.T))
+    middle = enclosed.middle
+    if not np.isfinite(middle).all():
+        raise PrecisionError(f"{target} overflows at some anchor; shrink the domain.")
+    missed = np.maximum(enclosed.hi - middle, middle - enclosed.lo).max()
+    return middle.T, float(up(float(missed)))
+
+
+def _fitting(error: float, propose: Callable[[float], Proposal]) -> Proposal:
+    """Ask for a little less as long as rounding takes the claim above the error."""
+    asked = error / (1 + MARGIN) * (1 - _ROOM)
+    for _ in range(4):
+        proposal = propose(asked)
+        bound = proposal.bound()
+        if bound <= error / (1 + MARGIN):
+            return proposal
+        asked = error / (1 + MARGIN) - 1.2 * (bound - proposal.approximation)
+        if not asked > 0.1 * error:
+            break
+    raise too_small(error, float(f"{10 * proposal.bound() + error:.0e}"), proposal.route)
+
+
+def propose_pieces(target: CallableFunction, domain: Box, error: float, *, soft: bool) -> Proposal:
+    """A function of one variable, of which only bounds are known, piecewise linear."""
+    if target.inputs != 1:
+        raise RequestError("Pieces are for functions of one variable; take the universal route.")
+    return _fitting(error, lambda asked: _by_pieces(target, domain, asked, soft))
+
+
+def _by_pieces(target: CallableFunction, domain: Box, asked: float, soft: bool) -> Proposal:
+    def built(site: Site, output: int) -> Approximation:
+        fit = _pieces(target, output, domain, asked * (1 - SOFT_SHARE if soft else 1.0))
+        return soft_pieces(site, fit, asked) if soft else hard_pieces(site, fit)
+
+    return _opaque(target, domain, "recipe" if soft else "feedforward", built)
+
+
+def _pieces(target: CallableFunction, output: int, domain: Box, error: float) -> PiecewiseFit:
+    low, high = float(domain.low[0]), float(domain.high[0])
+
+    def value(x: np.ndarray) -> np.ndarray:
+        return np.asarray(target(np.asarray(x, dtype=float).reshape(-1, 1)))[:, output]
+
+    fits = []
+    if target.second_derivative is not None:
+        fits.append(fit_knots_from_bound(value, low, high, target.second_derivative[0], error))
+    if target.lipschitz is not None:
+        fits.append(fit_knots_lipschitz(value, low, high, target.lipschitz[0], error))
+    if not fits:
+        raise RequestError(
+            "Pieces need lipschitz=... or second_derivative=...; a modulus alone leaves the "
+            "universal route."
+        )
+    return min(fits, key=lambda fit: fit.pieces)
+
+
+def _grid_of(
+    target: Function | CallableFunction, domain: Box, error: float
+) -> tuple[GridFit, float]:
+    """The grid, and the error that it proves."""
+    low, high = domain.low.tolist(), domain.high.tolist()
+    if isinstance(target, CallableFunction):
+        if target.lipschitz is not None:
+            grid = grid_for(low, high, target.lipschitz, error)
+            return grid, grid.error
+        if target.modulus is not None:
+            reach = _reach(target.modulus, float((domain.high - domain.low).sum()), error)
+            grid = grid_for(low, high, [1.0] * len(low), reach)
+            return grid, target.modulus(grid.error)
+        raise RequestError("The universal route needs lipschitz=... or modulus=...")
+    grid = grid_for(low, high, _slopes(target, domain), error)
+    return grid, grid.error
+
+
+def _slopes(target: Function, domain: Box) -> Sequence[float]:
+    """The largest |df/dx_i| over the domain, enclosed box by box."""
+    graph = build_graph(target.expressions, target.variables)
+    analysis = analyse(graph, domain)
+    slopes = [analysis.sensitivity(i) for i in range(target.inputs)]
+    if not np.isfinite(slopes).all():
+        raise PrecisionError(
+            f"No finite bound on the slope of {target} was found on the domain, so no grid of "
+            "anchors is known to be fine enough; shrink the domain, or give the function as a "
+            "CallableFunction with a bound of your own."
+        )
+    return slopes
+
+
+def _reach(modulus: Callable[[float], float], most: float, error: float) -> float:
+    """The largest distance (to 1 part in 1000) over which the function moves by the error."""
+    if modulus(most) <= error:
+        return most
+    low, high = 0.0, most
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if modulus(middle) <= error else (low, middle)
+        if low > 0 and high - low <= 1e-3 * low:
+            return low
+    raise PrecisionError(
+        f"The modulus does not fall below {error:.3g} at any distance; a continuous function's "
+        "does. Check it, or ask for a larger error."
+    )
+
+
+def _names(target: Function | CallableFunction) -> list[str]:
+    if isinstance(target, Function):
+        return [str(expression) for expression in target.expressions]
+    name = getattr(target.function, "__name__", "f")
+    return [name] if target.outputs == 1 else [f"{name}[{i}]" for i in range(target.outputs)]
+
+
+def _opaque(
+    target: Function | CallableFunction,
+    domain: Box,
+    route: str,
+    build: Callable[[Site, int], Approximation],
+) -> Proposal:
+    """A function taken as a whole: every output is one node."""
+    sketch, names = BoxSketch(domain), _names(target)
+    graph = opaque_graph(names, target.variables)
+    inputs = tuple(sketch.input(i) for i in range(domain.dimension))
+    ends = tuple(zip(domain.low.tolist(), domain.high.tolist(), strict=True))
+    built = {
+        node: build(Site(sketch, node, inputs, ends), output)
+        for output, node in enumerate(graph.outputs)
+    }
+    sketch.outputs = [own.form for own in built.values()]
+    labels = dict(zip(graph.outputs, names, strict=True))
+    allowed = dict.fromkeys(graph.outputs, float("inf"))
+    return Proposal(target, domain, route, sketch, built, opaque_analysis(graph), allowed, labels)

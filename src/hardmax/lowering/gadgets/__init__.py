@@ -5,8 +5,6 @@ from hardmax.lowering.gadgets._anchors import function_by_grid as function_by_gr
 from hardmax.lowering.gadgets._averaging import averaging_head as averaging_head
 from hardmax.lowering.gadgets._gated_pieces import GatedPiece as GatedPiece
 from hardmax.lowering.gadgets._gated_pieces import gated_pieces as gated_pieces
-from hardmax.lowering.gadgets._gated_product import product_by_gates as product_by_gates
-from hardmax.lowering.gadgets._gated_product import square_by_gates as square_by_gates
 from hardmax.lowering.gadgets._hard_head import Scores as Scores
 from hardmax.lowering.gadgets._hard_head import hard_head as hard_head
 from hardmax.lowering.gadgets._hard_head import spare_start as spare_start
@@ -26,6 +24,10 @@ from hardmax.lowering.gadgets._pieces import soft_pieces as soft_pieces
 from hardmax.lowering.gadgets._polygon import Polygon as Polygon
 from hardmax.lowering.gadgets._polygon import polygon as polygon
 from hardmax.lowering.gadgets._polygon import polygon_by_units as polygon_by_units
+from hardmax.lowering.gadgets._products import product_by_gates as product_by_gates
+from hardmax.lowering.gadgets._products import product_by_tents as product_by_tents
+from hardmax.lowering.gadgets._products import square_by_gates as square_by_gates
+from hardmax.lowering.gadgets._products import square_by_tents as square_by_tents
 from hardmax.lowering.gadgets._rectifier import rectifier_head as rectifier_head
 from hardmax.lowering.gadgets._rectifier import relu_by_gate as relu_by_gate
 from hardmax.lowering.gadgets._rectifier import relu_by_unit as relu_by_unit
@@ -36,6 +38,4 @@ from hardmax.lowering.gadgets._site import Site as Site
 from hardmax.lowering.gadgets._soft_sum import soft_sum as soft_sum
 from hardmax.lowering.gadgets._softmax import softmax_by_head as softmax_by_head
 from hardmax.lowering.gadgets._switch import switched_map_head as switched_map_head
-from hardmax.lowering.gadgets._tents import product_by_tents as product_by_tents
-from hardmax.lowering.gadgets._tents import square_by_tents as square_by_tents
 from hardmax.lowering.gadgets._tournament import maximum_by_tree as maximum_by_tree

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from hardmax.core import Hardmax
-from hardmax.lowering.gadgets._site import Approximation, Site, short_above
+from hardmax.lowering.gadgets._site import Approximation, Site
 from hardmax.lowering.sketch import (
     BoxForm,
     BoxSketch,
@@ -18,7 +18,7 @@ from hardmax.lowering.sketch import (
     exact_form,
     single,
 )
-from hardmax.numerics import inflate, softmax_gap
+from hardmax.numerics import inflate, short_above, softmax_gap
 
 
 def maximum_head(

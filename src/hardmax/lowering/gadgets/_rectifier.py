@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hardmax.core import Hardmax
-from hardmax.lowering.gadgets._site import Approximation, Site, short_above
+from hardmax.lowering.gadgets._site import Approximation, Site
 from hardmax.lowering.sketch import (
     BoxForm,
     Column,
@@ -13,7 +13,7 @@ from hardmax.lowering.sketch import (
     PromptRegister,
     single,
 )
-from hardmax.numerics import inflate, softmax_gap
+from hardmax.numerics import inflate, short_above, softmax_gap
 
 
 def rectifier_head(read: PromptForm, write: Column, *, flag: PromptRegister) -> PromptHead:

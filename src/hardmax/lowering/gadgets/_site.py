@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from fractions import Fraction
 
 from hardmax.lowering.sketch import BoxForm, BoxSketch, Pair
 
@@ -30,31 +28,3 @@ class Approximation:
     form: BoxForm
     error: float
     softening: float = 0.0
-
-
-def centred(pair: Pair) -> tuple[Fraction, Fraction]:
-    """A middle and a radius of few bits with pair inside [middle - radius, middle + radius].
-
-    Few bits, so that scaling by them seldom rounds; 0 and powers of two where that is all it takes.
-    """
-    low, high = Fraction(pair[0]), Fraction(pair[1])
-    middle = _short((low + high) / 2)
-    if abs(middle) * 2**10 <= high - low:
-        middle = Fraction(0)
-    radius = max(high - middle, middle - low)
-    if radius == 0:
-        return middle, Fraction(1)
-    return middle, short_above(radius)
-
-
-def _short(number: Fraction, bits: int = 12) -> Fraction:
-    if number == 0:
-        return number
-    unit = Fraction(2) ** (math.frexp(float(abs(number)))[1] - bits)
-    return round(number / unit) * unit
-
-
-def short_above(number: Fraction | float, bits: int = 12) -> Fraction:
-    """A number of few bits, at most 0.1% above."""
-    unit = Fraction(2) ** (math.frexp(float(number))[1] - bits)
-    return math.ceil(Fraction(number) / unit) * unit

@@ -19,7 +19,7 @@ from hardmax.lowering.graph._nodes import OpaqueNode as OpaqueNode
 from hardmax.lowering.graph._nodes import ProductNode as ProductNode
 from hardmax.lowering.graph._nodes import QuotientNode as QuotientNode
 from hardmax.lowering.graph._nodes import SoftmaxNode as SoftmaxNode
-from hardmax.lowering.graph._simplified import simplified as simplified
-from hardmax.lowering.graph._simplified import with_fixed as with_fixed
-from hardmax.lowering.graph._singular import softened as softened
-from hardmax.lowering.graph._singular import softening as softening
+from hardmax.lowering.graph._on_domain import simplified as simplified
+from hardmax.lowering.graph._on_domain import softened as softened
+from hardmax.lowering.graph._on_domain import softening as softening
+from hardmax.lowering.graph._on_domain import with_fixed as with_fixed

@@ -16,7 +16,7 @@ derivatives; `widened` adds exactly that. The output is a Lipschitz function of 
 sum_N (d output/d N) d_N, and the adjoints computed backwards by intervals enclose the factors. QED
 
 A curve may be given off: s instead of g, with |s - g| <= `given` wherever g is defined (roots are
-softened, see `_singular.py`). Then `given` counts as part of e_N, with S_N that of the softened
+softened, see `_on_domain.py`). Then `given` counts as part of e_N, with S_N that of the softened
 graph. Proof: soften one node after the other, from the outputs inward. When it is N's turn, its
 argument is still exact, so that N moves by at most given_N, and all that reads it is soft already.
 

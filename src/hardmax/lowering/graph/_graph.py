@@ -23,7 +23,6 @@ from hardmax.languages import (
     postorder,
     split_coefficient,
 )
-from hardmax.lowering.graph._constants import constant_value
 from hardmax.lowering.graph._nodes import (
     CurveNode,
     Graph,
@@ -36,9 +35,10 @@ from hardmax.lowering.graph._nodes import (
     ProductNode,
     QuotientNode,
     SoftmaxNode,
+    as_softmax,
+    constant_value,
     without_unread,
 )
-from hardmax.lowering.graph._softmax_shape import as_softmax
 from hardmax.numerics import FUNCTIONS, record_of
 
 T = Variable("t")

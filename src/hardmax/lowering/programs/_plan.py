@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from hardmax._errors import RequestError
 from hardmax.core import Construction, Words, padded_parameters
 from hardmax.languages.programs import Program, Scanned
-from hardmax.lowering._planner import ranking
-from hardmax.lowering._route_plan import RoutePlan
+from hardmax.lowering._planner import RoutePlan, ranking
 from hardmax.lowering.programs._compile import ROUTES, lower_program
 
 

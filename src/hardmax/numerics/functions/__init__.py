@@ -24,7 +24,6 @@ from hardmax.numerics.functions._record import Calculus as Calculus
 from hardmax.numerics.functions._record import Derivatives as Derivatives
 from hardmax.numerics.functions._record import Exact as Exact
 from hardmax.numerics.functions._record import FunctionRecord as FunctionRecord
-from hardmax.numerics.functions._sigmoidal import sigmoid_curve as sigmoid_curve
 
 _FILES = (_kinked, _exponentials, _powers, _waves, _sigmoidal, _smooth_units, _soft_root)
 

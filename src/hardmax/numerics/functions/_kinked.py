@@ -10,7 +10,7 @@ import numpy as np
 from hardmax._errors import SemanticsError
 from hardmax.numerics._elementary import absolute
 from hardmax.numerics._interval import Interval
-from hardmax.numerics._pairs import pair_between
+from hardmax.numerics._outward import pair_between
 from hardmax.numerics.functions._record import Derivatives, Exact, FunctionRecord, Piece
 
 if TYPE_CHECKING:

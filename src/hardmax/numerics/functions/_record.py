@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import numpy as np
 
 from hardmax.numerics._interval import Interval
-from hardmax.numerics._pairs import Pair, pair_between
+from hardmax.numerics._outward import Pair, pair_between
 from hardmax.numerics.functions._conditions import Condition
 
 if TYPE_CHECKING:

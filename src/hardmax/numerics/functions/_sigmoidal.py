@@ -9,7 +9,6 @@ import numpy as np
 
 from hardmax.numerics import _elementary as elementary
 from hardmax.numerics._interval import Interval
-from hardmax.numerics._pairs import pair_of_values, pair_product
 from hardmax.numerics.functions._record import (
     Calculus,
     Derivatives,
@@ -27,24 +26,6 @@ if TYPE_CHECKING:
 Triple = tuple[Interval, Interval, Interval]
 _TWO_OVER_ROOT_PI = number_near(1.1283791670955126)
 _SOFTPLUS_ULPS = 12.0  # of exp and log1p, each trusted to four, and of two more roundings
-
-
-def sigmoid_curve(low: np.ndarray, high: np.ndarray) -> Derivatives:
-    """The sigmoid s, s' = s (1 - s) and s'' = -s' tanh(x/2) on [low, high].
-
-    s and tanh are monotone and s' decreases in |x|. With e = exp(-|x|), s is 1/(1 + e) or
-    e/(1 + e) and s' = e/(1 + e)^2: a relative error of e passes on with factor at most 1, and
-    four more roundings follow at most (that of 1 + e counts twice).
-    """
-    with np.errstate(under="ignore", invalid="ignore", over="ignore"):
-        bottom, top = np.exp(-np.abs(low)), np.exp(-np.abs(high))
-        s_low = np.where(low >= 0.0, 1.0, bottom) / (1.0 + bottom)
-        s_high = np.where(high >= 0.0, 1.0, top) / (1.0 + top)
-        ends = bottom / (1.0 + bottom) ** 2, top / (1.0 + top) ** 2
-        inside = (low <= 0.0) & (high >= 0.0)
-        first = pair_of_values(np.minimum(*ends), np.where(inside, 0.25, np.maximum(*ends)))
-        turn = pair_of_values(np.tanh(-0.5 * high), np.tanh(-0.5 * low))
-        return pair_of_values(s_low, s_high), first, pair_product(first, turn)
 
 
 def _tanh_curve(x: Interval) -> Triple:
@@ -94,7 +75,7 @@ def softplus(x: Interval) -> Interval:
 
 def _softplus_curve(low: np.ndarray, high: np.ndarray) -> Derivatives:
     value, _, _ = curve_of(lambda x: (softplus(x), x, x))(low, high)
-    first, second, _ = sigmoid_curve(low, high)
+    first, second, _ = elementary.sigmoid_curve(low, high)
     return value, first, second
 
 
@@ -117,7 +98,7 @@ RECORDS = (
         meaning="1/(1 + exp(-x)).",
         floats=elementary.sigmoid_of_floats,
         intervals=elementary.sigmoid,
-        curve=sigmoid_curve,
+        curve=elementary.sigmoid_curve,
         balls=lambda u: 1 / (1 + (-u).exp()),
         series=lambda u: 1 / (1 + (-u).exp()),
         slope=lambda c, u, y: c.times(y, c.apply("sigmoid", c.times(c.number(-1), u))),

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from hardmax.geometry.counting.line._quadratic import QuadraticNumber
-from hardmax.geometry.hulls._equations import nearest_float
+from hardmax.numerics import nearest_float
 
 
 @dataclass(frozen=True, eq=False)

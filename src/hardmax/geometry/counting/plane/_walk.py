@@ -23,17 +23,17 @@ from hardmax.geometry.counting.plane._arrays import (
     net_of,
     new_walk,
 )
-from hardmax.geometry.counting.plane._exact import (
+from hardmax.geometry.counting.plane._kernels import enter, run
+from hardmax.geometry.counting.plane._piece import (
+    OPEN,
+    PlanePiece,
     Triple,
     beyond,
     corners_of,
     exact_of,
     sign_at,
 )
-from hardmax.geometry.counting.plane._kernels import enter, run
-from hardmax.geometry.counting.plane._piece import OPEN, PlanePiece
-from hardmax.geometry.hulls._equations import quotient
-from hardmax.numerics import TINY, UNIT, inflate, stray
+from hardmax.numerics import TINY, UNIT, inflate, nearest_ratio, stray
 
 NO_LIMIT = 2**62
 
@@ -226,7 +226,7 @@ def _float_line(line: Triple, reach: Sequence[float]) -> tuple[float, float, flo
     One rounding of each coefficient, and three of the sum of two products and the third.
     """
     scale = max(abs(line[0]), abs(line[1]))
-    a, b, c = (quotient(x, scale) for x in line)
+    a, b, c = (nearest_ratio(x, scale) for x in line)
     size = inflate(abs(a) * reach[0] + abs(b) * reach[1] + abs(c))
     lost = inflate(TINY * (reach[0] + reach[1]))  # by coefficients that are subnormal
     return a, b, c, inflate(stray(4, size) + lost)
@@ -234,7 +234,7 @@ def _float_line(line: Triple, reach: Sequence[float]) -> tuple[float, float, flo
 
 def _float_corner(corner: Triple, *, fast: bool) -> tuple[float, float, float]:
     """A corner as close as floats come, half a unit in the last place, and that distance."""
-    x, y = quotient(corner[0], corner[2]), quotient(corner[1], corner[2])
+    x, y = nearest_ratio(corner[0], corner[2]), nearest_ratio(corner[1], corner[2])
     return x, y, 0.0 if fast else inflate(UNIT * max(abs(x), abs(y)) + TINY)
 
 

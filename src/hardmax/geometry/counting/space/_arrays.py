@@ -9,8 +9,7 @@ import numpy as np
 from hardmax.geometry.counting._stack import Stack, what_sensitivities_lose
 from hardmax.geometry.counting.space._exact import Row
 from hardmax.geometry.counting.space._piece import first_label, living
-from hardmax.geometry.hulls._equations import quotient
-from hardmax.numerics import TINY, inflate, matmul_up, stray, sum_up
+from hardmax.numerics import TINY, inflate, matmul_up, nearest_ratio, stray, sum_up
 
 DONE, PAUSED, FULL, UNSURE, LEAF, DOUBT = range(6)  # why the walk stopped
 COUNT, REGIONS, CELLS = range(3)  # what is wanted of the leaves
@@ -161,7 +160,7 @@ def make_net(stack: Stack, sides: tuple[Row, ...], fast: bool) -> Net:
 
 def _side_forms(sides: tuple[Row, ...], reach: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray]:
     """The domain's sides in floats, scaled to gradients of size 1, each number rounded once."""
-    forms = np.array([[quotient(x, max(map(abs, row[:-1]))) for x in row] for row in sides])
+    forms = np.array([[nearest_ratio(x, max(map(abs, row[:-1]))) for x in row] for row in sides])
     forms = forms.reshape(len(sides), d + 1)
     size = inflate(matmul_up(np.abs(forms[:, :d]), reach) + np.abs(forms[:, d]))
     lost = inflate(TINY * sum_up(reach))  # by coefficients that are subnormal

@@ -21,7 +21,7 @@ from math import gcd, lcm
 import numpy as np
 
 from hardmax.geometry.counting._stack import Stack
-from hardmax.geometry.counting.plane._exact import whole_layer
+from hardmax.geometry.counting.plane._piece import whole_layer
 
 Row = tuple[int, ...]
 Pattern = tuple[np.ndarray, ...]

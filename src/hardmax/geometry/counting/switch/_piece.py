@@ -22,8 +22,7 @@ from hardmax.geometry.counting.switch._exact import (
     primitive,
 )
 from hardmax.geometry.counting.switch._program import SwitchProgram
-from hardmax.geometry.hulls._equations import quotient
-from hardmax.numerics import TINY, UNIT, above_float, inflate
+from hardmax.numerics import TINY, UNIT, above_float, inflate, nearest_ratio
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +182,7 @@ def packed_cells(cells: list[ExactCell], patterns: list[tuple[int, ...]]) -> Pac
     """Exact cells as arrays: vertices to the nearest floats, half a unit in the last place off."""
     compact = [cell.compact() for cell in cells]
     vertices = [vertex for cell in compact for vertex in cell.vertices]
-    points = np.array([[quotient(x, vertex[-1]) for x in vertex[:-1]] for vertex in vertices])
+    points = np.array([[nearest_ratio(x, vertex[-1]) for x in vertex[:-1]] for vertex in vertices])
     words = max(1, *(-(-len(cell.labels) // 64) for cell in compact))
     low = (1 << 64) - 1
     bits = [[b >> 64 * w & low for w in range(words)] for cell in compact for b in cell.bits]

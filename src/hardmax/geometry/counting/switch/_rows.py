@@ -11,7 +11,7 @@ import numpy as np
 from hardmax._errors import DomainError
 from hardmax.core import Box
 from hardmax.geometry.counting._domains import Domain, Segment
-from hardmax.geometry.hulls._equations import quotient
+from hardmax.numerics import nearest_ratio
 
 if TYPE_CHECKING:  # flint is loaded when something is counted
     from flint import fmpq, fmpq_mat
@@ -44,7 +44,7 @@ def fraction(value: fmpq) -> Fraction:
 
 def rounded(row: Iterable[fmpq]) -> list[float]:
     """The nearest floats; what lies beyond all of them is infinite, and decides nothing."""
-    return [quotient(int(x.p), int(x.q)) for x in row]
+    return [nearest_ratio(int(x.p), int(x.q)) for x in row]
 
 
 def unit(width: int, place: int) -> Row:
