@@ -320,12 +320,12 @@ def test_slopes_without_a_bound_are_refused(monkeypatch):
 
 def test_biases_of_tokens_without_a_piece_are_rounded_down():
     for low, bound in RNG(9).uniform(0.5, 2.0, (200, 2)).tolist():
-        prompt = Fake(offsets=np.zeros((2, 1)))
+        register = Fake(start=np.zeros((2, 2)))
         unit = Fake(rank=1, biases=np.array([0.5]), low=-2.0 - low)
-        stream, layer = Fake(u=[[0]]), Fake(units=[unit])
-        _max_to_attention._fill(stream, prompt, 0, layer, [bound])
+        stream, layer = Fake(u=[[register]]), Fake(units=[unit])
+        _max_to_attention._fill(stream, 0, layer, [bound])
         exactly = Fraction(-2.0 - low) + Fraction(bound)
-        assert exactly * (1 + 8 * U) <= Fraction(prompt.offsets[1, 0]) <= exactly
+        assert exactly * (1 + 8 * U) <= Fraction(register.start[1, -1]) <= exactly
 
 
 # ---- programs ----------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.walks import walk
 
 import hardmax
 
@@ -217,3 +218,11 @@ def test_the_walks_lead_through_files_that_are_there():
     files = re.findall(r"^\d+\. `([\w/]+\.py)`", text, re.MULTILINE)
     assert len(files) > 80
     assert [file for file in files if not (SOURCE / "hardmax" / file).exists()] == []
+    told = re.findall(r"`: (\d+) files \(at most (\d+)\)", text)
+    assert len(told) == 3
+    assert all(int(count) <= int(most) for count, most in told)
+
+
+def test_the_first_walk_is_as_long_as_the_page_says():
+    text = (ROOT / "docs" / "walks.md").read_text(encoding="utf-8")
+    assert f"`: {len(walk('compile'))} files" in text

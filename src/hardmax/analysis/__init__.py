@@ -4,13 +4,11 @@ Lowerings and passes read it; the checker has its own and believes none of it. I
 the one number of a bill that is not counted but bounded, the largest logit.
 """
 
+from hardmax.analysis._contests import NEGLIGIBLE as NEGLIGIBLE
 from hardmax.analysis._flow import Flow as Flow
 from hardmax.analysis._flow import follow as follow
 from hardmax.analysis._flow import largest_logit as largest_logit
 from hardmax.analysis._flow import rounding_bound as rounding_bound
-from hardmax.analysis._lemmas import NEGLIGIBLE as NEGLIGIBLE
-from hardmax.analysis._lemmas import line_with_kink as line_with_kink
-from hardmax.analysis._lemmas import weights_moved as weights_moved
 from hardmax.core import bound_logits_with
 
 bound_logits_with(largest_logit)

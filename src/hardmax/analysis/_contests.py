@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax.analysis._deviations import Deviation, deviation_of_maximum
-from hardmax.analysis._lemmas import NEGLIGIBLE, line_with_kink
 from hardmax.analysis._places import Place
 from hardmax.analysis._question import Asking
 from hardmax.numerics import (
@@ -16,11 +15,14 @@ from hardmax.numerics import (
     inflate,
     is_coarse,
     is_power_of_two,
+    line_with_kink,
     matmul_up,
     product_up,
     softmax_gap,
     stray,
 )
+
+NEGLIGIBLE = 40.0  # a token whose logit is this far behind counts as leakage, not as contender
 
 
 @dataclass(frozen=True, eq=False)

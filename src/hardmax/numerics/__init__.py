@@ -21,6 +21,7 @@ from hardmax.numerics._elementary import softmax_ranges as softmax_ranges
 from hardmax.numerics._elementary import sqrt as sqrt
 from hardmax.numerics._elementary import tan as tan
 from hardmax.numerics._elementary import tanh as tanh
+from hardmax.numerics._elementary import weights_moved as weights_moved
 from hardmax.numerics._formats import BFLOAT16 as BFLOAT16
 from hardmax.numerics._formats import BLOCK as BLOCK
 from hardmax.numerics._formats import FLOAT16 as FLOAT16
@@ -42,6 +43,7 @@ from hardmax.numerics._formats import lowest_bit as lowest_bit
 from hardmax.numerics._formats import precision as precision
 from hardmax.numerics._interval import Interval as Interval
 from hardmax.numerics._interval import MidRadius as MidRadius
+from hardmax.numerics._interval import line_with_kink as line_with_kink
 from hardmax.numerics._outward import FAINT as FAINT
 from hardmax.numerics._outward import FEW as FEW
 from hardmax.numerics._outward import GROWN as GROWN

@@ -320,3 +320,13 @@ def _is_a_gap(gap: float, contenders: int) -> bool:
     """Whether (n-1) e^-(1+c) <= c, for certain."""
     share = exp(-(Interval.point(gap) + 1.0)) * (contenders - 1)
     return bool(share.hi <= gap)
+
+
+def weights_moved(off: float) -> float:
+    """How much weight a softmax changes at most if no logit is off by more than `off`.
+
+    Raise one set of tokens by d, lower the rest by d: the set's weight moves from sigmoid(l - d) to
+    sigmoid(l + d) at most, whose difference is largest at l = 0, where it is tanh(d/2). That is
+    attained, and the mean of values moves by as much times their spread.
+    """
+    return math.tanh(min(off, 1e3) / 2)

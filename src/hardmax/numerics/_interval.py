@@ -318,3 +318,11 @@ class MidRadius(NamedTuple):
         part = total - self.middle
         lost = np.abs((self.middle - (total - part)) + (other.middle - part))
         return MidRadius(total, inflate(self.radius + other.radius + lost))
+
+
+def line_with_kink(x: Interval, line: Interval, weight: Interval) -> Interval:
+    """x + w max(a x + b, 0), given a x + b: extreme at the ends of x's range, or where a x + b = 0.
+
+    The two terms of a plain interval sum would be taken at different x.
+    """
+    return x + weight * line.maximum(0.0)

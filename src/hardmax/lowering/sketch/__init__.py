@@ -4,15 +4,26 @@ The names below are for functions (`BoxSketch`), networks (`PromptSketch`) and s
 (`WordSketch`); `Form`, `HeadSketch`, `UnitSketch` and `Assembly` are everybody's.
 """
 
-from hardmax.lowering.sketch._assembly import Assembly as Assembly
 from hardmax.lowering.sketch._box_layers import BoxAssembly as BoxAssembly
 from hardmax.lowering.sketch._box_layers import Statement as Statement
+from hardmax.lowering.sketch._box_layers import reuse_registers as reuse_registers
+from hardmax.lowering.sketch._box_layers import without as without
 from hardmax.lowering.sketch._box_sketch import BoxForm as BoxForm
 from hardmax.lowering.sketch._box_sketch import BoxRegister as BoxRegister
 from hardmax.lowering.sketch._box_sketch import BoxSketch as BoxSketch
 from hardmax.lowering.sketch._box_sketch import Chooser as Chooser
 from hardmax.lowering.sketch._box_sketch import Pair as Pair
 from hardmax.lowering.sketch._box_sketch import exact_form as exact_form
+from hardmax.lowering.sketch._layers import EXCLUDED as EXCLUDED
+from hardmax.lowering.sketch._layers import Assembly as Assembly
+from hardmax.lowering.sketch._layers import Form as Form
+from hardmax.lowering.sketch._layers import HeadSketch as HeadSketch
+from hardmax.lowering.sketch._layers import Ladder as Ladder
+from hardmax.lowering.sketch._layers import Levels as Levels
+from hardmax.lowering.sketch._layers import OneOf as OneOf
+from hardmax.lowering.sketch._layers import UnitSketch as UnitSketch
+from hardmax.lowering.sketch._layers import attention_from as attention_from
+from hardmax.lowering.sketch._layers import feed_forward_from as feed_forward_from
 from hardmax.lowering.sketch._levels import NOISE as NOISE
 from hardmax.lowering.sketch._levels import Bends as Bends
 from hardmax.lowering.sketch._levels import misfit as misfit
@@ -28,21 +39,10 @@ from hardmax.lowering.sketch._prompt_sketch import PromptUnit as PromptUnit
 from hardmax.lowering.sketch._prompt_sketch import single as single
 from hardmax.lowering.sketch._ranges import RangeTable as RangeTable
 from hardmax.lowering.sketch._ranges import register_ranges as register_ranges
-from hardmax.lowering.sketch._reuse import reuse_registers as reuse_registers
-from hardmax.lowering.sketch._reuse import without as without
 from hardmax.lowering.sketch._rounding import Rounding as Rounding
 from hardmax.lowering.sketch._rounding import rounding as rounding
 from hardmax.lowering.sketch._straying import Strays as Strays
 from hardmax.lowering.sketch._straying import strays_of as strays_of
-from hardmax.lowering.sketch._vocabulary import EXCLUDED as EXCLUDED
-from hardmax.lowering.sketch._vocabulary import Form as Form
-from hardmax.lowering.sketch._vocabulary import HeadSketch as HeadSketch
-from hardmax.lowering.sketch._vocabulary import Ladder as Ladder
-from hardmax.lowering.sketch._vocabulary import Levels as Levels
-from hardmax.lowering.sketch._vocabulary import OneOf as OneOf
-from hardmax.lowering.sketch._vocabulary import UnitSketch as UnitSketch
-from hardmax.lowering.sketch._vocabulary import attention_from as attention_from
-from hardmax.lowering.sketch._vocabulary import feed_forward_from as feed_forward_from
 from hardmax.lowering.sketch._word_layers import WordAssembly as WordAssembly
 from hardmax.lowering.sketch._word_sketch import Care as Care
 from hardmax.lowering.sketch._word_sketch import NeedsSaneStart as NeedsSaneStart

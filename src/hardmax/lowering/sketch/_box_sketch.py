@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from hardmax.core import Box
-from hardmax.lowering.sketch._vocabulary import EMBEDDING, Form, attention_from, feed_forward_from
+from hardmax.lowering.sketch._layers import EMBEDDING, Form, attention_from, feed_forward_from
 
 Pair = tuple[float, float]  # the ends of a range
 

@@ -15,8 +15,14 @@ from typing import ClassVar
 import numpy as np
 
 from hardmax.core import Holding, Transformer, VectorInput
-from hardmax.lowering.sketch._assembly import Assembly
-from hardmax.lowering.sketch._vocabulary import EMBEDDING, Form, HeadSketch, Layers, UnitSketch
+from hardmax.lowering.sketch._layers import (
+    EMBEDDING,
+    Assembly,
+    Form,
+    HeadSketch,
+    Layers,
+    UnitSketch,
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from hardmax.analysis import NEGLIGIBLE, line_with_kink
+from hardmax.analysis import NEGLIGIBLE
 from hardmax.lowering.sketch._box_sketch import (
     BoxForm,
     BoxRegister,
@@ -36,6 +36,7 @@ from hardmax.numerics import (
     elementary_ends,
     exp,
     inflate,
+    line_with_kink,
     sigmoid_of_floats,
     softmax_gap,
     softmax_ranges,

@@ -28,7 +28,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from hardmax.analysis import weights_moved
 from hardmax.lowering.sketch._box_sketch import (
     BoxForm,
     BoxRegister,
@@ -40,7 +39,16 @@ from hardmax.lowering.sketch._box_sketch import (
     Unit,
 )
 from hardmax.lowering.sketch._ranges import RangeTable, read, sigmoid, size_of
-from hardmax.numerics import FLOAT64, FORMATS, Format, gamma, inflate, softmax_gap, stray
+from hardmax.numerics import (
+    FLOAT64,
+    FORMATS,
+    Format,
+    gamma,
+    inflate,
+    softmax_gap,
+    stray,
+    weights_moved,
+)
 
 
 @dataclass(eq=False)

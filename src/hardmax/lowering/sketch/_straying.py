@@ -44,10 +44,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardmax.analysis import weights_moved
 from hardmax.core import Softmax
+from hardmax.lowering.sketch._layers import EXCLUDED, Ladder, Levels, OneOf
 from hardmax.lowering.sketch._levels import Bends
-from hardmax.lowering.sketch._vocabulary import EXCLUDED, Ladder, Levels, OneOf
 from hardmax.lowering.sketch._word_layers import heir_of
 from hardmax.lowering.sketch._word_sketch import (
     WordForm,
@@ -56,7 +55,7 @@ from hardmax.lowering.sketch._word_sketch import (
     WordSketch,
     WordUnit,
 )
-from hardmax.numerics import FLOAT64, REALS, UNIT, Format, gamma, inflate, lowest_bit
+from hardmax.numerics import FLOAT64, REALS, UNIT, Format, gamma, inflate, lowest_bit, weights_moved
 
 _OPERATIONS = 1000  # that a bound of this file takes, at most
 _NEAR = 2.0**7 * UNIT  # relative: knots that are so close to a level may lie on either side of it

@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from hardmax.core import Holding, Legend, SequenceInput, Transformer
-from hardmax.lowering.sketch._assembly import Assembly
-from hardmax.lowering.sketch._vocabulary import Layers
+from hardmax.lowering.sketch._layers import Assembly, Layers
 from hardmax.lowering.sketch._word_sketch import WordForm, WordHead, WordRegister, WordSketch
 
 _SMALLEST_HEIR = 2.0**-10

@@ -13,8 +13,8 @@ import numpy as np
 
 from hardmax._errors import RequestError
 from hardmax.core import Softmax, Words
+from hardmax.lowering.sketch._layers import Form, HeadSketch, Law, Layers, Levels, UnitSketch
 from hardmax.lowering.sketch._levels import spanned
-from hardmax.lowering.sketch._vocabulary import Form, HeadSketch, Law, Layers, Levels, UnitSketch
 
 
 @dataclass(eq=False)

@@ -8,8 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hardmax.analysis import line_with_kink, weights_moved
-from hardmax.numerics import Interval
+from hardmax.numerics import Interval, line_with_kink, weights_moved
 
 
 def softmax(logits):
