@@ -26,6 +26,7 @@ from hardmax.geometry.counting.conic import _boxes as _conic_boxes
 from hardmax.geometry.counting.line import _batch as _line_batch
 from hardmax.geometry.counting.line import _kernels as _line_kernels
 from hardmax.geometry.counting.line import _segments as _line
+from hardmax.geometry.counting.line._arrays import Changes, Found, Lines, Stretch
 from hardmax.geometry.counting.plane import _arrays as _plane_arrays
 from hardmax.geometry.counting.plane import _cut_kernels as _plane_cuts
 from hardmax.geometry.counting.plane import _sign_kernels as _plane_signs
@@ -40,12 +41,13 @@ from hardmax.geometry.counting.space import _vertex_kernels as _space_vertices
 from hardmax.geometry.counting.space import _walk as _space_walk
 from hardmax.geometry.counting.space._exact import box_solid
 from hardmax.geometry.counting.space._piece import Body
+from hardmax.geometry.counting.switch import _clip_kernels as _switch_clips
 from hardmax.geometry.counting.switch import _kernels as _switch_kernels
 from hardmax.geometry.counting.switch import _piece as _switch_piece
 from hardmax.geometry.counting.switch import _regions as _switch_regions
+from hardmax.geometry.counting.switch import _rival_kernels as _switch_rivals
 from hardmax.geometry.counting.switch import _rows as _switch_rows
 from hardmax.geometry.counting.switch import _search as _switch_run
-from hardmax.geometry.counting.switch import _split as _switch_split
 from hardmax.geometry.counting.switch._exact import ExactCell, homogeneous
 from hardmax.geometry.diagrams import _boxed, _diagram, _locating, _locating_kernels
 from hardmax.geometry.hulls import _facet_kernels as _kernels
@@ -276,55 +278,63 @@ def test_what_is_unknown_is_settled(large: Large, monkeypatch: pytest.MonkeyPatc
 
 
 def test_composed_forms(large: Large) -> None:
-    k = large(_switch_kernels)
+    k = large(_switch_rivals)
     a, b, e, weight, level, reach = 2.0, 0.5, 0.25, 4.0, 1.0, 8.0
-    made, bulk, slope = np.empty((1, 3)), np.empty(1), np.empty(1)
-    rows = (np.array([[weight]]), np.array([[weight]]), np.array([level]))
-    k.compose(rows, np.array([[a, b, e]]), np.array([reach]), made, bulk, slope)
+    room = SimpleNamespace(made=np.empty((1, 3)), bulk=np.empty(1), slope=np.empty(1))
+    rows = SimpleNamespace(
+        weights=np.array([[weight]]), sizes=np.array([[weight]]), levels=np.array([level])
+    )
+    k.compose(rows, np.array([[a, b, e]]), np.array([reach]), room)
     total = b + a * reach
     lost = TINY * (total + e + 5 * (1 + reach))
     error = (weight * (e + 4 * U * total) + 4 * U * level) * G + lost
-    assert made[0].tolist() == [8.0, 3.0, about(error)]
-    assert bulk[0] == about((error + 4 * U * (3.0 + 8.0 * reach)) * G + 5 * TINY)
-    assert slope[0] == 8.0 * G
+    assert room.made[0].tolist() == [8.0, 3.0, about(error)]
+    assert room.bulk[0] == about((error + 4 * U * (3.0 + 8.0 * reach)) * G + 5 * TINY)
+    assert room.slope[0] == 8.0 * G
 
 
 def test_pieces_that_are_beaten(large: Large) -> None:
-    k = large(_switch_kernels)
-    bulk, slope, stray = np.array([0.5, 0.25]), np.array([2.0, 4.0]), np.array([0.125])
+    k = large(_switch_rivals)
+    tables = SimpleNamespace(score=np.arange(2))
+    rivals = SimpleNamespace(
+        pool=np.arange(2), bulk=np.array([0.5, 0.25]), slope=np.array([2.0, 4.0])
+    )
     for gap, clear in just_beyond(0.75 + 0.125 * 6.0):
-        values = np.array([[0.0], [gap]])
-        assert k._beats(values, bulk, slope, 1, 1, 0, 0, stray, 1, False) == clear
+        rivals.values = np.array([[0.0], [gap]])
+        assert k.beats(tables, rivals, np.array([0.125]), 1, 0, False) == clear
 
 
 def test_sides_of_vertices(large: Large) -> None:
-    k = large(_switch_kernels)
+    k = large(_switch_clips)
+    cell = SimpleNamespace(points=np.zeros((1, 1)), stray=np.array([0.125]))
+    cut = SimpleNamespace(value=np.zeros(1), slack=np.zeros(1), side=np.zeros(1, int))
     for sign in (1.0, -1.0):
         for value, clear in just_beyond(0.5 + 0.125 * 4.0):
-            found = np.zeros(1), np.zeros(1), np.zeros(1, int)
-            form = np.array([0.0, sign * value])
-            code = k._sides(form, 0.5, 4.0, np.zeros((1, 1)), np.array([0.125]), 1, False, *found)
+            cut.form = np.array([0.0, sign * value])
+            code = k.find_sides(cell, cut, 0.5, 4.0, False)
             assert (code != k.CLOSE) == clear
 
 
 @pytest.mark.parametrize("slacks", [(0.0, 0.0), (0.25, 0.0), (0.0, 0.5), (0.25, 0.5)])
 @pytest.mark.parametrize("strays", [(0.0, 0.0), (0.25, 0.0), (0.0, 0.125)])
 def test_crossings(large: Large, slacks: tuple[float, float], strays: tuple[float, float]) -> None:
-    k = large(_switch_kernels)
-    points, values = np.array([[1.0], [-3.0]]), np.array([2.0, -6.0])
-    given = (points, np.array(strays), 0, 1, values, np.array(slacks), np.empty(1))
+    k = large(_switch_clips)
+    cell = SimpleNamespace(points=np.array([[1.0], [-3.0]]), stray=np.array(strays))
+    cut = SimpleNamespace(value=np.array([2.0, -6.0]), slack=np.array(slacks))
+    given = (cell, cut, 0, 1, np.empty(1))
     left = 8.0 - sum(slacks) - 4 * U * 8
     moved = (0.75 * slacks[0] + 0.25 * slacks[1] + 2 * TINY) / left + 3 * U
     radius = (max(strays) + (4.0 + sum(strays)) * moved + 4 * U * 4.0) * G + 2 * TINY
-    assert k._cross(*given, False) == about(radius)
-    assert k._cross(*given, True) == max(strays) + 8 * U * 4.0
+    assert k.cross(*given, False) == about(radius)
+    assert k.cross(*given, True) == max(strays) + 8 * U * 4.0
 
 
 def test_states(large: Large) -> None:
-    k = large(_switch_split)
+    k = large(_switch_kernels)
     made, forms = np.array([[1.0, 2.0, 0.5], [4.0, 8.0, 0.25]]), np.empty((1, 3))
-    wiring = (np.array([0, 1]), np.array([[1]]), np.array([[0]]), np.array([0]), np.array([16.0]))
-    k._state(made, np.array([0]), wiring, forms)
+    tables = SimpleNamespace(payload=np.array([[1]]), target=np.array([[0]]), base=np.array([0]))
+    rivals = SimpleNamespace(made=made, winners=np.array([0]))
+    k.write_state(tables, rivals, np.array([16.0]), forms)
     assert forms[0].tolist() == [5.0, 10.0, 0.5 + 0.25 + 2 * U * (5 * 16 + 10) + TINY]
 
 
@@ -333,13 +343,13 @@ def test_states(large: Large) -> None:
 
 def test_shares_of_roots(large: Large) -> None:
     k = large(_line_kernels)
-    assert k._between(3.0, -5.0, 0.5, 1.5) == (0.375, (1.5 / 6.0 + 3 * U) * G, 0)
+    assert k._share_of_root(3.0, -5.0, 0.5, 1.5) == (0.375, (1.5 / 6.0 + 3 * U) * G, 0)
 
 
 def test_values_without_a_sign(large: Large) -> None:
     k = large(_line_kernels)
     for z, clear in just_beyond(0.25 * 8.0 * G):
-        assert k._doubtful(np.array([-z]), np.array([8.0]), 0.25) == (not clear)
+        assert k._count_doubtful(np.array([-z]), np.array([8.0]), 0.25) == (not clear)
         winner = k._winner(np.array([z, 0.0]), np.array([0, 1]), 0.25, np.array([6.0, 2.0]))
         assert winner == (0, not clear)
 
@@ -351,7 +361,7 @@ def test_who_overtakes(large: Large) -> None:
 
     def asked(d0: float, d1: float) -> tuple:
         low, high = np.array([0.0, d0, d0]), np.array([0.0, d1, d1])
-        return k._next(low, high, group, 0, e0, e1, scale, 0.0)
+        return k._next_winner(Stretch(low, high, e0, e1, scale), group, 0, 0.0)
 
     best, share, width, doubt = asked(-2.0, 6.0)
     assert (best, share, doubt) == (1, 0.25, 0)
@@ -369,14 +379,14 @@ def test_doubts_of_lines_are_counted(large: Large, monkeypatch: pytest.MonkeyPat
     """Those of points, of roots, of winners, and of what overtakes."""
     k = large(_line_kernels)
     rows, bounds, scale = np.array([[1.0], [-1.0]]), np.array([0, 2]), np.ones(1)
-    assert k.sign_changes(rows, np.zeros(2), bounds, scale)[4].tolist() == [0]
-    assert k.sign_changes(rows, np.array([0.0, 0.5]), bounds, scale)[4].tolist() == [1]
-    assert k.sign_changes(rows, np.full(2, 2.0), bounds, scale)[4].tolist() == [2 + 2 + 1]
+    assert k.sign_changes(rows, np.zeros(2), bounds, scale).doubts.tolist() == [0]
+    assert k.sign_changes(rows, np.array([0.0, 0.5]), bounds, scale).doubts.tolist() == [1]
+    assert k.sign_changes(rows, np.full(2, 2.0), bounds, scale).doubts.tolist() == [2 + 2 + 1]
     monkeypatch.setattr(k, "UNIT", 2.0**-12)
     rows, groups, scale = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([[0, 1]]), np.ones(2)
-    assert k.winner_changes(rows, np.zeros(2), bounds, scale, groups)[4].tolist() == [0]
+    assert k.winner_changes(rows, np.zeros(2), bounds, scale, groups).doubts.tolist() == [0]
     rows = np.array([[1.0, 0.0], [0.0, 2.0**-9]])  # who wins at the end is in doubt
-    assert k.winner_changes(rows, np.full(2, 2.0**-10), bounds, scale, groups)[4][0] > 1
+    assert k.winner_changes(rows, np.full(2, 2.0**-10), bounds, scale, groups).doubts[0] > 1
     # 2 u G of the scales, and u more than that for the difference
     for lead, clear in just_beyond((2.0**-12 + 2.0**-11) * 2 * G):
         rows = np.array([[1.0, 0.0], [lead, 0.0]])
@@ -388,14 +398,14 @@ def test_overtakings_that_do_not_end(large: Large, monkeypatch: pytest.MonkeyPat
     """Nobody overtakes, or somebody other than the winner at the end: a doubt each."""
     k = large(_line_kernels)
     row, after, group = np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0]), np.array([0, 1])
-    found = np.empty(4), np.empty(4), np.empty(4, int)
-    given = (row, after, 0.0, 0.0, np.ones(3), group, 0, found, 0, 0)
-    assert k._overtakings(*given) == (1, 0)
-    monkeypatch.setattr(k, "_next", lambda *_: (-1, 2.0, 0.0, 3))
-    assert k._overtakings(*given) == (0, 3 + 1)
-    monkeypatch.setattr(k, "_next", lambda *_: (2, 0.5, 0.0, 3))
-    assert k._overtakings(*given) == (1, 3 + 1)
-    monkeypatch.setattr(k, "_overtakings", lambda *_: (0, 5))
+    found = Found(np.empty(4), np.empty(4), np.empty(4, int))
+    given = (Stretch(row, after, 0.0, 0.0, np.ones(3)), group, 0, found, 0, 0)
+    assert k._append_overtakings(*given) == (1, 0)
+    monkeypatch.setattr(k, "_next_winner", lambda *_: (-1, 2.0, 0.0, 3))
+    assert k._append_overtakings(*given) == (0, 3 + 1)
+    monkeypatch.setattr(k, "_next_winner", lambda *_: (2, 0.5, 0.0, 3))
+    assert k._append_overtakings(*given) == (1, 3 + 1)
+    monkeypatch.setattr(k, "_append_overtakings", lambda *_: (0, 5))
     rows = np.array([[1.0, 0.0], [0.0, 1.0]])
     monkeypatch.setattr(k, "UNIT", 2.0**-12)
     found = k.winner_changes(rows, np.zeros(2), np.array([0, 2]), np.ones(2), np.array([[0, 1]]))
@@ -404,11 +414,13 @@ def test_overtakings_that_do_not_end(large: Large, monkeypatch: pytest.MonkeyPat
 
 def test_new_points(large: Large) -> None:
     k = large(_line_kernels)
-    found = k.refined(
-        np.array([0.0, 2.0]), np.array([0.25, 0.5]), np.zeros((2, 2), np.int32), np.array([0, 2]),
-        np.array([0.5]), np.array([0.125]), np.zeros(1, np.int32), np.array([0, 1, 1]), 0,
-    )[1]  # fmt: skip
-    assert found[1] == (0.5 + 0.125 * (2.0 + 0.25 + 0.5 + U) + 6 * U) * G
+    lines = Lines(
+        np.array([0.0, 2.0]), np.array([0.25, 0.5]), np.zeros((2, 2), np.int32), np.array([0, 2])
+    )
+    unit, first = np.zeros(1, np.int32), np.array([0, 1, 1])
+    changes = Changes(np.array([0.5]), np.array([0.125]), unit, first, np.zeros(1, int))
+    fine, _ = k.refine_lines(lines, changes, 0)
+    assert fine.error[1] == (0.5 + 0.125 * (2.0 + 0.25 + 0.5 + U) + 6 * U) * G
 
 
 # ---- space ---------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardmax.geometry._compiled import called, entry, inlined, lent
+from hardmax.geometry._compiled import entry, inlined, lent
 from hardmax.numerics import FAINT, GROWN, UNIT
 
 INSIDE, UNSURE, OUTSIDE = -1, 0, 1
@@ -70,7 +70,7 @@ def new_work(width: int) -> Work:
 # ---- one facet -----------------------------------------------------------------------------------
 
 
-@called
+@inlined
 def _minors(rows: np.ndarray, slack_rows: np.ndarray, value: np.ndarray, error: np.ndarray) -> None:
     """All minors of the first rows, by sets of columns as bits; those of all rows come last."""
     count, width = rows.shape
@@ -138,7 +138,7 @@ def _plane_of(facets: Facets, f: int) -> Plane:
     return Plane(facets.normals[f], facets.blurs[f], facets.simplices[f, 0])
 
 
-@called
+@inlined
 def _wall_side(
     cloud: Cloud, simplex: np.ndarray, i: int, centre: int, other: int, work: Work
 ) -> tuple[int, int]:

@@ -51,7 +51,7 @@ def _doubt(vector: np.ndarray, blur: np.ndarray, x: np.ndarray) -> float:
 # ---- guesses -------------------------------------------------------------------------------------
 
 
-@called
+@inlined
 def _guess(vectors: np.ndarray, count: int, target: np.ndarray, scratch: Scratch) -> int:
     """Weights >= 0 that make the target of the chosen vectors: whether there are any.
 
@@ -88,7 +88,7 @@ def _guess(vectors: np.ndarray, count: int, target: np.ndarray, scratch: Scratch
     return GAVE_UP
 
 
-@called
+@inlined
 def _pivot(scratch: Scratch, width: int, enter: int, right: int) -> bool:
     tableau = scratch.tableau
     leave, least = -1, 0.0

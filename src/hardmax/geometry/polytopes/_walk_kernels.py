@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hardmax.geometry._compiled import entry, inlined, lent
+from hardmax.geometry._compiled import copy_row, entry, inlined, lent
 from hardmax.geometry.polytopes import _arrays as arrays
 from hardmax.geometry.polytopes._arrays import EXTREME, OPEN, UNKNOWN, Cone, Graph, Queue, Scratch
 from hardmax.geometry.polytopes._ray_kernels import find_centre, find_extreme_rays
@@ -76,7 +76,8 @@ def _load(graph: Graph, queue: Queue, cone: Cone, at: int, count: int) -> int:
     back = -1
     for k in range(count):
         way = cone.ways[k]
-        cone.vectors[k], cone.blurs[k] = graph.directions[way], graph.blurs[way]
+        copy_row(cone.vectors[k], graph.directions[way])
+        copy_row(cone.blurs[k], graph.blurs[way])
         cone.status[k], cone.feet[k] = UNKNOWN, np.nan
         if way == queue.arrivals[at]:
             cone.status[k], back = EXTREME, k
@@ -104,8 +105,10 @@ def _step_across(graph: Graph, queue: Queue, cone: Cone, at: int, count: int) ->
         if queue.table[slot] < 0:
             new = queue.now[arrays.KNOWN]
             queue.table[slot] = new
-            queue.cells[new], queue.keys[new], queue.arrivals[new] = row, key, way ^ 1
-            queue.hints[new, 0], queue.hints[new, 1] = cone.feet[k], cone.beyond[k]
+            queue.keys[new], queue.arrivals[new] = key, way ^ 1
+            copy_row(queue.cells[new], row)
+            copy_row(queue.hints[new, 0], cone.feet[k])
+            copy_row(queue.hints[new, 1], cone.beyond[k])
             queue.now[arrays.KNOWN] = new + 1
 
 
@@ -151,7 +154,7 @@ def explore(graph: Graph, queue: Queue, cone: Cone, scratch: Scratch, budget: in
             return arrays.PENDING
         if left:
             for k in range(count):
-                cone.whole[k] = graph.whole[cone.ways[k]]
+                copy_row(cone.whole[k], graph.whole[cone.ways[k]])
             settle(cone, count, scratch)
         _step_across(graph, queue, cone, at, count)
         now[arrays.HEAD] = at + 1

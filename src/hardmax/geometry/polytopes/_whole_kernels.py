@@ -13,7 +13,7 @@ import math
 import numpy as np
 from numba.extending import register_jitable
 
-from hardmax.geometry._compiled import called
+from hardmax.geometry._compiled import called, copy_row
 from hardmax.geometry.polytopes._arrays import EXTREME, INNER, OPEN, UNKNOWN, Cone, Scratch
 
 _MOST = 2.0**62  # half of what int64 holds: room for the rounding of the bound itself
@@ -106,7 +106,7 @@ def settle(cone: Cone, count: int, scratch: Scratch) -> None:
         n = 0
         for j in range(count):
             if j != i and status[j] != INNER:
-                scratch.columns[n] = cone.whole[j]
+                copy_row(scratch.columns[n], cone.whole[j])
                 n += 1
         inside = in_cone(scratch.columns, n, cone.whole[i], scratch.whole_tableau, scratch.basis)
         status[i] = INNER if inside else EXTREME

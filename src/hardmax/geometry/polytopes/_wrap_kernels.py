@@ -99,7 +99,9 @@ def wrap(cone: Cone, count: int, start: int, scratch: Scratch) -> bool:
             if j != a and j != b and not _is_left(vectors[j], blurs[j], normal, blur):
                 return False
         ring[length] = a
-        normals[length] = normal / np.sqrt((normal * normal).sum())
+        size = np.sqrt(normal[0] * normal[0] + normal[1] * normal[1] + normal[2] * normal[2])
+        for c in range(3):
+            normals[length, c] = normal[c] / size
         length += 1
         a = b
         if b == start:

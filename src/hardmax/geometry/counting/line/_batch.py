@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import ModuleType
 
 import numpy as np
 
 from hardmax.geometry.counting._chain import Chain, Layer
+from hardmax.geometry.counting.line._arrays import Lines
 from hardmax.numerics import FAINT, FLOAT64, UNIT, gamma, inflate, matmul_up
 
 _FAINTEST = FAINT / UNIT  # of a scale: u times it is still far above what underflow loses
@@ -96,45 +96,42 @@ def _block(
     """
     from hardmax.geometry.counting.line import _kernels as kernels
 
-    lines = len(starts)
-    points, error = np.tile([0.0, 1.0], lines), np.full(2 * lines, UNIT)
-    origin = np.full((2 * lines, 2), -1, dtype=np.int32)
-    bounds = np.arange(0, 2 * lines + 1, 2)
-    values = np.stack([starts, ends], axis=1).reshape(2 * lines, -1)
-    doubts = np.zeros(lines, dtype=np.int64)
-    kinks = np.zeros((2, len(points) if joining else 0, chain.inputs))
+    lines, doubts = _ends_of(len(starts)), np.zeros(len(starts), dtype=np.int64)
+    values = np.stack([starts, ends], axis=1).reshape(2 * len(starts), -1)
+    kinks = np.zeros((2, len(lines.points) if joining else 0, chain.inputs))
     for place, (number, layer) in enumerate(chain.numbered()):
         rows = values @ layer.weights.T
         rows += layer.biases
+        error = lines.error
         error += gamma(layer.weights.shape[1] + 1) * (1.0 + kernels.WIDE) + UNIT
-        at = (rows, error, bounds, scales[place])
+        at = (rows, error, lines.bounds, scales[place])
         if layer.groups is None:
-            shares, widths, units, first, more = kernels.sign_changes(*at)
+            changes = kernels.sign_changes(*at)
         else:
-            shares, widths, units, first, more = kernels.winner_changes(*at, layer.groups)
-        doubts += more
-        changes = (shares, widths, units, first, number)
-        made = kernels.refined(points, error, origin, bounds, *changes)
-        points, error, origin, bounds, source, share = made
+            changes = kernels.winner_changes(*at, layer.groups)
+        doubts += changes.doubts
+        lines, places = kernels.refine_lines(lines, changes, number)
         if place + 1 < len(chain.layers):
-            values = _values(kernels, layer, rows, source, share, origin)
+            values = (
+                kernels.rectify(rows, places, lines.origin)
+                if layer.groups is None
+                else kernels.maximise(rows, places, layer.groups)
+            )
         if joining:
-            kinks = _bent(layer, rows, kinks, share, origin, len(chain.layers))
-    heard = _heard(chain, kinks, origin, bounds) if joining else (doubts[:0], doubts[:0])
-    return Explored(points, error, bounds, origin, doubts, *heard)
+            kinks = _bent(layer, rows, kinks, places.share, lines.origin, len(chain.layers))
+    nothing = doubts[:0], doubts[:0]
+    heard = _heard(chain, kinks, lines.origin, lines.bounds) if joining else nothing
+    return Explored(lines.points, lines.error, lines.bounds, lines.origin, doubts, *heard)
 
 
-def _values(
-    kernels: ModuleType,
-    layer: Layer,
-    rows: np.ndarray,
-    source: np.ndarray,
-    share: np.ndarray,
-    origin: np.ndarray,
-) -> np.ndarray:
-    if layer.groups is None:
-        return np.asarray(kernels.rectified(rows, source, share, origin))
-    return np.asarray(kernels.maximised(rows, source, share, layer.groups))
+def _ends_of(count: int) -> Lines:
+    """So many lines that have nothing but their ends yet, which may be rounded once."""
+    return Lines(
+        points=np.tile([0.0, 1.0], count),
+        error=np.full(2 * count, UNIT),
+        origin=np.full((2 * count, 2), -1, dtype=np.int32),
+        bounds=np.arange(0, 2 * count + 1, 2),
+    )
 
 
 def _bent(

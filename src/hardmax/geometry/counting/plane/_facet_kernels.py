@@ -10,7 +10,7 @@ random combination of the outputs that is not 0 shows that D is not.
 
 from __future__ import annotations
 
-from hardmax.geometry._compiled import called, inlined
+from hardmax.geometry._compiled import inlined
 from hardmax.geometry.counting.plane._arrays import SIDE, SILENT, Net, Node, Walk
 
 
@@ -47,7 +47,7 @@ def _feel(net: Net, walk: Walk, node: Node, down: int) -> None:
                 )
 
 
-@called
+@inlined
 def _is_heard(net: Net, walk: Walk, node: Node, layer: int, i: int) -> bool:
     """Whether some path of nonzero weights through neurons that are on leads to an output."""
     if layer == node.last:

@@ -38,7 +38,7 @@ def _mark_who_acts(net: Net, path: Path, room: Room, on: np.ndarray) -> None:
                     acts[layer, j] = 1.0
 
 
-@called
+@inlined
 def _find_effects(net: Net, path: Path, room: Room, on: np.ndarray, o: int) -> None:
     """room.sense[0] becomes the derivative of output o by the neurons of every layer but the first.
 
@@ -56,7 +56,7 @@ def _find_effects(net: Net, path: Path, room: Room, on: np.ndarray, o: int) -> N
                     effect[layer, i] += net.across[layer + 1, i, k] * effect[layer + 1, k]
 
 
-@called
+@inlined
 def _is_audible(net: Net, room: Room, layer: int, j: int) -> bool:
     """Whether neuron j's derivative of the output at hand is surely not 0."""
     total = 0.0
@@ -65,7 +65,7 @@ def _is_audible(net: Net, room: Room, layer: int, j: int) -> bool:
     return abs(total) > net.blur[net.firsts[layer] + j] or (net.fast and total != 0.0)
 
 
-@called
+@inlined
 def _acts(net: Net, path: Path, room: Room, on: np.ndarray, layer: int, j: int) -> int:
     """1 if neuron j's effect on some output is surely not 0, 0 if all are 0, -1 if unclear.
 
@@ -106,7 +106,7 @@ def _write(net: Net, path: Path, record: Record, on: np.ndarray, label: int) -> 
     record.now[arrays.SILENT] = at + 1
 
 
-@called
+@inlined
 def write_silent_facets(
     net: Net, path: Path, room: Room, pile: Pile, store: Store, record: Record, depth: int
 ) -> bool:

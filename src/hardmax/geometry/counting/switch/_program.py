@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from hardmax._errors import RequestError
+from hardmax.geometry.counting.switch._arrays import Tables
 from hardmax.geometry.counting.switch._rows import Row, matrix, mean, rounded
 
 if TYPE_CHECKING:
@@ -115,45 +116,33 @@ class SwitchLayer:
 
     @cached_property
     def tables(self) -> Tables:
-        return Tables.of(self)
+        return _tables_of(self)
 
 
-@dataclass(frozen=True, eq=False)
-class Tables:
-    """A layer as arrays: rows rounded to floats, and numbers of rows elsewhere (-1 for none)."""
-
-    rows: tuple[np.ndarray, np.ndarray, np.ndarray]  # coefficients, their sizes, constants
-    starts: np.ndarray  # groups + 1: the first piece of each
-    score: np.ndarray  # pieces
-    payload: np.ndarray  # pieces x most targets
-    target: np.ndarray  # groups x most targets
-    base: np.ndarray  # coordinates of the next state
-    most: int  # pieces of a group
-    continuous: bool  # whether every payload is its score, so that ties are harmless
-
-    @classmethod
-    def of(cls, layer: SwitchLayer) -> Tables:
-        number = layer._numbers
-        most = max([len(group.targets) for group in layer.groups], default=0)
-        pieces = [piece for group in layer.groups for piece in group.pieces]
-        payload = np.full((len(pieces), most), -1, dtype=np.int64)
-        target = np.full((len(layer.groups), most), -1, dtype=np.int64)
-        for p, piece in enumerate(pieces):
-            payload[p, : len(piece.payload)] = [number[row] for row in piece.payload]
-        for g, group in enumerate(layer.groups):
-            target[g, : len(group.targets)] = group.targets
-        rows = np.array([rounded(row) for row in layer.rows]).reshape(-1, layer.width + 1)
-        weights = np.ascontiguousarray(rows[:, :-1])
-        return cls(
-            (weights, np.abs(weights), np.ascontiguousarray(rows[:, -1])),
-            np.cumsum([0, *(len(group.pieces) for group in layer.groups)], dtype=np.int64),
-            np.array([number[piece.score] for piece in pieces], dtype=np.int64),
-            payload,
-            target,
-            np.array([-1 if b is None else number[b] for b in layer.base], dtype=np.int64),
-            max([len(group.pieces) for group in layer.groups], default=1),
-            all(row == piece.score for piece in pieces for row in piece.payload),
-        )
+def _tables_of(layer: SwitchLayer) -> Tables:
+    number = layer._numbers
+    most = max([len(group.targets) for group in layer.groups], default=0)
+    pieces = [piece for group in layer.groups for piece in group.pieces]
+    payload = np.full((len(pieces), most), -1, dtype=np.int64)
+    target = np.full((len(layer.groups), most), -1, dtype=np.int64)
+    for p, piece in enumerate(pieces):
+        payload[p, : len(piece.payload)] = [number[row] for row in piece.payload]
+    for g, group in enumerate(layer.groups):
+        target[g, : len(group.targets)] = group.targets
+    rows = np.array([rounded(row) for row in layer.rows]).reshape(-1, layer.width + 1)
+    weights = np.ascontiguousarray(rows[:, :-1])
+    return Tables(
+        weights=weights,
+        sizes=np.abs(weights),
+        levels=np.ascontiguousarray(rows[:, -1]),
+        starts=np.cumsum([0, *(len(group.pieces) for group in layer.groups)], dtype=np.int64),
+        score=np.array([number[piece.score] for piece in pieces], dtype=np.int64),
+        payload=payload,
+        target=target,
+        base=np.array([-1 if b is None else number[b] for b in layer.base], dtype=np.int64),
+        most=max([len(group.pieces) for group in layer.groups], default=1),
+        continuous=all(row == piece.score for piece in pieces for row in piece.payload),
+    )
 
 
 class SwitchProgram(Protocol):

@@ -8,7 +8,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from hardmax.geometry.counting.switch._buffers import Arrays, Room
+from hardmax.geometry.counting.switch._arrays import (
+    DONE,
+    Cell,
+    Children,
+    Parents,
+    Task,
+    new_rivals,
+)
+from hardmax.geometry.counting.switch._buffers import Room
 from hardmax.geometry.counting.switch._exact import (
     Choice,
     Decisions,
@@ -16,11 +24,11 @@ from hardmax.geometry.counting.switch._exact import (
     split_exactly,
 )
 from hardmax.geometry.counting.switch._exact_states import Node, Paths, exact_cell
-from hardmax.geometry.counting.switch._kernels import DONE, candidates
+from hardmax.geometry.counting.switch._kernels import split
 from hardmax.geometry.counting.switch._piece import Batch, SwitchPiece, packed_cells
 from hardmax.geometry.counting.switch._program import SwitchLayer, SwitchProgram
+from hardmax.geometry.counting.switch._rival_kernels import rivals_in
 from hardmax.geometry.counting.switch._rows import Row, rounded
-from hardmax.geometry.counting.switch._split import split
 from hardmax.numerics import TINY, UNIT, inflate, matmul_up, sum_up
 
 Written = tuple[np.ndarray, np.ndarray, SwitchPiece, np.ndarray]
@@ -139,23 +147,21 @@ class Run:
         self, layer: SwitchLayer, batch: Batch, keep: bool
     ) -> tuple[int, int, Written | None]:
         """How many cells were split, into how many, and what was written."""
-        t, piece = layer.tables, batch.piece
-        tables = (t.rows, t.starts, t.score, t.payload, t.target, t.base, t.continuous)
+        tables, piece = layer.tables, batch.piece
         counts = np.zeros(len(piece), dtype=np.int64)
         known = batch.known
         if known is None:
             known = np.full((len(piece), len(layer.groups)), -1, dtype=np.int32)
+        task = Task(piece.layer, self.fast, keep)
         while True:
-            stack, outs, fill = self._room.buffers(t, piece, keep)
-            cells = (
+            pile, rivals, cut, children = self._room.buffers(tables, piece.bits.shape[1], keep)
+            parents = Parents(
                 piece.vstart, piece.points, piece.stray, self._room.widened(piece.bits),
-                piece.fstart, piece.labels, batch.forms, known,
+                piece.fstart, piece.labels, batch.forms, known, piece.reach, counts,
             )  # fmt: skip
-            stop, code = split(
-                tables, piece.reach, cells, piece.layer, self.fast, keep, stack, outs, counts, fill
-            )
+            stop, code = split(tables, parents, task, pile, rivals, cut, children)
             if stop > 0 or code == DONE:
-                return stop, int(counts[:stop].sum()), _written(outs, fill, piece)
+                return stop, int(counts[:stop].sum()), _written(children, piece)
             self._room.grow(code)
 
     def _by_context(
@@ -243,42 +249,37 @@ class Run:
         return Batch(some, context, forms)
 
 
-def _written(outs: Arrays, fill: np.ndarray, piece: SwitchPiece) -> Written | None:
+def _written(children: Children, piece: SwitchPiece) -> Written | None:
     """What the compiled loop has left: parents, winners, cells, states; None if nothing."""
-    count, nv, nf = fill
+    count, nv, nf = children.fill.tolist()
     if count == 0:
         return None
-    parent, won, vstart, points, stray, bits, fstart, labels, forms = outs
-    parent, won = parent[:count].copy(), won[:count].copy()
+    parent, won = children.parent[:count].copy(), children.won[:count].copy()
     cells = replace(
         piece,
         layer=piece.layer + 1,
-        vstart=vstart[: count + 1].copy(),
-        points=points[:nv].copy(),
-        stray=stray[:nv].copy(),
-        bits=bits[:nv].copy(),
-        fstart=fstart[: count + 1].copy(),
-        labels=labels[:nf].copy(),
+        vstart=children.vstart[: count + 1].copy(),
+        points=children.points[:nv].copy(),
+        stray=children.stray[:nv].copy(),
+        bits=children.bits[:nv].copy(),
+        fstart=children.fstart[: count + 1].copy(),
+        labels=children.labels[:nf].copy(),
         pattern=np.hstack([piece.pattern[parent], won]),
     )
-    return parent, won, cells, forms[:count].copy()
+    return parent, won, cells, children.forms[:count].copy()
 
 
 def _rivals(
     part: SwitchPiece, forms: np.ndarray, layer: SwitchLayer, known: np.ndarray
 ) -> list[list[int]]:
     """The pieces of each group that floats cannot rule out on a part of a cell."""
-    t = layer.tables
-    rows, d = len(t.rows[2]), len(part.reach)
-    made, bulk, slope = np.empty((rows, d + 2)), np.empty(rows), np.empty(rows)
-    found, sizes = np.empty(len(t.score), np.int64), np.empty(len(layer.groups), np.int64)
-    candidates(
-        (t.rows, t.starts, t.score, t.continuous), part.reach, forms, part.points, part.stray,
-        False, made, bulk, slope, found, sizes, np.empty((t.most, len(part.stray))), known,
-    )  # fmt: skip
+    tables = layer.tables
+    rivals = new_rivals(tables, len(part.reach), len(part.stray))
+    cell = Cell(part.points, part.stray, part.bits, part.labels)
+    rivals_in(tables, cell, forms, known, part.reach, rivals)
     return [
-        [int(p - start) for p in found[start : start + size]]
-        for start, size in zip(t.starts[:-1].tolist(), sizes.tolist(), strict=True)
+        [int(p - start) for p in rivals.found[start : start + size]]
+        for start, size in zip(tables.starts[:-1].tolist(), rivals.sizes.tolist(), strict=True)
     ]
 
 
