@@ -32,9 +32,9 @@ import caller_kernels
 print(caller_kernels.answer(), sum(caller_kernels.answer.stats.cache_hits.values()))
 """
 _CALLED = """
-from hardmax.geometry._compiled import inlined
+from hardmax.geometry._compiled import inline
 
-@inlined
+@inline
 def number():
     return {}
 """
@@ -61,7 +61,7 @@ def test_a_change_in_a_file_that_is_imported_is_seen(tmp_path: Path) -> None:
 def test_entries_carry_the_stamp_of_their_folder() -> None:
     entries = (
         (plane_kernels, "run"), (space_kernels, "advance"), (line_kernels, "refine_lines"),
-        (switch_kernels, "split"), (_facet_kernels, "orient"), (_walk_kernels, "explore"),
+        (switch_kernels, "split_cells"), (_facet_kernels, "orient"), (_walk_kernels, "explore"),
     )  # fmt: skip
     for module, name in entries:
         stamp = _compiled._stamp(Path(str(module.__file__)).parent)

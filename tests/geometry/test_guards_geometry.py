@@ -35,7 +35,7 @@ from hardmax.geometry.counting.space import _section_kernels as _space_sections
 from hardmax.geometry.counting.space import _vertex_kernels as _space_vertices
 from hardmax.geometry.counting.space._arrays import new_store
 from hardmax.geometry.counting.space._exact import box_solid
-from hardmax.geometry.counting.space._piece import simplified
+from hardmax.geometry.counting.space._piece import to_floats_if_simple
 from hardmax.geometry.counting.switch import _clip_kernels as _switch_clips
 from hardmax.geometry.counting.switch import _kernels as _switch_kernels
 from hardmax.geometry.counting.switch import _piece as _switch_piece
@@ -177,7 +177,7 @@ def test_outputs_are_combined_up_to_their_rounding() -> None:
 
     def draw(rng: np.random.Generator) -> tuple[float, Fraction, float]:
         W = near_one(rng, 2, 1)
-        out, wrong = _plane_arrays._combined(W)
+        out, wrong = _plane_arrays._combine_outputs(W)
         return out[0], dot(factors, W[:, 0]), wrong[0]
 
     assert largest_share(draw) > 0.5
@@ -220,7 +220,7 @@ def meeting_of(line, other, x: float, y: float, reach: float = 4.0):
     poly[0, :, 0] = (x, y, 0.0, *other)
     poly[0, :2, 1] = x + 1.0, y
     with np.errstate(all="ignore"):
-        cutting = _plane_cuts.Line(*line, 0)
+        cutting = _plane_cuts.WallLine(*line, 0)
         return _plane_cuts._meeting(poly, 0, 0, 1, cutting, np.full(2, reach), False)
 
 
@@ -288,7 +288,7 @@ def test_composed_forms() -> None:
         weight, level = third(near_one(rng, 1)[0]), third(2.0**-12 * near_one(rng, 1)[0])
         a, b, reach = *near_one(rng, 2), 1.0
         form = (a, b * 2.0**-9, 0.0)
-        (w,), (c,) = _switch_rows.rounded([weight]), _switch_rows.rounded([level])
+        (w,), (c,) = _switch_rows.nearest_floats([weight]), _switch_rows.nearest_floats([level])
         made, _, _ = composed(w, form, c, reach)
         W, C = _switch_rows.fraction(weight), _switch_rows.fraction(level)
         truth = (W * exact(a), W * exact(form[1]) + C)
@@ -297,14 +297,14 @@ def test_composed_forms() -> None:
 
     def coefficient(rng: np.random.Generator) -> tuple[float, Fraction, float]:
         weight = third(near_one(rng, 1)[0])
-        (w,) = _switch_rows.rounded([weight])
+        (w,) = _switch_rows.nearest_floats([weight])
         a = near_one(rng, 1)[0]
         made, _, _ = composed(w, (a, 0.0, 0.0), 0.0, 1.0)
         return made[0], _switch_rows.fraction(weight) * exact(a), made[2]
 
     def constant(rng: np.random.Generator) -> tuple[float, Fraction, float]:
         weight, level = third(near_one(rng, 1)[0]), third(near_one(rng, 1)[0] * 0.01)
-        (w,), (c,) = _switch_rows.rounded([weight]), _switch_rows.rounded([level])
+        (w,), (c,) = _switch_rows.nearest_floats([weight]), _switch_rows.nearest_floats([level])
         a = near_one(rng, 1)[0]
         made, _, _ = composed(w, (0.0, a, 0.0), c, 1.0)
         truth = _switch_rows.fraction(weight) * exact(a) + _switch_rows.fraction(level)
@@ -491,7 +491,7 @@ def test_breakpoints_on_lines() -> None:
         a = 2.0 ** int(rng.integers(-3, 4)) * near_one(rng, 1)[0]
         b = -a * (0.05 + 0.9 * rng.random())
         chain = chain_of(hm.ReluNetwork([[[a]], [[1.0]]], [[b], [0.0]]))
-        found = _line_batch.explored(chain, np.zeros((1, 1)), np.ones((1, 1)), joining=False)
+        found = _line_batch.explore_lines(chain, np.zeros((1, 1)), np.ones((1, 1)), joining=False)
         if found.doubts[0] or len(found.points) != 3:
             return 0.0, Fraction(0), 1.0
         return found.points[1], -exact(b) / exact(a), found.error[1]
@@ -505,7 +505,9 @@ def test_rows_at_the_ends_of_lines() -> None:
     def draw(rng: np.random.Generator) -> tuple[float, Fraction, float]:
         a, b, x = *near_one(rng, 2) * (1.0, -(2.0**-9)), near_one(rng, 1)[0]
         chain = chain_of(hm.ReluNetwork([[[a]], [[1.0]]], [[b], [0.0]]))
-        found = _line_batch.explored(chain, np.zeros((1, 1)), np.full((1, 1), x), joining=False)
+        found = _line_batch.explore_lines(
+            chain, np.zeros((1, 1)), np.full((1, 1), x), joining=False
+        )
         (scale,) = _line_batch._scales(chain, np.array([x]))
         return a * x + b, exact(a) * exact(x) + exact(b), found.error[-1] * scale[0]
 
@@ -589,14 +591,14 @@ def test_bends_that_may_be_rounding_are_not_heard() -> None:
         kinks = np.array([[[1.0, -c / b * 1.0]], [[1.0, c / b]]])
         bent = _line_batch._passed_on(kinks, chain.layers[1].weights, 2)
         truth = exact(a) - exact(c / b)
-        _, unheard = _line_batch._heard(chain, bent, np.array([[0, 0]]), np.array([0, 1]))
+        _, unheard = _line_batch._count_silent(chain, bent, np.array([[0, 0]]), np.array([0, 1]))
         heard += not unheard[0]
         if not truth:
             assert unheard[0]
     assert heard < 400
     kinks = np.array([[[1.0]], [[math.nan]]])
     lonely = chain_of(hm.ReluNetwork([[[1.0]], [[1.0]]], [[0.0], [0.0]]))
-    assert _line_batch._heard(lonely, kinks, np.array([[0, 0]]), np.array([0, 1]))[1] == 1
+    assert _line_batch._count_silent(lonely, kinks, np.array([[0, 0]]), np.array([0, 1]))[1] == 1
 
 
 def test_enclosures_of_quadratic_numbers() -> None:
@@ -673,10 +675,10 @@ def test_sides_and_corners_of_boxes_in_space() -> None:
 
     assert largest_share(side) > 0.3
     solid = box_solid(np.array([1.0, 1.0]), np.array([2.0, 3.0]), 0)
-    body = simplified(solid)
+    body = to_floats_if_simple(solid)
     assert (body.radii == 0.0).all()  # type: ignore[union-attr]
     third_cut = solid.parts(9, (-3, 0, 4), solid.values((-3, 0, 4)))[1]
-    cut = simplified(third_cut)
+    cut = to_floats_if_simple(third_cut)
     for point, radius, corner in zip(cut.points, cut.radii, third_cut.corners, strict=True):  # type: ignore[union-attr]
         truth = [Fraction(n, corner[-1]) for n in corner[:-1]]
         off = max(abs(exact(x) - y) for x, y in zip(point, truth, strict=True))
@@ -710,7 +712,7 @@ def test_minors_carry_their_errors() -> None:
 
 def side_of(points, slack, normal, blur, corner: int, other: int) -> int:
     plane = _kernels.Plane(normal, blur, corner)
-    return _kernels._side(_kernels.Cloud(points, slack), plane, other)
+    return _kernels._side(_kernels.FloatPoints(points, slack), plane, other)
 
 
 def test_sides_of_planes_are_never_wrong() -> None:
@@ -721,7 +723,7 @@ def test_sides_of_planes_are_never_wrong() -> None:
         x = near_one(rng, 3) * (1.0, 1.5, 1.25)
         points = np.stack([x, x * slope], axis=1)
         points[2, 1] += int(rng.integers(-6, 7)) * 2.0**-53
-        cloud, work = _kernels.Cloud(points, np.zeros(2)), _kernels.new_work(2)
+        cloud, work = _kernels.FloatPoints(points, np.zeros(2)), _kernels.new_work(2)
         _kernels._find_normal(cloud, np.array([0, 1]), work)
         side = side_of(points, np.zeros(2), work.normal, work.blur, 0, 2)
         (a, b), (c, d), (e, f) = [[exact(t) for t in row] for row in points]

@@ -56,7 +56,7 @@ def test_winners_that_are_unsure_are_settled(monkeypatch: pytest.MonkeyPatch, cl
     column = SimpleNamespace(floats=np.zeros((2, 1)))
     locator = SimpleNamespace(
         _across=(None, None), keys=_Floats(np.zeros((2, 1))), levels=column, _landmarks=None,
-        cells=np.array([0, 1]), _spare=0.0, _settled=lambda asked: [1],
+        cells=np.array([0, 1]), _spare=0.0, _winners_exactly=lambda asked: [1],
     )  # fmt: skip
     asked = SimpleNamespace(floats=np.zeros((1, 1)), take=lambda rows: rows)
     found = _locating.Locator.winners(locator, asked)  # type: ignore[arg-type]
@@ -102,7 +102,7 @@ def test_ridges_that_are_unsure_are_compared(answering: Any, other: int, flat: b
     answering(kernels, apexes=ONE, ridge_sides=np.array([[kernels.UNSURE]]))
     answers = iter([np.array([1]), np.array([other])])
     run = verification(
-        _exact=lambda simplices, others: next(answers), _unfolded=lambda where, across: None
+        _exact=lambda simplices, others: next(answers), _check_unfolded=lambda where, across: None
     )
     if flat is None:
         with pytest.raises(_verification.Unproved):
@@ -158,7 +158,7 @@ def test_rays_of_which_nothing_is_known_are_settled(
     k, arrays = answering(_walk_kernels, **answers), _minkowski_arrays
     monkeypatch.setattr(k, "lent", lambda given: given)
     directions, nothing = np.ones((1, 4)), np.zeros(0, int)
-    graph = arrays.Graph(
+    graph = arrays.EdgeArrays(
         nothing, nothing, nothing, directions, directions, np.ones((1, 4), int), nothing, -1,
         is_small,
     )  # fmt: skip
@@ -204,11 +204,11 @@ def test_cells_that_are_unsure_become_solids(monkeypatch: pytest.MonkeyPatch, co
         _solid_parts=lambda piece: [asked.append(piece)],
     )  # fmt: skip
     piece = SimpleNamespace(counted=(0,), shape=None)
-    list(_space_walk.Walk.run(walk, piece))  # type: ignore[arg-type]
+    list(_space_walk.SpaceWalk.run(walk, piece))  # type: ignore[arg-type]
     assert asked == (["popped"] if code == "UNSURE" else [])
     answers = iter([getattr(kernels, code)])
     monkeypatch.setattr(_space_walk, "replace", lambda part, counted: part)
-    _space_walk.Walk.parts(walk, piece)  # type: ignore[arg-type]
+    _space_walk.SpaceWalk.parts(walk, piece)  # type: ignore[arg-type]
     assert asked == (["popped", "node"] if code == "UNSURE" else [])
 
 
@@ -239,7 +239,7 @@ def test_cells_whose_pieces_tie_are_handed_on(
         known=np.array([[-1, 1]]), reach=None, counts=np.zeros(1, int),
     )  # fmt: skip
     pile = SimpleNamespace(vertices=np.zeros(1), level=np.zeros(1), stray=np.zeros((1, 1)))
-    stop = k.split(
+    stop = k.split_cells(
         SimpleNamespace(starts=groups), parents, SimpleNamespace(fast=False), pile, rivals, None,
         SimpleNamespace(fill=np.zeros(3, int)),
     )  # fmt: skip

@@ -26,7 +26,7 @@ from hardmax.geometry.counting.conic import _boxes as _conic_boxes
 from hardmax.geometry.counting.line import _batch as _line_batch
 from hardmax.geometry.counting.line import _kernels as _line_kernels
 from hardmax.geometry.counting.line import _segments as _line
-from hardmax.geometry.counting.line._arrays import Changes, Found, Lines, Stretch
+from hardmax.geometry.counting.line._arrays import Changes, Lines, NewPoints, Stretch
 from hardmax.geometry.counting.plane import _arrays as _plane_arrays
 from hardmax.geometry.counting.plane import _cut_kernels as _plane_cuts
 from hardmax.geometry.counting.plane import _sign_kernels as _plane_signs
@@ -40,7 +40,7 @@ from hardmax.geometry.counting.space import _section_kernels as _space_sections
 from hardmax.geometry.counting.space import _vertex_kernels as _space_vertices
 from hardmax.geometry.counting.space import _walk as _space_walk
 from hardmax.geometry.counting.space._exact import box_solid
-from hardmax.geometry.counting.space._piece import Body
+from hardmax.geometry.counting.space._piece import SimpleBody
 from hardmax.geometry.counting.switch import _clip_kernels as _switch_clips
 from hardmax.geometry.counting.switch import _kernels as _switch_kernels
 from hardmax.geometry.counting.switch import _piece as _switch_piece
@@ -140,7 +140,7 @@ def test_minors(large: Large) -> None:
 
 def test_normals(large: Large) -> None:
     k = large(_kernels)
-    cloud = k.Cloud(np.array([[1.0, 1.0], [3.0, 5.0]]), np.array([0.25, 0.5]))
+    cloud = k.FloatPoints(np.array([[1.0, 1.0], [3.0, 5.0]]), np.array([0.25, 0.5]))
     work = k.new_work(2)
     k._find_normal(cloud, np.array([0, 1]), work)
     assert np.abs(work.normal).tolist() == [4.0, 2.0]
@@ -158,7 +158,7 @@ def test_sides(large: Large, slack: float, blur: float) -> None:
     known = x * blur + n * ex + ex * blur + U * n * x + 2 * U * n * x
     for more, unclear in just_beyond(((n * x - FAINT) / G - known) / (y + ey)):
         cloud, plane = (
-            k.Cloud(points, np.full(2, slack)),
+            k.FloatPoints(points, np.full(2, slack)),
             k.Plane(normal, np.array([blur, more]), 0),
         )
         side = k._side(cloud, plane, 1)
@@ -167,7 +167,7 @@ def test_sides(large: Large, slack: float, blur: float) -> None:
 
 def test_sides_underflow_and_grow(large: Large) -> None:
     k = large(_kernels)
-    cloud = k.Cloud(np.array([[0.0], [1.0]]), np.zeros(1))
+    cloud = k.FloatPoints(np.array([[0.0], [1.0]]), np.zeros(1))
     for size, clear in just_beyond(FAINT / (1 - G * 3 * U)):
         side = k._side(cloud, k.Plane(np.array([size]), np.zeros(1), 0), 1)
         assert (side != k.UNSURE) == clear
@@ -191,7 +191,7 @@ def test_walls_that_are_unsure_leave_points_open(
     monkeypatch.setattr(k, "_wall_side", lambda *_: (names[side], names[own]))
     monkeypatch.setattr(k, "_side", lambda *_: k.INSIDE)
     monkeypatch.setattr(k, "lent", lambda given: given)
-    cloud = k.Cloud(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), np.zeros(2))
+    cloud = k.FloatPoints(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), np.zeros(2))
     ones = np.ones((1, 2))
     facets = k.Facets(np.array([[1, 2]]), np.array([[0, 0]]), ones, ones)
     sides = k.cones_over(cloud, facets.simplices, 0, 1, k.new_work(2))
@@ -207,7 +207,7 @@ def test_centres_on_a_facet_are_unsure(large: Large, monkeypatch: pytest.MonkeyP
     normals = np.empty((1, 2)), np.empty((1, 2))
     facets = k.Facets(np.array([[0, 1]]), np.array([[0, 0]]), *normals)
     for centre, sure in ((2, False), (3, True)):
-        cloud = k.Cloud(points, np.zeros(2))
+        cloud = k.FloatPoints(points, np.zeros(2))
         assert k.orient(cloud, facets, centre, k.new_work(2)).tolist() == [sure]
 
 
@@ -398,7 +398,7 @@ def test_overtakings_that_do_not_end(large: Large, monkeypatch: pytest.MonkeyPat
     """Nobody overtakes, or somebody other than the winner at the end: a doubt each."""
     k = large(_line_kernels)
     row, after, group = np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0]), np.array([0, 1])
-    found = Found(np.empty(4), np.empty(4), np.empty(4, int))
+    found = NewPoints(np.empty(4), np.empty(4), np.empty(4, int))
     given = (Stretch(row, after, 0.0, 0.0, np.ones(3)), group, 0, found, 0, 0)
     assert k._append_overtakings(*given) == (1, 0)
     monkeypatch.setattr(k, "_next_winner", lambda *_: (-1, 2.0, 0.0, 3))
@@ -558,7 +558,7 @@ def test_scores_that_may_be_the_largest(large: Large) -> None:
             keys=SimpleNamespace(floats=np.zeros((2, 1))), _spare=0.25, _first=first,
             levels=SimpleNamespace(floats=np.array([[lead], [0.0]])),
         )  # fmt: skip
-        k.Locator._settled(locator, asked)
+        k.Locator._winners_exactly(locator, asked)
         assert seen == [1 if clear else 2]
 
 
@@ -647,7 +647,7 @@ def test_what_sensitivities_lose(large: Large) -> None:
 def test_exact_rows_are_rounded_with_a_slack_that_covers() -> None:
     """1/3 is off by 1/3 of a unit, which is no float: it is rounded up."""
     rows, levels = [[Fraction(1, 3)]], [Fraction(0)]
-    (W, _, shift), slack, _ = _stack._rounded(rows, levels, np.array([1.0]))
+    (W, _, shift), slack, _ = _stack._round_rows(rows, levels, np.array([1.0]))
     off = abs(Fraction(W[0, 0]) * Fraction(2) ** int(shift[0]) - Fraction(1, 3))
     assert Fraction(slack[0]) * Fraction(2) ** int(shift[0]) >= off
     assert float(off) < off
@@ -657,7 +657,7 @@ def test_outputs_combined(large: Large) -> None:
     large(_stack)
     k = large(_plane_arrays)
     factors = np.random.default_rng(k._NAMES).uniform(0.5, 1.0, size=2)
-    _, wrong = k._combined(np.array([[2.0], [-4.0]]))
+    _, wrong = k._combine_outputs(np.array([[2.0], [-4.0]]))
     size = 1.25 * (2 * factors[0] + 4 * factors[1])
     lost = TINY * 1.25 * factors.sum() * 1.5
     assert wrong[0] == about((rounded(2, size) + lost) * 1.5)
@@ -688,7 +688,7 @@ def test_corners_of_solids(large: Large) -> None:
     k = large(_space_piece)
     solid = box_solid(np.array([1.0, 1.0]), np.array([2.0, 3.0]), 0)
     cut = solid.parts(9, (-3, 0, 4), solid.values((-3, 0, 4)))[1]
-    body = k.simplified(cut)
+    body = k.to_floats_if_simple(cut)
     for point, radius in zip(body.points, body.radii, strict=True):
         whole = all(x == int(x) for x in point)
         assert radius == (0.0 if whole else (U * max(abs(point)) + TINY) * 1.5)
@@ -732,7 +732,7 @@ def test_neurons_that_have_one_sign(large: Large, sign: float) -> None:
             pattern=np.zeros((1, 1), np.uint8), signs=np.zeros((1, 1), int),
         )  # fmt: skip
         walk.poly[0, k.R, 0] = 0.125
-        node = k.Node(place=0, layer=0, sides=1, first=0, width=1, next_width=0, last=0)
+        node = k.WalkNode(place=0, layer=0, sides=1, first=0, width=1, next_width=0, last=0)
         assert k.decide_all(net, walk, node) == (not clear, clear and sign > 0)
         walk.open[:] = 0
         assert k.decide_open(net, walk, node, 1) == (not clear, clear and sign > 0)
@@ -746,7 +746,7 @@ def test_where_lines_meet(large: Large, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(k, "_LOST", 0.25)
     poly = np.zeros((1, 7, 2))
     poly[0, :, 0] = (0.0, 0.0, 0.0, 1.0, 4.0, -1.0, 0.5)
-    line = k.Line(4.0, 1.0, -4.0, 0.125, 0)
+    line = k.WallLine(4.0, 1.0, -4.0, 0.125, 0)
     x, y, radius = k._meeting(poly, 0, 0, 1, line, np.full(2, 9.0), False)
     assert (x, y) == (1.0, 0.0)
     size = 15.0 - 4 * U * 17.0
@@ -758,19 +758,19 @@ def test_neurons_that_are_clear_twice_over(large: Large) -> None:
     k = large(_space_walk)
     for value, clear in just_beyond(2 * (0.25 + (2.0 + 4.0) * 0.125)):
         maps = np.array([[[2.0], [-4.0], [value]]])
-        body = Body(np.zeros((1, 2)), np.array([0.125]), np.zeros((1, 2)), np.zeros((1, 2)))
+        body = SimpleBody(np.zeros((1, 2)), np.array([0.125]), np.zeros((1, 2)), np.zeros((1, 2)))
         piece = SimpleNamespace(shape=body, layer=0, left=np.array([0]))
         walk = SimpleNamespace(
             path=SimpleNamespace(maps=maps),
             net=SimpleNamespace(slack=np.array([0.25]), firsts=np.array([0])),
         )
-        chosen, rest = k.Walk._unclear(walk, piece)
+        chosen, rest = k.SpaceWalk._unclear(walk, piece)
         assert (len(chosen), len(rest)) == (1, 0)  # if all are clear, all are looked at
         piece.left = np.array([0, 0])
         walk.path.maps = np.array([[[2.0, 0.0], [-4.0, 0.0], [value, 0.0]]])
         walk.net.slack = np.array([0.25, 0.25])
         piece.left = np.array([0, 1])
-        assert k.Walk._unclear(walk, piece)[1].tolist() == ([0] if clear else [])
+        assert k.SpaceWalk._unclear(walk, piece)[1].tolist() == ([0] if clear else [])
 
 
 # ---- numbers of cells ----------------------------------------------------------------------------
@@ -809,7 +809,7 @@ def test_scales_and_errors_of_lines(large: Large) -> None:
     chain = chain_of(hm.ReluNetwork([[[2.0, -4.0]], [[1.0]]], [[-8.0], [0.0]]))
     assert k._scales(chain, np.array([1.0, 0.5]))[0][0] == (1.25 * 2 * 4.0 + 8.0) * 1.5
     ends = np.array([[0.0, 0.0]]), np.array([[1.0, 0.0]])
-    found = k._block(chain, [np.array([100.0])], *ends, False)
+    found = k._explore_block(chain, [np.array([100.0])], *ends, False)
     assert found.error[[0, -1]] == about(U + 3 * U * (1.0 + kernels.WIDE) + U)
 
 
@@ -825,7 +825,7 @@ def test_bends_that_are_heard(large: Large) -> None:
     chain = chain_of(hm.ReluNetwork([[[1.0]], [[1.0]]], [[0.0], [0.0]]))
     for bend, clear in just_beyond(2.0 * U):
         kinks = np.array([[[bend]], [[1.0]]])
-        unheard = k._heard(chain, kinks, np.array([[0, 0]]), np.array([0, 1]))
+        unheard = k._count_silent(chain, kinks, np.array([[0, 0]]), np.array([0, 1]))
         assert [one.tolist() for one in unheard] == [[not clear], [not clear]]
 
 
@@ -869,11 +869,11 @@ def test_visits_carry_what_is_off(large: Large) -> None:
 def test_visits_at_a_tie(large: Large) -> None:
     k = large(_visits)
     for z, clear in just_beyond(0.75):
-        rectified, sure = k._Known(np.array([z, -z]), np.array([0.75, 0.75])).rectified()
+        rectified, sure = k._Known(np.array([z, -z]), np.array([0.75, 0.75])).rectify()
         assert sure.tolist() == [clear, clear]
         assert rectified.value.tolist() == [z, 0.0]
         assert rectified.off.tolist() == [0.75, 0.0 if clear else 0.75]
-    still, sure = k._Known(np.zeros(1), np.zeros(1)).rectified()
+    still, sure = k._Known(np.zeros(1), np.zeros(1)).rectify()
     assert (sure.tolist(), still.off.tolist()) == ([True], [0.0])
     for bad in (math.nan, math.inf):
         with pytest.raises(ShapeError):
@@ -901,7 +901,7 @@ def test_visits_of_a_head(large: Large) -> None:
         doubt = (off + away) * 1.5
         clear = lead > (doubt + U * lead + 2 * TINY) * 1.5
         stream = k._Known(np.array([[[1.0], [t]]]), np.zeros((1, 2, 1)))
-        assert k._attended(group, stream, [0], strangers)[1].tolist() == [not clear]
+        assert k._attend(group, stream, [0], strangers)[1].tolist() == [not clear]
 
 
 def test_ranges_of_conics(large: Large) -> None:
@@ -1111,7 +1111,7 @@ def test_clouds(large: Large) -> None:
     assert squares[0, 0].tolist() == [0.0625 + slack, slack, 0.0625 + slack]
     assert cloud.length(np.array([[0.25]])).tolist() == [[(0.5 + 0.25) * 4.0]]
     tiny = SimpleNamespace(exponent=np.array([-1060]))
-    assert k.Cloud.unscaled(tiny, np.array([[0.5, 0.0]])).tolist() == [
+    assert k.Cloud.in_own_units(tiny, np.array([[0.5, 0.0]])).tolist() == [
         [math.ldexp(0.5, -1060) + TINY, 0.0]
     ]
     squares[:] = 0.0

@@ -10,7 +10,7 @@ long file per engine was the first answer.) Kernels that only kernels call are n
 compiled into the entries that use them. A folder's kernels import none of another folder.
 
 **The first compilation** takes seconds an engine. LLVM optimises a kernel by itself and again in
-every kernel that holds it, so what is rare is better `called` than `inlined`. Kernels that only
+every kernel that holds it: what is rare is better a `subroutine` than `inline`. Kernels that only
 kernels call are no functions for Python: unpacking all arrays of all tuples took a third of the
 time in the plane, and a literal among the arguments made one more copy of the kernel. Rows are
 copied by `copy_row`, since Numba compiles a message about shapes, with all that strings need, for
@@ -56,26 +56,26 @@ def _stamp(folder: Path) -> str:
 
 def entry(function: _Kernel) -> _Kernel:
     """A kernel that Python calls: compiled once, and kept on disk."""
-    return _kept(function, set())
+    return _compile_entry(function, set())
 
 
 def contracted_entry(function: _Kernel) -> _Kernel:
     """The same, where a product and a sum may be rounded once: for bounds that hold either way."""
-    return _kept(function, {"contract"})
+    return _compile_entry(function, {"contract"})
 
 
-def _kept(function: _Kernel, freedoms: set[str]) -> _Kernel:
+def _compile_entry(function: _Kernel, freedoms: set[str]) -> _Kernel:
     function.__qualname__ += "_" + _stamp(Path(function.__code__.co_filename).parent)
     options = njit(cache=True, nogil=True, error_model="numpy", fastmath=freedoms)
     return cast("_Kernel", options(function))
 
 
-def called(function: _Kernel) -> _Kernel:
+def subroutine(function: _Kernel) -> _Kernel:
     """A kernel that kernels call, and that stays a function of its own: for what is rare."""
     return _part(function, forceinline=False)
 
 
-def inlined(function: _Kernel) -> _Kernel:
+def inline(function: _Kernel) -> _Kernel:
     """A kernel that becomes part of those that call it: for what runs at every step."""
     return _part(function, forceinline=True)
 
@@ -124,14 +124,14 @@ _options = {"forceinline": True, "no_cfunc_wrapper": True}
 overload(lent, jit_options=_options)(_lent_in_kernels)  # type: ignore[arg-type]  # it takes more
 
 
-@inlined
+@inline
 def copy_row(target: np.ndarray, source: np.ndarray) -> None:
     """The numbers of `source` into the first places of `target`."""
     for place in range(len(source)):
         target[place] = source[place]
 
 
-@inlined
+@inline
 def copy_rows(target: np.ndarray, source: np.ndarray) -> None:
     """The same for the rows of a matrix."""
     for row in range(source.shape[0]):

@@ -46,7 +46,7 @@ class Cell:
 _NOTHING = Cell((), (), Fraction(0))
 
 
-def clipped(
+def clip_box(
     box: Box, slopes: list[list[Fraction]], levels: list[Fraction], rivals: list[int]
 ) -> Cell:
     """The part of a box where <slope, x> + level >= 0 for all slopes and levels."""

@@ -36,7 +36,7 @@ class Places(NamedTuple):
     share: np.ndarray  # -1 for the older point itself
 
 
-class Found(NamedTuple):
+class NewPoints(NamedTuple):
     """Room for new points."""
 
     shares: np.ndarray

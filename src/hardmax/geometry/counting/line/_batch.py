@@ -35,14 +35,14 @@ class Explored:
     unheard: np.ndarray
 
 
-def explored(chain: Chain, starts: np.ndarray, ends: np.ndarray, joining: bool) -> Explored:
+def explore_lines(chain: Chain, starts: np.ndarray, ends: np.ndarray, joining: bool) -> Explored:
     """All lines, a block of them at a time."""
     width = max((len(layer.weights) for layer in chain.layers), default=1)
     many = max(_BLOCK // (width * _GUESS), 1)
     with np.errstate(over="ignore", invalid="ignore"):  # such lines are in doubt
         scales = _scales(chain, np.maximum(np.abs(starts), np.abs(ends)).max(axis=0))
         blocks = [
-            _block(chain, scales, starts[i : i + many], ends[i : i + many], joining)
+            _explore_block(chain, scales, starts[i : i + many], ends[i : i + many], joining)
             for i in range(0, len(starts), many)
         ]
     counts = np.concatenate([np.diff(one.bounds) for one in blocks])
@@ -81,11 +81,11 @@ def _scales(chain: Chain, reach: np.ndarray) -> list[np.ndarray]:
     for layer in chain.layers:
         rows = inflate(matmul_up(np.abs(layer.weights), size) + np.abs(layer.biases))
         found.append(np.where(rows == 0.0, -1.0, rows) if layer.groups is None else rows)
-        size = layer.activated(rows[None])[0]
+        size = layer.unit_values(rows[None])[0]
     return found
 
 
-def _block(
+def _explore_block(
     chain: Chain, scales: list[np.ndarray], starts: np.ndarray, ends: np.ndarray, joining: bool
 ) -> Explored:
     """The invariant of the kernels, from the ends of the lines to the last layer.
@@ -99,7 +99,7 @@ def _block(
     lines, doubts = _ends_of(len(starts)), np.zeros(len(starts), dtype=np.int64)
     values = np.stack([starts, ends], axis=1).reshape(2 * len(starts), -1)
     kinks = np.zeros((2, len(lines.points) if joining else 0, chain.inputs))
-    for place, (number, layer) in enumerate(chain.numbered()):
+    for place, (number, layer) in enumerate(chain.numbered_layers()):
         rows = values @ layer.weights.T
         rows += layer.biases
         error = lines.error
@@ -118,9 +118,9 @@ def _block(
                 else kernels.maximise(rows, places, layer.groups)
             )
         if joining:
-            kinks = _bent(layer, rows, kinks, places.share, lines.origin, len(chain.layers))
+            kinks = _bend_units(layer, rows, kinks, places.share, lines.origin, len(chain.layers))
     nothing = doubts[:0], doubts[:0]
-    heard = _heard(chain, kinks, lines.origin, lines.bounds) if joining else nothing
+    heard = _count_silent(chain, kinks, lines.origin, lines.bounds) if joining else nothing
     return Explored(lines.points, lines.error, lines.bounds, lines.origin, doubts, *heard)
 
 
@@ -134,7 +134,7 @@ def _ends_of(count: int) -> Lines:
     )
 
 
-def _bent(
+def _bend_units(
     layer: Layer,
     rows: np.ndarray,
     kinks: np.ndarray,
@@ -169,7 +169,7 @@ def _passed_on(kinks: np.ndarray, weights: np.ndarray, depth: int) -> np.ndarray
     return np.stack([kinks[0] @ weights.T, kinks[1] @ floor.T])
 
 
-def _heard(
+def _count_silent(
     chain: Chain, kinks: np.ndarray, origin: np.ndarray, bounds: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """For each line how many breakpoints do not bend the output, and how many may or may not.
@@ -184,8 +184,10 @@ def _heard(
     loud = (np.abs(bend) > off * most).any(axis=1)
     dead = (most == 0.0).all(axis=1)
     line = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
-    return _tallied(line, made & ~loud, bounds), _tallied(line, made & ~loud & ~dead, bounds)
+    return _count_by_line(line, made & ~loud, bounds), _count_by_line(
+        line, made & ~loud & ~dead, bounds
+    )
 
 
-def _tallied(line: np.ndarray, chosen: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+def _count_by_line(line: np.ndarray, chosen: np.ndarray, bounds: np.ndarray) -> np.ndarray:
     return np.bincount(line[chosen], minlength=len(bounds) - 1)

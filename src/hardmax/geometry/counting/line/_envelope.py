@@ -97,10 +97,10 @@ def _envelope(
     half = len(chosen) // 2
     first = _envelope(forms, chosen[:half], left, right, ledger)
     second = _envelope(forms, chosen[half:], left, right, ledger)
-    return _merged(first, second, left, ledger)
+    return _merge_envelopes(first, second, left, ledger)
 
 
-def _merged(
+def _merge_envelopes(
     first: list[Run], second: list[Run], left: QuadraticNumber, ledger: Ledger
 ) -> list[Run]:
     """The larger of two envelopes: on the common refinement one form meets one form.

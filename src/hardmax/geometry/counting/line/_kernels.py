@@ -29,15 +29,15 @@ import math
 
 import numpy as np
 
-from hardmax.geometry._compiled import entry, inlined, lent
-from hardmax.geometry.counting.line._arrays import Changes, Found, Lines, Places, Stretch
+from hardmax.geometry._compiled import entry, inline, lent
+from hardmax.geometry.counting.line._arrays import Changes, Lines, NewPoints, Places, Stretch
 from hardmax.numerics import GROWN, UNIT
 
 WIDE = 2.0**-10  # errors beyond it are not first-order any more
 
 
-@inlined
-def _insert(found: Found, first: int, at: int, share: float, width: float, unit: int) -> int:
+@inline
+def _insert(found: NewPoints, first: int, at: int, share: float, width: float, unit: int) -> int:
     """Into the list sorted from `first` to `at`; 1 if it is too close to a neighbour to be sure."""
     shares, widths, units = found
     beyond = at
@@ -53,15 +53,15 @@ def _insert(found: Found, first: int, at: int, share: float, width: float, unit:
     return close
 
 
-@inlined
-def _room_for(size: int | np.int64) -> Found:
-    return Found(np.empty(size), np.empty(size), np.empty(size, np.int32))
+@inline
+def _room_for(size: int | np.int64) -> NewPoints:
+    return NewPoints(np.empty(size), np.empty(size), np.empty(size, np.int32))
 
 
 # ---- rectifiers ----------------------------------------------------------------------------------
 
 
-@inlined
+@inline
 def _share_of_root(z0: float, z1: float, off0: float, off1: float) -> tuple[float, float, int]:
     """The share at which a row is 0, how far it may be off, and whether that is a doubt."""
     size = abs(z0) + abs(z1)
@@ -72,7 +72,7 @@ def _share_of_root(z0: float, z1: float, off0: float, off1: float) -> tuple[floa
     return share, (max(off0, off1) / slope + 3.0 * UNIT) * GROWN, 0
 
 
-@inlined
+@inline
 def _count_sign_changes(signs: np.ndarray, bounds: np.ndarray) -> np.int64:
     """How many neighbours differ in the sign bit, over all rows: at least as many as roots."""
     total = np.uint64(0)
@@ -84,7 +84,7 @@ def _count_sign_changes(signs: np.ndarray, bounds: np.ndarray) -> np.int64:
     return np.int64(total)
 
 
-@inlined
+@inline
 def _count_doubtful(row: np.ndarray, scale: np.ndarray, error: float) -> int:
     """How many values have no sign beyond doubt; nan has none."""
     doubtful = 0
@@ -93,9 +93,9 @@ def _count_doubtful(row: np.ndarray, scale: np.ndarray, error: float) -> int:
     return doubtful
 
 
-@inlined
+@inline
 def _append_roots(
-    stretch: Stretch, signs: np.ndarray, signs_there: np.ndarray, found: Found, first: int
+    stretch: Stretch, signs: np.ndarray, signs_there: np.ndarray, found: NewPoints, first: int
 ) -> tuple[int, int]:
     """Append the rows that change their sign, in the order of their roots: to where, and doubts.
 
@@ -146,7 +146,7 @@ def sign_changes(
 # ---- maxima --------------------------------------------------------------------------------------
 
 
-@inlined
+@inline
 def _winner(row: np.ndarray, group: np.ndarray, error: float, scale: np.ndarray) -> tuple[int, int]:
     """The row of the largest value, and 1 if another may be as large."""
     best = group[0]
@@ -161,7 +161,7 @@ def _winner(row: np.ndarray, group: np.ndarray, error: float, scale: np.ndarray)
     return best, 0
 
 
-@inlined
+@inline
 def _next_winner(
     stretch: Stretch, group: np.ndarray, now: int, after: float
 ) -> tuple[int, float, float, int]:
@@ -198,7 +198,7 @@ def _next_winner(
     return best, share, width, doubt
 
 
-@inlined
+@inline
 def _count_switches(rows: np.ndarray, bounds: np.ndarray, groups: np.ndarray) -> int:
     """At most as many breakpoints as this: rank - 1 for every unit whose winner changes."""
     total = 0
@@ -211,9 +211,9 @@ def _count_switches(rows: np.ndarray, bounds: np.ndarray, groups: np.ndarray) ->
     return total
 
 
-@inlined
+@inline
 def _append_overtakings(
-    stretch: Stretch, group: np.ndarray, unit: int, found: Found, first: int, at: int
+    stretch: Stretch, group: np.ndarray, unit: int, found: NewPoints, first: int, at: int
 ) -> tuple[int, int]:
     """Append the changes of one unit's winner between neighbours: to where, and doubts."""
     now, doubt = _winner(stretch.here, group, stretch.error, stretch.scale)

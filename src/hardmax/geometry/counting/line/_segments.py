@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from hardmax._errors import DomainError, RequestError, ShapeError
 from hardmax.geometry.counting._chain import Chain, Stepwise, chain_of
 from hardmax.geometry.counting._domains import Coordinates, Segment
-from hardmax.geometry.counting.line._batch import Explored, explored
+from hardmax.geometry.counting.line._batch import Explored, explore_lines
 from hardmax.geometry.counting.line._cells import LineCell, as_floats, joined_cells
 from hardmax.geometry.counting.line._exact import ExactLine, exact_line
 from hardmax.geometry.counting.line._quadratic import QuadraticNumber
@@ -52,7 +52,7 @@ class LineRegions:
         """Maximal intervals with one affine map; values at breakpoints do not matter."""
         if self.silent is not None:
             return self.cells - self.silent
-        return joined_cells(self._found)
+        return joined_cells(self._all_cells)
 
     @property
     def exact_breakpoints(self) -> tuple[Fraction | QuadraticNumber | float, ...]:
@@ -61,15 +61,15 @@ class LineRegions:
             raise RequestError(
                 "A fast answer has float breakpoints only; for exact ones ask with fast=False."
             )
-        return tuple(cell.start for cell in self._found[1:])
+        return tuple(cell.start for cell in self._all_cells[1:])
 
     @property
     def maps(self) -> np.ndarray:
         """cells x outputs x (slope, level) in t, as floats."""
-        return as_floats(self._found)
+        return as_floats(self._all_cells)
 
     def __iter__(self) -> Iterator[LineCell]:
-        return iter(self._found)
+        return iter(self._all_cells)
 
     def adjacency(self) -> list[tuple[int, int]]:
         """Numbers of cells that share a breakpoint: each with the next."""
@@ -91,7 +91,7 @@ class LineRegions:
         }
 
     @cached_property
-    def _found(self) -> tuple[LineCell, ...]:
+    def _all_cells(self) -> tuple[LineCell, ...]:
         if self.known is not None:
             return self.known
         assert self.chain is not None
@@ -150,7 +150,7 @@ def network_line(
     """
     segment, chain = Segment(start, end), _chain(network)
     _check_dimension(chain, segment.dimension)
-    found = explored(chain, segment.start[None], segment.end[None], joining=True)
+    found = explore_lines(chain, segment.start[None], segment.end[None], joining=True)
     blind = _is_blurred(segment)  # floats see another segment than was given
     doubts, depth = int(found.doubts[0]) + blind, chain.depth
     if doubts and not fast:
@@ -216,7 +216,7 @@ def line_breakpoints(
         line = int(np.argmax((starts == ends).all(axis=1)))
         raise DomainError(f"Line {line} starts where it ends; give two different points.")
     try:
-        found = explored(chain, starts, ends, joining=False)
+        found = explore_lines(chain, starts, ends, joining=False)
     except SystemError as reason:  # how a compiled loop tells of Ctrl-C
         if isinstance(reason.__cause__, KeyboardInterrupt):
             raise KeyboardInterrupt from None
@@ -273,7 +273,9 @@ def _float_cells(chain: Chain, segment: Segment, breakpoints: np.ndarray) -> tup
     for layer in chain.layers:
         rows, rates = values @ layer.weights.T + layer.biases, rates @ layer.weights.T
         winners = layer.winners(rows)
-        values, rates = (np.where(winners < 0, 0.0, _taken(one, winners)) for one in (rows, rates))
+        values, rates = (
+            np.where(winners < 0, 0.0, _values_of_winners(one, winners)) for one in (rows, rates)
+        )
         if layer.deciding:
             patterns.append([layer.pattern(row) for row in winners.tolist()])
     slopes = rates @ chain.weights.T
@@ -290,5 +292,5 @@ def _float_cells(chain: Chain, segment: Segment, breakpoints: np.ndarray) -> tup
     )
 
 
-def _taken(rows: np.ndarray, winners: np.ndarray) -> np.ndarray:
+def _values_of_winners(rows: np.ndarray, winners: np.ndarray) -> np.ndarray:
     return np.asarray(np.take_along_axis(rows, np.maximum(winners, 0), axis=1))

@@ -10,7 +10,7 @@ DONE, FULL, OUT = 0, 1, 3  # split; a cell does not fit; no room for children: g
 UNCHANGED, EMPTY, CLOSE, NO_ROOM = -1, -2, -3, -4  # what a clip leaves, if not a number of vertices
 
 
-class Tables(NamedTuple):
+class LayerTables(NamedTuple):
     """A layer as arrays: rows rounded to floats, and numbers of rows elsewhere (-1 for none)."""
 
     weights: np.ndarray  # the rows' coefficients
@@ -63,7 +63,7 @@ class Children(NamedTuple):
     forms: np.ndarray
 
 
-class Cell(NamedTuple):
+class FloatCell(NamedTuple):
     """One polytope."""
 
     points: np.ndarray
@@ -98,7 +98,7 @@ class Rivals(NamedTuple):
     values: np.ndarray  # of their scores at the vertices
 
 
-class Cut(NamedTuple):
+class ClipScratch(NamedTuple):
     """Scratch of a clip: three cells, by turns the source and the target, and one wall."""
 
     points: np.ndarray
@@ -114,7 +114,7 @@ class Cut(NamedTuple):
     won: np.ndarray
 
 
-def new_rivals(tables: Tables, dimension: int, vertices: int) -> Rivals:
+def new_rivals(tables: LayerTables, dimension: int, vertices: int) -> Rivals:
     """Room for a layer on cells of so many vertices."""
     rows, groups = len(tables.levels), len(tables.starts) - 1
     return Rivals(

@@ -7,10 +7,10 @@ import numpy as np
 from hardmax.geometry.counting.switch._arrays import (
     FULL,
     Children,
-    Cut,
+    ClipScratch,
+    LayerTables,
     Pile,
     Rivals,
-    Tables,
     new_rivals,
 )
 
@@ -18,7 +18,7 @@ _VERTICES = {1: 4, 2: 32, 3: 64, 4: 128, 5: 256}  # of a cell, to begin with
 _NUMBERS = 1 << 20  # in the largest buffer for children
 
 
-class Room:
+class SearchBuffers:
     """Sizes that grow, and buffers that are made once for each shape."""
 
     def __init__(self, dimension: int) -> None:
@@ -26,7 +26,7 @@ class Room:
         self.vertices = _VERTICES.get(dimension, 512)
         self.words = 1
         self.factor = 1
-        self._kept: dict[tuple[int, ...], tuple[Pile, Rivals, Cut, Children]] = {}
+        self._kept: dict[tuple[int, ...], tuple[Pile, Rivals, ClipScratch, Children]] = {}
 
     def grow(self, code: int) -> None:
         """More vertices and facets a cell, or more room for children."""
@@ -37,11 +37,13 @@ class Room:
         else:
             self.factor *= 4
 
-    def widened(self, bits: np.ndarray) -> np.ndarray:
+    def widen_bits(self, bits: np.ndarray) -> np.ndarray:
         missing = self.words - bits.shape[1]
         return np.pad(bits, ((0, 0), (0, missing))) if missing > 0 else bits
 
-    def buffers(self, tables: Tables, words: int, keep: bool) -> tuple[Pile, Rivals, Cut, Children]:
+    def buffers(
+        self, tables: LayerTables, words: int, keep: bool
+    ) -> tuple[Pile, Rivals, ClipScratch, Children]:
         """Room for the search in a cell whose facets take so many words, and for its children."""
         self.words = max(self.words, words)
         groups, pieces = len(tables.starts) - 1, len(tables.score)
@@ -49,27 +51,27 @@ class Room:
         shape = (groups, pieces, rows, width, tables.most, keep, self.words)
         if shape not in self._kept:
             self._kept[shape] = (
-                self._pile(groups, pieces - groups + 2),
+                self._new_pile(groups, pieces - groups + 2),
                 new_rivals(tables, self.dimension, self.vertices),
-                self._cut(groups),
-                self._children(groups, width, keep),
+                self._new_cut(groups),
+                self._new_children(groups, width, keep),
             )
         buffers = self._kept[shape]
         buffers[-1].fill[:] = 0
         return buffers
 
-    def _pile(self, groups: int, slots: int) -> Pile:
+    def _new_pile(self, groups: int, slots: int) -> Pile:
         return Pile(
             np.empty(slots, np.int64),
-            *self._cells(slots),
+            *self._new_cells(slots),
             np.empty(slots, np.int64),
             np.empty((slots, max(groups, 1)), np.int64),
         )
 
-    def _cut(self, groups: int) -> Cut:
+    def _new_cut(self, groups: int) -> ClipScratch:
         v, w, d = self.vertices, self.words, self.dimension
-        return Cut(
-            *self._cells(3),
+        return ClipScratch(
+            *self._new_cells(3),
             form=np.empty(d + 1),
             label=np.empty(4, np.int32),
             value=np.empty(v),
@@ -79,7 +81,7 @@ class Room:
             won=np.empty(max(groups, 1), np.int64),
         )
 
-    def _cells(self, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def _new_cells(self, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         v, w, d = self.vertices, self.words, self.dimension
         return (
             np.empty((count, v, d)),
@@ -88,7 +90,7 @@ class Room:
             np.empty((count, 64 * w, 4), np.int32),
         )
 
-    def _children(self, groups: int, width: int, keep: bool) -> Children:
+    def _new_children(self, groups: int, width: int, keep: bool) -> Children:
         d = self.dimension
         each = max(width * (d + 2), groups, 16 * d)
         count = max(64, _NUMBERS // each if keep else 64) * self.factor  # if not, only open parts

@@ -11,12 +11,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from hardmax.geometry._compiled import copy_row, copy_rows, inlined
-from hardmax.geometry.counting.switch._arrays import CLOSE, EMPTY, NO_ROOM, UNCHANGED, Cell, Cut
+from hardmax.geometry._compiled import copy_row, copy_rows, inline
+from hardmax.geometry.counting.switch._arrays import (
+    CLOSE,
+    EMPTY,
+    NO_ROOM,
+    UNCHANGED,
+    ClipScratch,
+    FloatCell,
+)
 from hardmax.numerics import GROWN, TINY, UNIT
 
 
-@inlined
+@inline
 def _count_bits(x: np.uint64) -> np.int64:
     """How many bits are set."""
     x = x - ((x >> np.uint64(1)) & np.uint64(0x5555555555555555))
@@ -25,7 +32,7 @@ def _count_bits(x: np.uint64) -> np.int64:
     return np.int64((x * np.uint64(0x0101010101010101)) >> np.uint64(56))
 
 
-@inlined
+@inline
 def _are_adjacent(bits: np.ndarray, a: int, b: int, d: int) -> bool:
     """Whether two vertices span an edge."""
     words = bits.shape[1]
@@ -52,8 +59,8 @@ def _are_adjacent(bits: np.ndarray, a: int, b: int, d: int) -> bool:
     return True
 
 
-@inlined
-def find_sides(cell: Cell, cut: Cut, level: float, steep: float, fast: bool) -> int:
+@inline
+def find_sides(cell: FloatCell, cut: ClipScratch, level: float, steep: float, fast: bool) -> int:
     """The signs of the form at the vertices; UNCHANGED, EMPTY, CLOSE, or 0 for a proper cut.
 
     Its values are off by at most level + stray * steep.
@@ -81,8 +88,8 @@ def find_sides(cell: Cell, cut: Cut, level: float, steep: float, fast: bool) -> 
     return UNCHANGED if minus == 0 else 0
 
 
-@inlined
-def cross(cell: Cell, cut: Cut, a: int, b: int, out: np.ndarray, fast: bool) -> float:
+@inline
+def cross(cell: FloatCell, cut: ClipScratch, a: int, b: int, out: np.ndarray, fast: bool) -> float:
     """The vertex on the edge from a to b, into `out`, and how far it may be off.
 
     With t = f(a)/(f(a) - f(b)) and D = f(a) - f(b), errors s_a, s_b of the two values move t by at
@@ -112,8 +119,8 @@ def cross(cell: Cell, cut: Cut, a: int, b: int, out: np.ndarray, fast: bool) -> 
     return (ends + reach * share + 4 * UNIT * big) * GROWN + 2 * TINY
 
 
-@inlined
-def _free_place(cell: Cell, cut: Cut) -> int:
+@inline
+def _free_place(cell: FloatCell, cut: ClipScratch) -> int:
     """Where the new facet can be put: no vertex inside lies on a facet of this number; or -1."""
     words = cell.bits.shape[1]
     for w in range(words):
@@ -128,8 +135,10 @@ def _free_place(cell: Cell, cut: Cut) -> int:
     return -1
 
 
-@inlined
-def clip(cell: Cell, target: Cell, cut: Cut, level: float, steep: float, fast: bool) -> int:
+@inline
+def clip(
+    cell: FloatCell, target: FloatCell, cut: ClipScratch, level: float, steep: float, fast: bool
+) -> int:
     """The part of a cell where form >= 0, into `target`; its number of vertices, or why not."""
     verdict = find_sides(cell, cut, level, steep, fast)
     if verdict != 0:

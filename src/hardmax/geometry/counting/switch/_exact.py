@@ -59,13 +59,13 @@ class ExactCell:
             if value >= 0:
                 vertices.append(vertex)
                 on.append(bits & kept | (0 if value else new))
-        for a, b in self._crossed(values):
+        for a, b in self._crossed_edges(values):
             u, v, x, y = values[a], -values[b], self.vertices[a], self.vertices[b]
             vertices.append(primitive([v * p + u * q for p, q in zip(x, y, strict=True)]))
             on.append(self.bits[a] & self.bits[b] | new)
         return ExactCell(tuple(vertices), tuple(on), tuple(labels))
 
-    def _crossed(self, values: Sequence[int]) -> Iterator[tuple[int, int]]:
+    def _crossed_edges(self, values: Sequence[int]) -> Iterator[tuple[int, int]]:
         """Edges from a vertex inside to one outside: no third vertex on all shared facets."""
         inside = [i for i, value in enumerate(values) if value > 0]
         outside = [i for i, value in enumerate(values) if value < 0]
@@ -170,12 +170,12 @@ def split_exactly(
         found = [
             (smaller, (*won, choice))
             for part, won in found
-            for smaller, choice in _won(part, pieces, forms, (number, group), decisions)
+            for smaller, choice in _parts_won(part, pieces, forms, (number, group), decisions)
         ]
     return found
 
 
-def _won(
+def _parts_won(
     cell: ExactCell,
     pieces: Sequence[int],
     forms: Sequence[Form],

@@ -1,14 +1,14 @@
 """Splitting many cells by one layer, compiled: a small depth-first search over the groups of each.
 
-To be read from `split`, at the end, upwards; then `_rival_kernels` (who may win in a cell) and
-`_clip_kernels` (the part of a cell that one of them wins).
+To be read from `split_cells`, at the end, upwards; then `_rival_kernels` (who may win in a cell)
+and `_clip_kernels` (the part of a cell that one of them wins).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from hardmax.geometry._compiled import copy_row, copy_rows, entry, inlined, lent
+from hardmax.geometry._compiled import copy_row, copy_rows, entry, inline, lent
 from hardmax.geometry.counting.switch._arrays import (
     CLOSE,
     DONE,
@@ -17,13 +17,13 @@ from hardmax.geometry.counting.switch._arrays import (
     NO_ROOM,
     OUT,
     UNCHANGED,
-    Cell,
     Children,
-    Cut,
+    ClipScratch,
+    FloatCell,
+    LayerTables,
     Parents,
     Pile,
     Rivals,
-    Tables,
     Task,
 )
 from hardmax.geometry.counting.switch._clip_kernels import clip
@@ -33,8 +33,8 @@ from hardmax.numerics import TINY, UNIT
 # ---- children ------------------------------------------------------------------------------------
 
 
-@inlined
-def write_state(tables: Tables, rivals: Rivals, reach: np.ndarray, forms: np.ndarray) -> None:
+@inline
+def write_state(tables: LayerTables, rivals: Rivals, reach: np.ndarray, forms: np.ndarray) -> None:
     """The next state: base rows and what the winners add. Every sum rounds once more.
 
     Two units pay for that and for the rounding of the size; products in it may underflow.
@@ -56,8 +56,8 @@ def write_state(tables: Tables, rivals: Rivals, reach: np.ndarray, forms: np.nda
             forms[at, d + 1] += made[row, d + 1] + 2 * UNIT * size + TINY
 
 
-@inlined
-def _write_facets(cell: Cell, children: Children) -> int:
+@inline
+def _write_facets(cell: FloatCell, children: Children) -> int:
     """The facets that have vertices, numbered anew; how many."""
     v, f = children.fill[1], children.fill[2]
     nv, words = len(cell.stray), cell.bits.shape[1]
@@ -78,9 +78,14 @@ def _write_facets(cell: Cell, children: Children) -> int:
     return facets
 
 
-@inlined
+@inline
 def _emit(
-    tables: Tables, rivals: Rivals, cell: Cell, parents: Parents, job: int, children: Children
+    tables: LayerTables,
+    rivals: Rivals,
+    cell: FloatCell,
+    parents: Parents,
+    job: int,
+    children: Children,
 ) -> bool:
     """Write a child, or a part that is open: its parent, who won, its polytope, its state."""
     fill, winners, nv = children.fill, rivals.winners, len(cell.stray)
@@ -107,10 +112,10 @@ def _emit(
 # ---- one cell ------------------------------------------------------------------------------------
 
 
-@inlined
-def _cell_of(arrays: Pile | Cut, place: int, count: int) -> Cell:
+@inline
+def _cell_of(arrays: Pile | ClipScratch, place: int, count: int) -> FloatCell:
     """One cell of several, of which only so many vertices are written."""
-    return Cell(
+    return FloatCell(
         arrays.points[place, :count],
         arrays.stray[place, :count],
         arrays.bits[place, :count],
@@ -118,17 +123,24 @@ def _cell_of(arrays: Pile | Cut, place: int, count: int) -> Cell:
     )
 
 
-@inlined
-def _copy_cell(target: Pile | Cut, place: int, cell: Cell) -> None:
+@inline
+def _copy_cell(target: Pile | ClipScratch, place: int, cell: FloatCell) -> None:
     copy_rows(target.points[place], cell.points)
     copy_row(target.stray[place], cell.stray)
     copy_rows(target.bits[place], cell.bits)
     copy_rows(target.labels[place], cell.labels)
 
 
-@inlined
+@inline
 def _won_part(
-    tables: Tables, rivals: Rivals, cut: Cut, task: Task, size: int, i: int, group: int, count: int
+    tables: LayerTables,
+    rivals: Rivals,
+    cut: ClipScratch,
+    task: Task,
+    size: int,
+    i: int,
+    group: int,
+    count: int,
 ) -> tuple[int, int]:
     """The part of cell 0 of `cut` that piece i of the pool wins: where it is, its vertices.
 
@@ -158,9 +170,15 @@ def _won_part(
     return now, count
 
 
-@inlined
+@inline
 def _divide(
-    tables: Tables, rivals: Rivals, cut: Cut, task: Task, pile: Pile, top: int, size: int
+    tables: LayerTables,
+    rivals: Rivals,
+    cut: ClipScratch,
+    task: Task,
+    pile: Pile,
+    top: int,
+    size: int,
 ) -> int:
     """Push the part of the cell at `top` that each piece of the pool wins; the new top."""
     count, level = pile.vertices[top], pile.level[top]
@@ -188,9 +206,9 @@ def _divide(
     return free
 
 
-@inlined
+@inline
 def _decide_groups(
-    tables: Tables, rivals: Rivals, pile: Pile, top: int, depth: int, fast: bool
+    tables: LayerTables, rivals: Rivals, pile: Pile, top: int, depth: int, fast: bool
 ) -> int:
     """Note winners of the next open groups, as long as there is one alone; how many are then."""
     cell = _cell_of(pile, top, pile.vertices[top])
@@ -207,8 +225,8 @@ def _decide_groups(
     return size
 
 
-@inlined
-def _list_open_groups(tables: Tables, rivals: Rivals) -> int:
+@inline
+def _list_open_groups(tables: LayerTables, rivals: Rivals) -> int:
     """Winners of groups that have one rival alone, and which groups have more; how many."""
     count = 0
     for g in range(len(rivals.winners)):
@@ -219,15 +237,15 @@ def _list_open_groups(tables: Tables, rivals: Rivals) -> int:
     return count
 
 
-@inlined
+@inline
 def _descend(
-    tables: Tables,
+    tables: LayerTables,
     parents: Parents,
     job: int,
     task: Task,
     pile: Pile,
     rivals: Rivals,
-    cut: Cut,
+    cut: ClipScratch,
     children: Children,
 ) -> int:
     """Depth first: split by the next open group, until none is left or one is too close to call.
@@ -259,16 +277,21 @@ def _descend(
 # ---- many cells ----------------------------------------------------------------------------------
 
 
-@inlined
-def _parent(parents: Parents, job: int) -> Cell:
+@inline
+def _parent(parents: Parents, job: int) -> FloatCell:
     a, b = parents.vstart[job], parents.vstart[job + 1]
     labels = parents.labels[parents.fstart[job] : parents.fstart[job + 1]]
-    return Cell(parents.points[a:b], parents.stray[a:b], parents.bits[a:b], labels)
+    return FloatCell(parents.points[a:b], parents.stray[a:b], parents.bits[a:b], labels)
 
 
-@inlined
+@inline
 def _hand_on(
-    tables: Tables, parents: Parents, job: int, rivals: Rivals, cell: Cell, children: Children
+    tables: LayerTables,
+    parents: Parents,
+    job: int,
+    rivals: Rivals,
+    cell: FloatCell,
+    children: Children,
 ) -> int:
     """Pieces tie, and it matters which wins: the cell as it is, with what was known of it."""
     for g in range(len(rivals.winners)):
@@ -278,13 +301,13 @@ def _hand_on(
 
 
 @entry
-def split(
-    tables: Tables,
+def split_cells(
+    tables: LayerTables,
     parents: Parents,
     task: Task,
     pile: Pile,
     rivals: Rivals,
-    cut: Cut,
+    cut: ClipScratch,
     children: Children,
 ) -> tuple[int, int]:
     """Split cells; the first that was not split, and why.

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from hardmax._errors import RequestError
-from hardmax.geometry.counting.switch._arrays import Tables
-from hardmax.geometry.counting.switch._rows import Row, matrix, mean, rounded
+from hardmax.geometry.counting.switch._arrays import LayerTables
+from hardmax.geometry.counting.switch._rows import Row, matrix, mean, nearest_floats
 
 if TYPE_CHECKING:
     from flint import fmpq_mat
@@ -61,10 +61,10 @@ class Group:
                 best[:] = [piece]
             elif piece.score[-1] == best[0].score[-1]:
                 best.append(piece)
-        return cls(tuple(shared(tied) for tied in highest.values()), tuple(targets))
+        return cls(tuple(share_win(tied) for tied in highest.values()), tuple(targets))
 
 
-def shared(tied: Sequence[Piece]) -> Piece:
+def share_win(tied: Sequence[Piece]) -> Piece:
     """What tied pieces do together: the mean of their payloads, over all names behind them."""
     if len(tied) == 1:
         return tied[0]
@@ -115,11 +115,11 @@ class SwitchLayer:
         return matrix(self.rows, self.width + 1)
 
     @cached_property
-    def tables(self) -> Tables:
+    def tables(self) -> LayerTables:
         return _tables_of(self)
 
 
-def _tables_of(layer: SwitchLayer) -> Tables:
+def _tables_of(layer: SwitchLayer) -> LayerTables:
     number = layer._numbers
     most = max([len(group.targets) for group in layer.groups], default=0)
     pieces = [piece for group in layer.groups for piece in group.pieces]
@@ -129,9 +129,9 @@ def _tables_of(layer: SwitchLayer) -> Tables:
         payload[p, : len(piece.payload)] = [number[row] for row in piece.payload]
     for g, group in enumerate(layer.groups):
         target[g, : len(group.targets)] = group.targets
-    rows = np.array([rounded(row) for row in layer.rows]).reshape(-1, layer.width + 1)
+    rows = np.array([nearest_floats(row) for row in layer.rows]).reshape(-1, layer.width + 1)
     weights = np.ascontiguousarray(rows[:, :-1])
-    return Tables(
+    return LayerTables(
         weights=weights,
         sizes=np.abs(weights),
         levels=np.ascontiguousarray(rows[:, -1]),

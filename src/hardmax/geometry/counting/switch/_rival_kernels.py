@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from hardmax.geometry._compiled import entry, inlined, lent
-from hardmax.geometry.counting.switch._arrays import Cell, Rivals, Tables
+from hardmax.geometry._compiled import entry, inline, lent
+from hardmax.geometry.counting.switch._arrays import FloatCell, LayerTables, Rivals
 from hardmax.numerics import GROWN, TINY, UNIT
 
 
-@inlined
-def compose(tables: Tables, forms: np.ndarray, reach: np.ndarray, rivals: Rivals) -> None:
+@inline
+def compose(tables: LayerTables, forms: np.ndarray, reach: np.ndarray, rivals: Rivals) -> None:
     """Rows of the layer as forms of the input: `made` is coefficients, constant, error.
 
     An error bounds how far the form is off anywhere in the domain. A sum of n products of rounded
@@ -50,8 +50,10 @@ def compose(tables: Tables, forms: np.ndarray, reach: np.ndarray, rivals: Rivals
         rivals.slope[r] = steep * GROWN
 
 
-@inlined
-def beats(tables: Tables, rivals: Rivals, stray: np.ndarray, j: int, i: int, fast: bool) -> int:
+@inline
+def beats(
+    tables: LayerTables, rivals: Rivals, stray: np.ndarray, j: int, i: int, fast: bool
+) -> int:
     """Whether piece j of the pool is above piece i on the whole cell, by their values.
 
     1 surely, 2 if both may be one form, else 0. In exact mode beyond the rounding at every vertex,
@@ -70,8 +72,8 @@ def beats(tables: Tables, rivals: Rivals, stray: np.ndarray, j: int, i: int, fas
     return 1 if above else 2
 
 
-@inlined
-def sift(tables: Tables, rivals: Rivals, cell: Cell, count: int, fast: bool) -> int:
+@inline
+def sift(tables: LayerTables, rivals: Rivals, cell: FloatCell, count: int, fast: bool) -> int:
     """Keep those in the pool that may win somewhere in the cell; -1 if some tie and it matters."""
     pool, made = rivals.pool, rivals.made
     d, kept = cell.points.shape[1], 0
@@ -101,10 +103,10 @@ def sift(tables: Tables, rivals: Rivals, cell: Cell, count: int, fast: bool) -> 
     return max(kept, 1)  # in fast mode closeness is not transitive: then the first stands for all
 
 
-@inlined
+@inline
 def find_rivals(
-    tables: Tables,
-    cell: Cell,
+    tables: LayerTables,
+    cell: FloatCell,
     forms: np.ndarray,
     known: np.ndarray,
     reach: np.ndarray,
@@ -136,8 +138,8 @@ def find_rivals(
 
 @entry
 def rivals_in(
-    tables: Tables,
-    cell: Cell,
+    tables: LayerTables,
+    cell: FloatCell,
     forms: np.ndarray,
     known: np.ndarray,
     reach: np.ndarray,

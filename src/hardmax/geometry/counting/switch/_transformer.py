@@ -38,7 +38,7 @@ from hardmax.geometry.counting.switch._rows import (
     matrix,
     rational,
     rationals,
-    substituted,
+    substitute_rows,
     unit,
 )
 
@@ -50,7 +50,7 @@ Forms = list[list["fmpq"]]
 Projected = dict[int, Forms]  # the same of queries or keys
 
 
-def checked(model: Transformer) -> VectorInput:
+def vector_input_of(model: Transformer) -> VectorInput:
     """The input of a hard Transformer of vectors; others are refused."""
     if not model.is_hard:
         raise SemanticsError(
@@ -82,16 +82,18 @@ class TransformerProgram:
 
     def __init__(self, model: Transformer, domain: Domain) -> None:
         self.model, self.domain = model, domain
-        source = checked(model)
+        source = vector_input_of(model)
         frame, self.dimension = frame_of(domain, source.inputs), own_dimension(domain)
         self._streams: list[Stream] = []
         self._numbers: dict[tuple[object, ...], int] = {}
         self._steps: dict[tuple[int, int], _Step | None] = {}
         self._after: dict[tuple[object, ...], int] = {}
         self._exact: dict[int, tuple[fmpq_mat, ...]] = {}
-        embedded = {t: affine_rows(source.maps[t], source.offsets[t]) for t in self._followed[0]}
+        embedded = {
+            t: affine_rows(source.maps[t], source.offsets[t]) for t in self._tokens_followed[0]
+        }
         stream = {
-            t: tuple(substituted(rows, frame, self.dimension)) for t, rows in embedded.items()
+            t: tuple(substitute_rows(rows, frame, self.dimension)) for t, rows in embedded.items()
         }
         self._context(stream)
 
@@ -107,17 +109,17 @@ class TransformerProgram:
         return self.model.outputs
 
     @property
-    def _followed(self) -> tuple[tuple[int, ...], ...]:
+    def _tokens_followed(self) -> tuple[tuple[int, ...], ...]:
         return self.model.tokens_that_matter
 
-    def _seen(self, head: Head, token: int) -> range:
+    def _tokens_seen(self, head: Head, token: int) -> range:
         return range(token + 1 if head.causal else self.model.tokens)
 
     @cached_property
     def widths(self) -> tuple[int, ...]:
         return tuple(
             len(after) * (len(sub.heads) if isinstance(sub, Attention) else sub.hidden_width)
-            for sub, after in zip(self.model.sublayers, self._followed[1:], strict=True)
+            for sub, after in zip(self.model.sublayers, self._tokens_followed[1:], strict=True)
         )
 
     # ---- contexts ----------------------------------------------------------------------------
@@ -148,11 +150,11 @@ class TransformerProgram:
             t: tuple(
                 self._behind(step, t, c, row, width, won) for c, row in enumerate(step.base[t])
             )
-            for t in self._followed[number + 1]
+            for t in self._tokens_followed[number + 1]
         }
         sublayer = self.model.sublayers[number]
         if isinstance(sublayer, FeedForward):
-            stream = _folded(sublayer, step, stream)
+            stream = _add_rectifiers(sublayer, step, stream)
         return self._context(stream)
 
     def _behind(
@@ -174,7 +176,7 @@ class TransformerProgram:
 
     def recast(self, number: int, context: int, forms: Sequence[Row]) -> int:
         streams = self._streams[context].items()
-        stream = {t: tuple(substituted(rows, forms, self.dimension)) for t, rows in streams}
+        stream = {t: tuple(substitute_rows(rows, forms, self.dimension)) for t, rows in streams}
         found = self._context(stream)
         if self._step(number, found) is None:
             raise QuadraticWalls(
@@ -202,16 +204,16 @@ class TransformerProgram:
         return self._steps[key]
 
     def _attention(self, sublayer: Attention, number: int, stream: Stream) -> _Step | None:
-        followed = self._followed[number + 1]
-        known = [_projected(head, stream, self._weights(head)) for head in sublayer.heads]
+        followed = self._tokens_followed[number + 1]
+        known = [_project_stream(head, stream, self._weights(head)) for head in sublayer.heads]
         raw: list[tuple[int, tuple[Piece, ...]]] = []
         for t in followed:
             for head, (queries, keys, values) in zip(sublayer.heads, known, strict=True):
-                pieces = _pieces(head, t, self._seen(head, t), queries[t], keys, values)
+                pieces = _pieces(head, t, self._tokens_seen(head, t), queries[t], keys, values)
                 if pieces is None:
                     return None
                 raw.append((t, Group.of(pieces, range(self.model.width)).pieces))
-        return _wired(raw, {t: stream[t] for t in followed})
+        return _wire_groups(raw, {t: stream[t] for t in followed})
 
     def _weights(self, head: Head) -> tuple[fmpq_mat, ...]:
         if id(head) not in self._exact:
@@ -222,10 +224,10 @@ class TransformerProgram:
 
     def _feed_forward(self, layer: FeedForward, number: int, stream: Stream) -> _Step:
         """Rectifiers get coordinates of their own; constant ones are worked in."""
-        followed = self._followed[number + 1]
+        followed = self._tokens_followed[number + 1]
         width = len(stream[followed[0]][0]) - 1
         zero = constant(width, rational(0))
-        place, base = _kept({t: stream[t] for t in followed})
+        place, base = _next_coordinates({t: stream[t] for t in followed})
         inner, bias = rationals(layer.inner), [rational(x) for x in layer.inner_bias.tolist()]
         groups: list[Group] = []
         hidden: dict[int, dict[int, int]] = {}
@@ -246,7 +248,7 @@ class TransformerProgram:
         return _Step(layer_here, {t: stream[t] for t in followed}, place, {}, hidden, fixed)
 
 
-def _folded(layer: FeedForward, step: _Step, stream: Stream) -> Stream:
+def _add_rectifiers(layer: FeedForward, step: _Step, stream: Stream) -> Stream:
     """Add outer @ relu + outer_bias."""
     outer, bias = rationals(layer.outer), [rational(x) for x in layer.outer_bias.tolist()]
     found = {}
@@ -262,7 +264,7 @@ def _folded(layer: FeedForward, step: _Step, stream: Stream) -> Stream:
     return found
 
 
-def _wired(raw: list[tuple[int, tuple[Piece, ...]]], stream: Stream) -> _Step:
+def _wire_groups(raw: list[tuple[int, tuple[Piece, ...]]], stream: Stream) -> _Step:
     """Groups with targets only where their pieces differ; what all pieces add goes to the base."""
     base = {t: [list(row) for row in rows] for t, rows in stream.items()}
     switched: dict[tuple[int, int], None] = {}
@@ -277,7 +279,7 @@ def _wired(raw: list[tuple[int, tuple[Piece, ...]]], stream: Stream) -> _Step:
                 switched[t, c] = None
         uses.append(differ)
     rows = {t: tuple(tuple(row) for row in found) for t, found in base.items()}
-    place, below = _kept(rows, switched)
+    place, below = _next_coordinates(rows, switched)
     groups: list[Group] = []
     resolved: dict[int, tuple[int, ...]] = {}
     for g, ((t, pieces), differ) in enumerate(zip(raw, uses, strict=True)):
@@ -294,7 +296,7 @@ def _wired(raw: list[tuple[int, tuple[Piece, ...]]], stream: Stream) -> _Step:
     return _Step(layer, rows, place, resolved, {}, {})
 
 
-def _kept(
+def _next_coordinates(
     rows: Stream, switched: Collection[tuple[int, int]] = ()
 ) -> tuple[dict[tuple[int, int], int], list[Row | None]]:
     """The coordinates that move or are chosen, as coordinates of the next state."""
@@ -343,7 +345,7 @@ def _scalar_product(
     return {place: x for place, x in quadratic.items() if x}, row
 
 
-def _projected(
+def _project_stream(
     head: Head, stream: Stream, weights: tuple[fmpq_mat, ...]
 ) -> tuple[Projected, Projected, Stream]:
     """Queries, keys and what values write, by token, as rows over the state."""
