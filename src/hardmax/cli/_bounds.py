@@ -9,7 +9,7 @@ import click
 
 from hardmax import RequestError
 from hardmax.cli import _options
-from hardmax.cli._errors import guarded
+from hardmax.cli._errors import telling_refusals
 from hardmax.cli._records import print_json
 from hardmax.geometry.bounds import Bound, Comparison, TransformerBounds, compare, transformer
 
@@ -31,7 +31,7 @@ _KINDS = {"upper": "at most", "lower": "at least", "exact": "exactly"}
 @click.option("--bias-free", is_flag=True, help="Scores <q, k> alone, without a bias for each key.")
 @click.option("--compare", "versus", is_flag=True, help="Other shapes with the same parameters.")
 @_options.as_json
-@guarded
+@telling_refusals
 def show_bounds(
     tokens: int,
     heads: int,

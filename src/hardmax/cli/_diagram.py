@@ -11,7 +11,7 @@ import numpy as np
 from hardmax import PowerDiagram, RequestError, TopKDiagram, power_diagram, top_k_diagram
 from hardmax.cli import _options
 from hardmax.cli._arrays import read_archive
-from hardmax.cli._errors import guarded, note_written
+from hardmax.cli._errors import note_written, telling_refusals
 from hardmax.cli._files import check_picture_place
 from hardmax.cli._records import print_json
 
@@ -33,7 +33,7 @@ _SHOWN = 20  # cells that the table lists
 @click.option("--adjacency", is_flag=True, help="Join the cells that share a wall.")
 @click.option("--top-k", type=int, metavar="K", help="Cells of queries with the same K best keys.")
 @_options.as_json
-@guarded
+@telling_refusals
 def show_diagram(
     file: str,
     output: str | None,

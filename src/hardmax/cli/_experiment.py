@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hardmax.cli import _options
-from hardmax.cli._errors import guarded, note_written
+from hardmax.cli._errors import note_written, telling_refusals
 from hardmax.cli._files import check_picture_place
 from hardmax.cli._records import print_json
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.option("--quick", is_flag=True, help="Fewer and smaller models.")
 @click.option("--plot", metavar="FILE", help="Draw regions against tokens as .svg or .png.")
 @_options.as_json
-@guarded
+@telling_refusals
 def run_experiment(seeds: int, quick: bool, plot: str | None, as_json: bool) -> None:
     """Count the regions of hard Transformers over one moving query: against tokens, heads, depth
     and hidden width, beside the exact bounds; attention alone against attention and feed-forward at

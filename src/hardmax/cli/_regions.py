@@ -21,7 +21,7 @@ from hardmax import (
     skeleton,
 )
 from hardmax.cli import _options
-from hardmax.cli._errors import guarded, note_written
+from hardmax.cli._errors import note_written, telling_refusals
 from hardmax.cli._files import check_different, check_picture_place, check_writable, open_either
 from hardmax.cli._points import points_from
 from hardmax.cli._records import print_json
@@ -58,7 +58,7 @@ COLOURS = ("map", "depth", "winner")
     help="Of a cell: by affine map, by its walls' depth, by attention winner.",
 )
 @_options.as_json
-@guarded
+@telling_refusals
 def show_regions(
     file: str,
     domain: str | None,

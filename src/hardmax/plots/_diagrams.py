@@ -163,10 +163,10 @@ def _colours(head: PowerDiagram) -> dict[int, np.ndarray]:
         free = [c for c in range(len(_FILLS)) if c not in taken] or list(range(len(_FILLS)))
         used = [sum(c == one for one in chosen.values()) for c in free]
         chosen[key] = free[int(np.argmin(used))]
-    return {key: _tinted(_FILLS[c]) for key, c in chosen.items()}
+    return {key: _tint(_FILLS[c]) for key, c in chosen.items()}
 
 
-def _tinted(colour: str) -> np.ndarray:
+def _tint(colour: str) -> np.ndarray:
     strong = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255.0
     return 1.0 - _TINT * (1.0 - strong)
 

@@ -124,13 +124,13 @@ def run_in_format(
     `inputs` are points, a row each, in numbers of the format, or one word of a sequence.
     """
     adversary = Adversary(format, rng)
-    stream, first = _embedded(adversary, transformer, inputs)
+    stream, first = _embed_inputs(adversary, transformer, inputs)
     for layer in transformer.sublayers:
         match layer:
             case FeedForward():
-                stream = [_fed_forward(adversary, layer, x) for x in stream]
+                stream = [_feed_forward(adversary, layer, x) for x in stream]
             case Attention():
-                stream = _attended(adversary, layer, stream)
+                stream = _attend(adversary, layer, stream)
     readout = transformer.readout
     weights, bias = adversary.weights(readout.weights), adversary.weights(readout.bias)
     tokens = stream[first:] if readout.token is None else [stream[readout.token]]
@@ -140,7 +140,7 @@ def run_in_format(
     return np.array([[float(v[0]) for v in row] for row in rows])
 
 
-def _embedded(
+def _embed_inputs(
     adversary: Adversary, transformer: Transformer, inputs: np.ndarray | Sequence[str | int]
 ) -> tuple[list[Column], int]:
     source = transformer.input
@@ -158,14 +158,14 @@ def _embedded(
             return stream, int(source.start is not None)
 
 
-def _fed_forward(adversary: Adversary, layer: FeedForward, x: Column) -> Column:
+def _feed_forward(adversary: Adversary, layer: FeedForward, x: Column) -> Column:
     inner, outer = adversary.weights(layer.inner), adversary.weights(layer.outer)
     hidden = adversary.map(inner, x, adversary.weights(layer.inner_bias))
     hidden = [np.maximum(z, 0.0) for z in hidden]
     return adversary.map(outer, hidden, adversary.weights(layer.outer_bias), x)
 
 
-def _attended(adversary: Adversary, layer: Attention, stream: list[Column]) -> list[Column]:
+def _attend(adversary: Adversary, layer: Attention, stream: list[Column]) -> list[Column]:
     mixed = [_head(adversary, head, stream) for head in layer.heads]
     output = np.concatenate([adversary.weights(head.output) for head in layer.heads], axis=1)
     return [

@@ -73,7 +73,7 @@ def worst_points(
     few = int(min(points, max(500, _WORK / _cost(construction.transformer))))
     sample = hard_points(claim.target, claim.domain, few, rng)
     errors = errors_at(construction, sample)
-    sample, errors = _climbed(construction, sample, errors, rng)
+    sample, errors = _climb(construction, sample, errors, rng)
     return [(sample[i], float(errors[i])) for i in np.argsort(-errors)[:_CONFIRMED]]
 
 
@@ -149,7 +149,7 @@ def _holds(held: Holding, streams: list[list[list[Any]]], values: list[Any]) -> 
     return bool((np.abs(read - true) <= held.errors + CLEARLY * (1 + np.abs(true))).all())
 
 
-def _climbed(
+def _climb(
     construction: Construction, points: np.ndarray, errors: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Better points around the worst ones: steps of all sizes, in all or single coordinates."""

@@ -43,7 +43,7 @@ class Trial:
 
 def try_untouched(name: str, certify: Certify) -> Trial:
     """A specimen as it is: only PROVED will do."""
-    return _tried(name, UNTOUCHED, "", 0, zoo()[name].construction, certify)
+    return _try_mutant(name, UNTOUCHED, "", 0, zoo()[name].construction, certify)
 
 
 def try_mutant(name: str, kind: str, seed: int, certify: Certify) -> Trial | None:
@@ -51,10 +51,10 @@ def try_mutant(name: str, kind: str, seed: int, certify: Certify) -> Trial | Non
     mutant = mutate(zoo()[name].construction, kind, seed)
     if mutant is None:
         return None
-    return _tried(name, kind, mutant.label, seed, mutant.construction, certify)
+    return _try_mutant(name, kind, mutant.label, seed, mutant.construction, certify)
 
 
-def _tried(
+def _try_mutant(
     name: str, kind: str, label: str, seed: int, construction: Construction, certify: Certify
 ) -> Trial:
     worst = worst_points(construction)

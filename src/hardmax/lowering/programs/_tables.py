@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hardmax.languages.programs import Item, Memorised, Sequence, written
+from hardmax.languages.programs import Item, Memorised, Sequence, step_text
 from hardmax.lowering.gadgets import multiplexer, soft_sum
 from hardmax.lowering.programs._placing import Made, Placing
 from hardmax.lowering.sketch import OneOf, Placed, WordForm, feed_forward_from
@@ -92,7 +92,7 @@ class Tables:
         usual = float(self.placing.code(value).number(value.otherwise))
         index = self._index(1)
         sublayer = feed_forward_from(answers[0].ready)
-        register = self.sketch.register(written(value), most * self.longest)
+        register = self.sketch.register(step_text(value), most * self.longest)
         rungs = [
             option.form + index.form * most + (usual - low - most * t)
             for t, option in enumerate(answers)
