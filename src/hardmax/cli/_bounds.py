@@ -56,7 +56,7 @@ def show_bounds(
     """
     if versus and key_width is not None:
         raise RequestError("--compare splits the width among the heads. Leave out --key-width.")
-    found = transformer(
+    bound = transformer(
         tokens=tokens,
         heads=heads,
         width=width,
@@ -66,12 +66,12 @@ def show_bounds(
         key_width=key_width,
         bias_free=bias_free,
     )
-    others = _comparison(found, dimension) if versus else None
+    others = _comparison(bound, dimension) if versus else None
     if as_json:
         comparison = {"comparison": others.as_dict()} if others else {}
-        print_json(found.as_dict() | comparison)
+        print_json(bound.as_dict() | comparison)
         return
-    _print(found)
+    _print(bound)
     if others:
         _print_comparison(others)
 

@@ -40,16 +40,16 @@ def run_experiment(seeds: int, quick: bool, plot: str | None, as_json: bool) -> 
     if plot is not None:
         check_picture_place(plot, source=None)
     with _telling(not as_json and sys.stderr.isatty()) as tell:
-        found = experiment(seeds=seeds, quick=quick, progress=tell)
+        tables = experiment(seeds=seeds, quick=quick, progress=tell)
     if plot is not None:
-        _draw(found, plot)
+        _draw(tables, plot)
         note_written(plot)
     if as_json:
-        print_json(found.as_dict() | {"picture": plot})
+        print_json(tables.as_dict() | {"picture": plot})
         return
     from hardmax.cli._experiment_tables import print_experiment
 
-    print_experiment(found)
+    print_experiment(tables)
     if plot is not None:
         click.echo(f"drawn {plot}")
 

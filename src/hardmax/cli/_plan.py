@@ -118,16 +118,16 @@ def _check_options(
 
 def _show_plan(target: Target, box: Box, error: float, prefer: str | None, as_json: bool) -> None:
     with progress("planning", None, not as_json and sys.stderr.isatty()):
-        found = plan(target, on=box, error=error, prefer=prefer)
-        picked = _route_picked(found, prefer)
-        record = found.as_dict()  # counted and kept here, while the bar is shown
+        whole_plan = plan(target, on=box, error=error, prefer=prefer)
+        picked = _route_picked(whole_plan, prefer)
+        record = whole_plan.as_dict()  # counted and kept here, while the bar is shown
     if as_json:
         named = {"target": target_text(target), "prefer": prefer, "picked": picked}
         print_json(named | record)
         return
     from hardmax.cli._plan_tables import print_plan
 
-    print_plan(target, found, prefer, picked)
+    print_plan(target, whole_plan, prefer, picked)
 
 
 def _route_picked(found: Plan, prefer: str | None) -> str | None:

@@ -116,7 +116,7 @@ def show_regions(
     ):
         raise RequestError("Cells are drawn in the plane: take two inputs, or a slice by --origin.")
     with _counting(not as_json and sys.stderr.isatty()) as progress, _pool(jobs, dask) as pool:
-        found = regions(
+        counted = regions(
             source,
             on=where,
             fast=fast,
@@ -125,13 +125,13 @@ def show_regions(
             limit=limit,
             progress=progress,
         )
-        record = found.as_dict(regions=not only_cells) | {"on": str(where)}
+        record = counted.as_dict(regions=not only_cells) | {"on": str(where)}
         if plot is not None:
             from hardmax.plots import regions_picture
 
-            if not isinstance(found, Regions):
+            if not isinstance(counted, Regions):
                 raise RequestError("Cells with curved walls are not drawn: leave out --plot.")
-            regions_picture(found, path=plot, colour=colour)
+            regions_picture(counted, path=plot, colour=colour)
             note_written(plot)
             record["picture"] = plot
     if as_json:

@@ -65,15 +65,15 @@ def verify_model(
     _check_places(model, place, write, plot)
     construction, stored = open_certified(model)
     check_error_plot(construction, plot)
-    found = effort.certify(construction, visible=not as_json and sys.stderr.isatty())
-    comparison = CertificateComparison.of(construction, stored, found)
-    kept = _keep(construction, found, model if write else None, place, plot)
+    certificate = effort.certify(construction, visible=not as_json and sys.stderr.isatty())
+    comparison = CertificateComparison.of(construction, stored, certificate)
+    kept = _keep(construction, certificate, model if write else None, place, plot)
     if as_json:
         print_json(model_record(construction) | comparison.record() | kept)
     else:
         from hardmax.cli._tables import print_verified
 
-        print_verified(construction, found, [comparison.agreement, *_what_was_kept(kept)])
+        print_verified(construction, certificate, [comparison.agreement, *_what_was_kept(kept)])
     _end(comparison)
 
 
@@ -190,7 +190,7 @@ def _what_was_kept(kept: dict[str, str | None]) -> list[str]:
 
 def _end(comparison: CertificateComparison) -> None:
     """One sentence on stderr for each thing that is wrong, and the exit code."""
-    found = comparison.found
+    certificate = comparison.found
     if comparison.altered:
         about = "; the verdict is about the file as it is now"
         click.echo(
@@ -198,9 +198,9 @@ def _end(comparison: CertificateComparison) -> None:
         )
     for sentence in comparison.contradictions:
         click.echo(f"The stored certificate is false: {sentence}.", err=True)
-    tell_verdict(found)
+    tell_verdict(certificate)
     if not comparison.holds:
-        leave(found)
+        leave(certificate)
 
 
 def _in_a_list(parts: tuple[str, ...]) -> str:

@@ -59,9 +59,9 @@ def diagram_picture(
         hint = "its .diagram is one" if isinstance(head, TopKDiagram) else ""
         check_subject(head, PowerDiagram, "hm.power_diagram(keys)", hint)
     box = _common_box(heads, on)
-    for one in temperatures:
-        if not (math.isfinite(one) and one > 0.0):
-            raise RequestError(f"A temperature must be larger than 0, but it is {one}.")
+    for given in temperatures:
+        if not (math.isfinite(given) and given > 0.0):
+            raise RequestError(f"A temperature must be larger than 0, but it is {given}.")
     panels: list[float | None] = list(temperatures) or [None]
     if len(heads) > 1 and (adjacency or temperatures):
         raise RequestError("Temperatures and adjacency are drawn for one head at a time.")

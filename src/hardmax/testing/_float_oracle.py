@@ -182,11 +182,11 @@ def _head(adversary: Adversary, head: Head, stream: list[Column]) -> list[Column
     key, value = adversary.weights(head.key), adversary.weights(head.value)
     queries, keys, values = ([adversary.map(m, x) for x in stream] for m in (query, key, value))
     mixed = []
-    for t, asking in enumerate(queries):
-        seen = range(t + 1) if head.causal else range(len(stream))
+    for token, asking in enumerate(queries):
+        seen = range(token + 1) if head.causal else range(len(stream))
         logits = []
         for j in seen:
-            bias = 0.0 if head.position_bias is None else head.position_bias[t, j] * cold
+            bias = 0.0 if head.position_bias is None else head.position_bias[token, j] * cold
             more = [adversary.rounded([bias])] if bias else []
             logits.append(adversary.dot(asking, keys[j], more))
         seen_values = [values[j] for j in seen]
@@ -231,11 +231,11 @@ def true_values(transformer: Transformer, points: np.ndarray, format: Format) ->
         return evaluate(transformer, points)
     numbers = Balls()
     with precision(_BITS):
-        found = [
+        values = [
             outputs_on_vector(transformer, [numbers.number(float(v)) for v in x], numbers)
             for x in points
         ]
-        return np.array([[_middle(v) for v in row] for row in found], dtype=object)
+        return np.array([[_middle(v) for v in row] for row in values], dtype=object)
 
 
 def _fractions(x: np.ndarray) -> list[Fraction]:

@@ -77,10 +77,10 @@ def _entry_changed(
     wanted: Callable[[str, np.ndarray], np.ndarray],
     change: Callable[[float], float],
 ) -> Changed:
-    found = _pick_entry(construction, rng, wanted)
-    if found is None:
+    entry = _pick_entry(construction, rng, wanted)
+    if entry is None:
         return None
-    path, array, place = found
+    path, array, place = entry
     before = float(array[place])
     array[place] = change(before)
     where = f"{path.strip('.')}[{', '.join(map(str, place))}]"
@@ -123,10 +123,10 @@ def row_zeroed(construction: Construction, rng: Rng) -> Changed:
     def rows(path: str, array: np.ndarray) -> np.ndarray:
         return (array != 0.0) & path.endswith((".query", ".key"))
 
-    found = _pick_entry(construction, rng, rows)
-    if found is None:
+    entry = _pick_entry(construction, rng, rows)
+    if entry is None:
         return None
-    path, array, place = found
+    path, array, place = entry
     array[place[0]] = 0.0
     return _with_weights(construction, path, array), f"{path.strip('.')}[{place[0]}, :] -> 0"
 
@@ -281,16 +281,16 @@ def token_added(construction: Construction, rng: Rng) -> Changed:
     heads = [_head(construction, at) for at in _heads(construction)]
     if not isinstance(source, VectorInput) or any(h.position_bias is not None for h in heads):
         return None
-    t, i = int(rng.integers(source.tokens)), int(rng.integers(source.width))
+    token, coordinate = int(rng.integers(source.tokens)), int(rng.integers(source.width))
     by = rng.choice([-1.0, 1.0]) * 10.0 ** rng.uniform(-9.0, 0.0)
-    offset = np.array(source.offsets[t])
-    offset[i] += by
+    offset = np.array(source.offsets[token])
+    offset[coordinate] += by
     longer = VectorInput(
-        np.concatenate([source.maps, source.maps[t : t + 1]]),
+        np.concatenate([source.maps, source.maps[token : token + 1]]),
         np.concatenate([source.offsets, offset[None]]),
     )
     readout = old.readout
     if readout.token is not None and readout.token < 0:
         readout = replace(readout, token=readout.token % source.tokens)
     changed = replace(construction, transformer=Transformer(longer, old.sublayers, readout))
-    return changed, f"token {t} again, its coordinate {i} moved by {by:.4g}"
+    return changed, f"token {token} again, its coordinate {coordinate} moved by {by:.4g}"

@@ -173,8 +173,8 @@ class _Draw:
         }
         if not self.is_letters:
             options["tokens"] = lambda: Whole(_S.tokens, 0, len(self.words.alphabet) - 1)
-        found: Whole = self._one_of(options)
-        return found
+        whole: Whole = self._one_of(options)
+        return whole
 
     def _arithmetic(self, depth: int) -> dict[str, Callable[[], Whole]]:
         small = self._small
@@ -295,8 +295,8 @@ class _Draw:
                 "any": lambda: self._selection(below).any(self._flag(below)),
                 "all": lambda: self._selection(below).all(self._flag(below)),
             }
-        found: Value = self._one_of(options)
-        return found
+        flag: Value = self._one_of(options)
+        return flag
 
     def _draw_order(self, order: Callable[..., Any], depth: int) -> Value:
         found: Value = order(self._small(depth).value, self._small(depth).value)
@@ -309,7 +309,7 @@ class _Draw:
             self._use("tokens" if self.is_letters else "table")
             return _S.tokens if self.is_letters else _S.tokens.map(turned)
         below = depth - 1
-        found: Value = self._one_of(
+        symbol: Value = self._one_of(
             {
                 "shifted": lambda: self._symbol(below).shifted(self.rng.choice([-1, 1])),
                 "at": lambda: self._symbol(below).at(self._small(below).value),
@@ -321,7 +321,7 @@ class _Draw:
                 "or_else": lambda: p.or_else(self._symbol(below).shifted(1), "{"),
             }
         )
-        return found
+        return symbol
 
     # ---- selections ----------------------------------------------------------------------------
 
@@ -343,22 +343,22 @@ class _Draw:
                 "either": lambda: self._selection(below) | self._selection(below),
                 "neither": lambda: ~(self._selection(below)),
             }
-        found: Selection = self._one_of(options)
-        return found
+        selection: Selection = self._one_of(options)
+        return selection
 
     def _draw_comparison(self, order: Callable[..., Any], depth: int) -> Selection:
         """Order on the index, equal symbols, or numbers there and here."""
         kind = self.rng.random()
         if kind < 0.35:
             self._use("index")
-            found = order(there(_S.index), _S.index)
+            comparison = order(there(_S.index), _S.index)
         elif kind < 0.6 and order in (operator.eq, operator.ne):
             self._use("tokens")
-            found = order(there(_S.tokens), _S.tokens)
+            comparison = order(there(_S.tokens), _S.tokens)
         else:
-            found = order(there(self._small(depth).value), self._small(depth).value)
-        assert isinstance(found, Selection)
-        return found
+            comparison = order(there(self._small(depth).value), self._small(depth).value)
+        assert isinstance(comparison, Selection)
+        return comparison
 
     def _draw_relation(self, depth: int, nothing: bool) -> Selection:
         key, query = self._small(depth, 6), self._small(depth, 6)

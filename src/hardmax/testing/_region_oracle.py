@@ -326,14 +326,14 @@ def _cells_after_feed_forward(
     layer: FeedForward, cell: CellByDefinition, asking: list[int]
 ) -> Iterator[Any]:
     zero = _zero(cell.state)
-    hidden = {t: _affine(layer.inner, layer.inner_bias, cell.state[t]) for t in asking}
-    groups = [(zero, z) for t in asking for z in hidden[t]]
+    hidden = {token: _affine(layer.inner, layer.inner_bias, cell.state[token]) for token in asking}
+    groups = [(zero, z) for token in asking for z in hidden[token]]
     for part, won in _choices(cell.walls, groups):
         on, state = iter(won), list(cell.state)
-        for t in asking:
-            active = [z if next(on) == (1,) else zero for z in hidden[t]]
+        for token in asking:
+            active = [z if next(on) == (1,) else zero for z in hidden[token]]
             change = _affine(layer.outer, layer.outer_bias, active, len(zero))
-            state[t] = _add_rows(state[t], change)
+            state[token] = _add_rows(state[token], change)
         yield CellByDefinition(part, tuple(state))
 
 
@@ -345,18 +345,21 @@ def _cells_after_attention(
     layer: Attention, cell: CellByDefinition, asking: list[int]
 ) -> Iterator[Any]:
     stream, width = cell.state, len(cell.state[0][0])
-    places = [(t, head) for t in asking for head in layer.heads]
-    groups = [_scores(head, stream, t, _tokens_seen(head, t, len(stream))) for t, head in places]
+    places = [(token, head) for token in asking for head in layer.heads]
+    groups = [
+        _scores(head, stream, token, _tokens_seen(head, token, len(stream)))
+        for token, head in places
+    ]
     for part, won in _choices(cell.walls, groups):
         state = list(stream)
-        for (t, head), tied in zip(places, won, strict=True):
+        for (token, head), tied in zip(places, won, strict=True):
             share = [Fraction(1, len(tied))] * len(tied)
             mean = [
                 _sum(rows, share, width) for rows in zip(*(stream[j] for j in tied), strict=True)
             ]
             values = [_sum(mean, row, width) for row in head.value.tolist()]
             change = [_sum(values, row, width) for row in head.output.tolist()]
-            state[t] = _add_rows(state[t], change)
+            state[token] = _add_rows(state[token], change)
         yield CellByDefinition(part, tuple(state))
 
 
@@ -364,7 +367,7 @@ def _scores(head: Head, stream: State, t: int, seen: range) -> list[Form]:
     """Scores as far as they differ; what all have in common may be quadratic."""
     width = len(stream[0][0])
     query = [_sum(stream[t], row, width) for row in head.query.tolist()]
-    found, common = [], None
+    scores, common = [], None
     for j in seen:
         key = [_sum(stream[j], row, width) for row in head.key.tolist()]
         square, total = _scalar_product(query, key, width)
@@ -372,8 +375,8 @@ def _scores(head: Head, stream: State, t: int, seen: range) -> list[Form]:
         if square != common:
             raise QuadraticScore("scores are quadratic on a cell")
         bias = 0 if head.position_bias is None else Fraction(float(head.position_bias[t, j]))
-        found.append((*total[:-1], total[-1] + bias))
-    return found
+        scores.append((*total[:-1], total[-1] + bias))
+    return scores
 
 
 def _scalar_product(

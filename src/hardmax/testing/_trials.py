@@ -62,28 +62,28 @@ def _try_mutant(
     false = kind.startswith("witness") and belied(construction) is not None
     began = time.perf_counter()
     try:
-        found: Certificate | None = certify(construction)
+        certificate: Certificate | None = certify(construction)
         crash = ""
     except Exception as reason:  # a checker that falls over has decided nothing, and is at fault
-        found, crash = None, f"{type(reason).__name__}: {reason}"
+        certificate, crash = None, f"{type(reason).__name__}: {reason}"
     seconds = time.perf_counter() - began
     attained = worst[0][1]
     fault = crash or fault_of(
-        kind, construction, found, broken=broken, belied=false, attained=attained
+        kind, construction, certificate, broken=broken, belied=false, attained=attained
     )
     return Trial(
         name,
         kind,
         label,
         seed,
-        CRASHED if found is None else found.verdict.name,
-        "" if found is None else found.method,
+        CRASHED if certificate is None else certificate.verdict.name,
+        "" if certificate is None else certificate.method,
         broken,
         false,
         construction.claim.error,
         attained,
-        float("nan") if found is None else found.certified,
-        float("nan") if found is None else found.measured,
+        float("nan") if certificate is None else certificate.certified,
+        float("nan") if certificate is None else certificate.measured,
         seconds,
         fault,
     )

@@ -76,8 +76,8 @@ def _beyond_side(cell: PlaneCell, side: int) -> Sequence[np.ndarray]:
     inner = (a, b, c) if cell.patterns[layer][neuron] else (-a, -b, -c)
     corners = corners_of(lines)
     ends = corners[side], corners[(side + 1) % len(corners)]
-    found = plane_beyond(exact, patterns, inner, ends, layer)
-    return [np.frombuffer(one, dtype=bool) for one in found]
+    pattern = plane_beyond(exact, patterns, inner, ends, layer)
+    return [np.frombuffer(one, dtype=bool) for one in pattern]
 
 
 def _by_facets(cells: Sequence[LinearCell]) -> Iterator[Pair]:

@@ -239,14 +239,14 @@ class _Scheduled:
     def _states(self) -> list[tuple[list[int], list[int]]]:
         """Behind each layer the values that it chooses, and those that it hands on."""
         live = set(self._reads(len(self.steps.steps), self.depth))
-        found = []
+        states = []
         for number in range(self.depth, 0, -1):
             chosen = [v for v in self._choosing if self.made[v] == number]
             passed = sorted(live - set(chosen))
-            found.append((chosen, passed))
+            states.append((chosen, passed))
             read = {s for v in chosen for s in self.steps.steps[v - 1].sources} | set(passed)
             live = {c for v in read for c in self._reads(v, number - 1)}
-        return [([0], []), *reversed(found)]
+        return [([0], []), *reversed(states)]
 
     def chain(self) -> Chain:
         layers = []

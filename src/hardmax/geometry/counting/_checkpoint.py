@@ -57,14 +57,14 @@ class Checkpoint:
         with naming(self.path):
             data = read_file(self.path)
         try:
-            found = arrays_in(data)
-            if not np.array_equal(found.pop(_DIGEST), _digest(found)):
+            arrays = arrays_in(data)
+            if not np.array_equal(arrays.pop(_DIGEST), _digest(arrays)):
                 raise FileError("was altered")
-            job = found["job"].tobytes().decode()
-            parts = [name.removesuffix("_numbers") for name in found if "_numbers" in name]
+            job = arrays["job"].tobytes().decode()
+            parts = [name.removesuffix("_numbers") for name in arrays if "_numbers" in name]
             done = {
                 part: _arrays_to_tallies(
-                    {name: found[f"{part}_{name}"] for name in _NAMES}, self.pieces
+                    {name: arrays[f"{part}_{name}"] for name in _NAMES}, self.pieces
                 )
                 for part in (parts if job == self.job else ())
             }

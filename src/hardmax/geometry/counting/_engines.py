@@ -116,12 +116,12 @@ class SpaceEngine:
         from hardmax.geometry.counting.space import _counting as _space
 
         most = None if limit is None else limit + 1  # it stops when it has so many
-        found = _space.count_piece(
+        tally = _space.count_piece(
             self.stack, piece, fast=self.fast, regions=regions, limit=most, progress=progress
         )
-        if limit is not None and found.cells > limit:
-            raise OverLimit(found.cells, limit)
-        return found
+        if limit is not None and tally.cells > limit:
+            raise OverLimit(tally.cells, limit)
+        return tally
 
     def regions_at_once(self, *, limit: int | None, progress: Progress | None) -> None:
         return None

@@ -50,7 +50,7 @@ class ModelShape:
     @property
     def most(self) -> int:
         """No weights of this shape have more cells."""
-        found = transformer_bounds(
+        bounds = transformer_bounds(
             tokens=self.tokens,
             heads=self.heads,
             width=_WIDTH,
@@ -59,7 +59,7 @@ class ModelShape:
             dimension=2,
             key_width=_KEY,
         )
-        return found.upper.value
+        return bounds.upper.value
 
 
 @dataclass(frozen=True)
@@ -186,9 +186,9 @@ def _row(group: str, shape: ModelShape, seeds: int, tell: Callable[[str], None])
     cells, counts = [], []
     for seed in range(seeds):
         sizes = [shape.tokens, shape.heads, shape.layers, shape.hidden, seed]
-        found = regions(random_transformer(shape, sizes), on=BOX)
-        counts.append(found.count)
-        cells.append(found.cells)
+        counted = regions(random_transformer(shape, sizes), on=BOX)
+        counts.append(counted.count)
+        cells.append(counted.cells)
     spread = float(np.std(counts, ddof=1)) if seeds > 1 else 0.0
     means = float(np.mean(cells)), float(np.mean(counts))
     return ExperimentRow(group, shape, *means, spread, shape.most)

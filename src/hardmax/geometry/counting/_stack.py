@@ -137,7 +137,7 @@ class Stack:
         A form without terms is 0 and so is its slack. The last 8 roundings are those of this sum
         and of whoever adds a radius to it.
         """
-        found = []
+        slacks = []
         reach = inflate(sum_up(self.reach) + 1.0)
         some = self.weights[0].any(axis=1) | (self.biases[0] != 0.0)
         lost = np.where(some, inflate(TINY * reach), 0.0)  # of subnormal coefficients
@@ -146,8 +146,8 @@ class Stack:
             if layer:
                 error = _composed_error(W, b, self.sizes[layer - 1], error, reach)
             size = self.sizes[layer]
-            found.append(inflate(error + stray(d + 1, inflate(size + error)), 8))
-        return tuple(found)
+            slacks.append(inflate(error + stray(d + 1, inflate(size + error)), 8))
+        return tuple(slacks)
 
     # ---- exactly -----------------------------------------------------------------------------
 

@@ -55,21 +55,21 @@ def visits(
     if not isinstance(source, Transformer):
         chain = chain_of(source)
         _check(points, chain.inputs)
-        found = [_chain_patterns(chain, chunk) for chunk in chunks]
+        parts = [_chain_patterns(chain, chunk) for chunk in chunks]
     elif isinstance(source.input, VectorInput):
         _check(points, source.input.inputs)
-        found = [_hard_patterns(source, chunk) for chunk in chunks]
+        parts = [_hard_patterns(source, chunk) for chunk in chunks]
     else:
         raise RequestError(
             "Visited cells are those of real inputs, but this Transformer reads sequences of "
             "symbols. Give one that reads vectors (VectorInput)."
         )
-    patterns = np.concatenate([pattern for pattern, _ in found])
+    patterns = np.concatenate([pattern for pattern, _ in parts])
     _, which, often = np.unique(patterns, axis=0, return_inverse=True, return_counts=True)
     order = np.argsort(-often, kind="stable")
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
-    ties = int(sum(tied.sum() for _, tied in found))
+    ties = int(sum(tied.sum() for _, tied in parts))
     return Visits(len(often), len(points), often[order], place[which.reshape(-1)], ties)
 
 

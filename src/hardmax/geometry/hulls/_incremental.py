@@ -96,9 +96,9 @@ def incremental_hull(
         if not gone:
             continue
         rim: dict[tuple[int, ...], int] = {}
-        for f in gone:
-            facets.alive[f] = False
-            for ridge in _ridges(facets.corners[f]):
+        for facet in gone:
+            facets.alive[facet] = False
+            for ridge in _ridges(facets.corners[facet]):
                 rim[ridge] = rim.get(ridge, 0) + 1
         facets.add([(*ridge, point) for ridge, times in rim.items() if times == 1], inner)
     return _glue_simplices(

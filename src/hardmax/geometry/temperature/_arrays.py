@@ -67,15 +67,15 @@ def stability_of(
 def measure(given: AttentionProblems) -> Stability:
     """Every number of `Stability`, for every query."""
     shape = (given.heads, given.queries)
-    found: dict[str, np.ndarray] = {}
+    columns: dict[str, np.ndarray] = {}
     for heads, block in _blocks(given):
         for queries in _slices(given.queries, max(1, _CELLS // (block.heads * given.keys))):
             for name, part in block.measure(queries).items():
-                if name not in found:
-                    found[name] = np.empty(shape, dtype=part.dtype)
-                found[name][heads, queries] = part
+                if name not in columns:
+                    columns[name] = np.empty(shape, dtype=part.dtype)
+                columns[name][heads, queries] = part
     coldness = np.broadcast_to(given.coldness[..., None], (*given.lead, given.queries))
-    arrays = {name: found[name].reshape(*given.lead, given.queries) for name in FIELDS}
+    arrays = {name: columns[name].reshape(*given.lead, given.queries) for name in FIELDS}
     return Stability(**arrays, coldness=coldness, scale=given.scale)
 
 
@@ -203,7 +203,7 @@ class _Block:
 
         `apart` are the keys' squared distances to the winner's.
         """
-        found = {}
+        spreads = {}
         values = self.values.squares_from(winner, apart.shape[2])
         for name, cloud, squares, diameter in (
             ("key", self.keys, apart, self.key_diameter),
@@ -214,10 +214,10 @@ class _Block:
                 squares += hidden
             radius = cloud.length(squares.max(axis=2))
             widest = diameter[:, queries] if self.given.causal else diameter
-            found[f"{name}_radius"] = np.minimum(radius, widest)
+            spreads[f"{name}_radius"] = np.minimum(radius, widest)
             with np.errstate(over="ignore"):
-                found[f"{name}_diameter"] = np.minimum(widest, 2.0 * radius)
-        return found
+                spreads[f"{name}_diameter"] = np.minimum(widest, 2.0 * radius)
+        return spreads
 
     def _actual(
         self, leads: np.ndarray, winner: np.ndarray, visible: np.ndarray

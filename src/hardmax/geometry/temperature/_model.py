@@ -72,10 +72,10 @@ def stability(
             layer = transformer.sublayers[sublayer]
             assert isinstance(layer, Attention)
             for group in layer.groups:
-                found = _measure_group(group, seen, coldness)
+                table = _measure_group(group, seen, coldness)
                 for place, member in enumerate(group.members):
-                    one = found.of_head(place)
-                    parts.setdefault((sublayer, member), []).append((numbers, one))
+                    head_table = table.of_head(place)
+                    parts.setdefault((sublayer, member), []).append((numbers, head_table))
     steps = () if legend is None else legend.sublayers
     heads = [_stability_of_head(place, parts[place], steps) for place in sorted(parts)]
     return StabilityReport(tuple(heads), check_tolerance(tolerance))

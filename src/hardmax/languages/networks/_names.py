@@ -23,9 +23,9 @@ def network_of(tensors: Tensors) -> Target:
     """The network that the names call for; a file that speaks two conventions is refused."""
     spoken = {}
     for pattern, reader in _CONVENTIONS.items():
-        found = {name: tensors[name] for name in tensors if re.fullmatch(pattern, name)}
-        if found:
-            spoken[reader] = found
+        named = {name: tensors[name] for name in tensors if re.fullmatch(pattern, name)}
+        if named:
+            spoken[reader] = named
     names = (
         "W1, b1, ...; 0.weight, 0.bias, ...; plus.W, plus.b; or knots, values; or write the file "
         "with save_network"
@@ -33,12 +33,12 @@ def network_of(tensors: Tensors) -> Target:
     if not spoken:
         raise FileError(f"It holds no weights; name them {names}.")
     if len(spoken) > 1:
-        firsts = " and ".join(next(iter(found)) for found in spoken.values())
+        firsts = " and ".join(next(iter(named)) for named in spoken.values())
         raise FileError(f"It holds {firsts}, which do not go together; name weights {names}.")
-    ((reader, found),) = spoken.items()
+    ((reader, named),) = spoken.items()
     if reader is _torch_style:
-        _refuse_strays(tensors, found)
-    return reader(checked_reals(found))
+        _refuse_strays(tensors, named)
+    return reader(checked_reals(named))
 
 
 def checked_reals(tensors: Tensors) -> Tensors:

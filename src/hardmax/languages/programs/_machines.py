@@ -264,10 +264,10 @@ class _Parser:
         sign = self._next()
         match sign:
             case "(":
-                found = self._alternatives()
+                inner = self._alternatives()
                 if not self._took(")"):
                     raise self._error("a ( that is not closed")
-                return found
+                return inner
             case "[":
                 return self._class()
             case ".":

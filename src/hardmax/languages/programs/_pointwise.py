@@ -18,22 +18,22 @@ from hardmax.languages.programs._nodes import Value as Value
 
 def roots_of(value: Value) -> list[Value]:
     """The values behind this one that no function of others at the same position makes."""
-    found: dict[Value, None] = {}
+    roots: dict[Value, None] = {}
     stack = [value]
     seen: set[Value] = set()
     while stack:
-        one = stack.pop()
-        if one in seen:
+        node = stack.pop()
+        if node in seen:
             continue
-        seen.add(one)
-        match one:
+        seen.add(node)
+        match node:
             case Applied(sources=sources) | Combined(sources=sources):
                 stack += reversed(sources)
             case Constant():
                 pass
             case _:
-                found[one] = None
-    return list(found)
+                roots[node] = None
+    return list(roots)
 
 
 def evaluate_pointwise(value: Value, given: Mapping[Value, Item]) -> Item:

@@ -151,15 +151,15 @@ class _TreeReader:
         match kind:
             case "Select":
                 keys, queries = self.value(node.keys), self.value(node.queries)
-                found = select(keys, queries, _relation(node.predicate), nothing=True)
-                return found.causal() if self.causal else found
+                selection = select(keys, queries, _relation(node.predicate), nothing=True)
+                return selection.causal() if self.causal else selection
             case "SelectorAnd":
                 return Joined("and", self._both(node), is_strict=True)
             case "SelectorOr":
                 return Joined("or", self._both(node), is_strict=True)
             case "SelectorNot":
-                found = ~self.selection(node.inner)
-                return found.causal() if self.causal else found
+                selection = ~self.selection(node.inner)
+                return selection.causal() if self.causal else selection
             case "ConstantSelector":
                 return self._selection_of_rows(cast(Iterable[Iterable[object]], node.value))
         raise RequestError(f"{kind} is not one of the RASP selectors that are known.")
@@ -176,8 +176,8 @@ class _TreeReader:
             return bool(table[query][key])
 
         s = Sequence()
-        found = select(s.index, (s.index, s.length), holds, text="stated({}, {}, {})")
-        return found.causal() if self.causal else found
+        selection = select(s.index, (s.index, s.length), holds, text="stated({}, {}, {})")
+        return selection.causal() if self.causal else selection
 
 
 def _constant(value: object) -> Value:
@@ -309,20 +309,20 @@ def _mean(chosen: Selection, held: Value, default: object) -> Value:
 
     A mean that is whole and beyond floats is that of one (`_check_mean`): it is not rounded.
     """
-    found = Aggregated(chosen, "mean", held, None, _check_mean)
+    aggregate = Aggregated(chosen, "mean", held, None, _check_mean)
 
     def answer(mean: Item) -> Item:
         if mean is None:
             return _item_of_python(default)
         return float(mean) if isinstance(mean, Fraction) else mean
 
-    number = apply(answer, found, text="{}", nothing=True)
+    number = apply(answer, aggregate, text="{}", nothing=True)
     return number if default is None else _unless_none(number, chosen, held)
 
 
 def _seen_mean(chosen: Selection, held: Value, default: object, is_whole: bool) -> Value:
     """The mean of several as a float; what one position holds as what it is."""
-    mean = Aggregated(chosen, "mean", held, None, _check_mean)
+    aggregate = Aggregated(chosen, "mean", held, None, _check_mean)
     look: Value = Constant(0) if is_whole else chosen.max(apply(_look, held, text="look of {}"))
 
     def answer(found: Item, look: int | None, count: int) -> Item:
@@ -332,7 +332,7 @@ def _seen_mean(chosen: Selection, held: Value, default: object, is_whole: bool) 
             return found
         return _item_of_python(float(found)) if count > 1 else _seen_as(exact_number(found), look)
 
-    return apply(answer, mean, look, chosen.count(), text="{} as {} of {}", nothing=True)
+    return apply(answer, aggregate, look, chosen.count(), text="{} as {} of {}", nothing=True)
 
 
 def _look(one: Item) -> int:

@@ -222,21 +222,21 @@ class _StepWriter:
         The items of a rank are those for which more than `rank` items are not larger: the sum
         stops at the first of them. Past the last item, and below 0, there is the default.
         """
-        items = [one for one in self.codes[value.value].items if one is not None]
+        items = [number for number in self.codes[value.value].items if number is not None]
         if not items:
             return self._add(Combination((), (), code.number(value.default)))
-        numbers = [code.number(one) for one in items]
+        numbers = [code.number(number) for number in items]
         default = code.number_or(value.default, numbers[-1])
         terms, weights = [], []
         rank = self.place[value.rank]
         whole = self.codes[value.rank]
-        for v, (one, after) in enumerate(zip(numbers, [*numbers[1:], default], strict=True)):
-            if after == one:
+        for place, (number, after) in enumerate(zip(numbers, [*numbers[1:], default], strict=True)):
+            if after == number:
                 continue
-            below = frozenset(items[: v + 1])
+            below = frozenset(items[: place + 1])
             count = self._add(Aggregate(self._relation_of(_held_in(value, below), None), "count"))
             terms.append(self._add(Pointwise((count, rank), _is_reached_by(whole))))
-            weights.append(after - one)
+            weights.append(after - number)
         first = code.number_or(value.default, numbers[0])
         terms.append(self._add(Pointwise((rank,), lambda n: int(not _is_rank(whole.item(n))))))
         weights.append(first - numbers[0])
@@ -276,8 +276,8 @@ class _StepWriter:
             return self.place[value]
 
         def again(number: Exact) -> Exact:
-            one = own.item(number)
-            return 0 if one is None else code.number(number_in_mean(one) if is_mean else one)
+            item = own.item(number)
+            return 0 if item is None else code.number(number_in_mean(item) if is_mean else item)
 
         return self._add(Pointwise((self.place[value],), again))
 

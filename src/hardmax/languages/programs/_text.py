@@ -89,10 +89,10 @@ def parse_program(text: str, name: str | None = None) -> Program:
     reader = _TextReader(text)
     answer = reader.answer
     try:
-        found = reader.meaning_of(answer)
+        meaning = reader.meaning_of(answer)
     except RecursionError:
         raise RequestError("The program is nested too deeply; give parts of it names.") from None
-    outputs = found if isinstance(found, tuple) else (found,)
+    outputs = meaning if isinstance(meaning, tuple) else (meaning,)
     return Program([as_value(one) for one in outputs], answer if name is None else name)
 
 

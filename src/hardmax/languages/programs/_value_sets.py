@@ -76,8 +76,8 @@ class _Sets:
             table = self._table(value)
             if table is not None:
                 self.local[value] = table
-            found = self._items(value) if table is None else table.values()
-            self.sets[value] = _sort_items(found)
+            items = self._items(value) if table is None else table.values()
+            self.sets[value] = _sort_items(items)
             if len(self.sets[value]) > LARGEST:
                 raise _too_large(value, len(self.sets[value]))
         return self.sets
@@ -157,14 +157,14 @@ class _Sets:
         cases = math.prod(len(self.sets[source]) for source in distinct)
         if cases > _MOST_CASES:
             raise _too_large(value, cases)
-        found: set[Item] = set()
+        answers: set[Item] = set()
         for items in itertools.product(*(self.sets[source] for source in distinct)):
             held = dict(zip(distinct, items, strict=True))
             try:
-                found.add(_answer_for(value, tuple(held[source] for source in value.sources)))
+                answers.add(_answer_for(value, tuple(held[source] for source in value.sources)))
             except SemanticsError:
                 continue  # these may never come together; if they do, the interpreter says so
-        return found
+        return answers
 
     def _sums(self, value: Combined) -> set[Item]:
         """All sums of multiples of the sources' numbers; nothing, where one may be nothing."""
@@ -268,7 +268,7 @@ class _Sets:
 
     def _means(self, value: Aggregated, numbers: list[Fraction], unit: Fraction) -> set[Item]:
         """n numbers between the least and the largest add up to a multiple of the unit."""
-        found: set[Item] = set()
+        means: set[Item] = set()
         spread = int((numbers[-1] - numbers[0]) / unit)
         total = spread * self.words.longest * (self.words.longest + 1) // 2
         if total > _MOST_CASES:
@@ -276,8 +276,8 @@ class _Sets:
             return {plain(one / count) for count, added in sums if count for one in added}
         for count in range(1, self.words.longest + 1):
             shares = range(spread * count + 1)
-            found |= {plain(numbers[0] + unit * Fraction(k, count)) for k in shares}
-        return found
+            means |= {plain(numbers[0] + unit * Fraction(k, count)) for k in shares}
+        return means
 
     def _sums_of_many(
         self, value: Aggregated, numbers: list[Fraction], size: int

@@ -176,8 +176,8 @@ class Aggregates:
                 1.0 / (4.0 * len(ranks)),
             )
         attend = partial(hard_head, self.sketch, step_text(value), scores, held)
-        found = attend(causal=order == "causal", mask=mask, default=default, agree=True)
-        return Made(found, levels)
+        extreme = attend(causal=order == "causal", mask=mask, default=default, agree=True)
+        return Made(extreme, levels)
 
     def _ranks(self, read: Value, kind: str) -> np.ndarray:
         numbers = self.placing.natural(read)
@@ -201,15 +201,17 @@ class Aggregates:
         is_rank = np.array([isinstance(r, int) and r >= 0 for r in ranks])
         default = float(code.number_or(value.default, numbers[-1]))
         total = Placed(WordForm({}, numbers[0]), 0, True)
-        for v, after in enumerate([*numbers[1:], default]):
-            if after == numbers[v]:
+        for place, after in enumerate([*numbers[1:], default]):
+            if after == numbers[place]:
                 continue
-            below = frozenset(items[: v + 1])
-            text = f"there {{}} among the {v + 1} least"
+            below = frozenset(items[: place + 1])
+            text = f"there {{}} among the {place + 1} least"
             low = select(value.value, (), below.__contains__, text=text)
             count = (value.selection & low).count()
             self.placing.learn(count, tuple(range(self.longest + 1)))
-            total = total + self._gain_where_reached(count, value.rank, after - numbers[v], is_rank)
+            total = total + self._gain_where_reached(
+                count, value.rank, after - numbers[place], is_rank
+            )
         missing = (float(code.number_or(value.default, numbers[0])) - numbers[0]) * ~is_rank
         total = total + self.placing.place(value.rank, missing)
         return Made(total, self.placing.natural(value))

@@ -50,15 +50,15 @@ class Codes(dict[Value, Code]):
         if (roots, values) not in self._cases:
             numbers = [{item: k for k, item in enumerate(self[one].items)} for one in values]
             items = [self[root].items for root in roots]
-            found = np.full([len(values), *map(len, items)], -1)
-            for index in np.ndindex(found.shape[1:]):
+            cases = np.full([len(values), *map(len, items)], -1)
+            for index in np.ndindex(cases.shape[1:]):
                 given = {r: own[k] for r, own, k in zip(roots, items, index, strict=True)}
                 with contextlib.suppress(SemanticsError, KeyError):
                     held = [evaluate_pointwise(value, given) for value in values]
-                    found[(slice(None), *index)] = [
+                    cases[(slice(None), *index)] = [
                         n[one] for n, one in zip(numbers, held, strict=True)
                     ]
-            self._cases[roots, values] = tuple(found)
+            self._cases[roots, values] = tuple(cases)
         return self._cases[roots, values]
 
     def look_up(

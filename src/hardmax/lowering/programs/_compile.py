@@ -234,9 +234,9 @@ class _ProgramCompiler:
                 held.append((placed.ready - 1, placed.form, step))
         for sublayer, form, step in sorted(held, key=lambda one: one[0]):
             kept = rename(form)
-            found = None if kept is None else assembly.holding(kept, sublayer, step)
-            if found is not None:
-                yield found
+            holding = None if kept is None else assembly.holding(kept, sublayer, step)
+            if holding is not None:
+                yield holding
 
     def _answer(self, output: Value) -> WordForm:
         code = self.target.codes[output]
@@ -286,12 +286,12 @@ class _ProgramCompiler:
     def _length(self, value: Given) -> Made:
         levels = self.placing.natural(value)
         if self.choices.length == "sum":
-            one = Placed(WordForm({}, 1.0), 0, True)
-            return Made(soft_sum(self.sketch, "length", one, None, False), levels)
+            constant = Placed(WordForm({}, 1.0), 0, True)
+            return Made(soft_sum(self.sketch, "length", constant, None, False), levels)
         words = self.target.words
         places = np.arange(float(words.longest))
         index = self.sketch.column("index", np.zeros(len(words.alphabet)), places)
         scores = Scores([self.sketch.token], [index], 0, 1.0)
         held = Placed(index, 0, True)
-        found = hard_head(self.sketch, "length", scores, held, agree=True)
-        return Made(found.scaled(1.0, 1.0), levels)
+        last_index = hard_head(self.sketch, "length", scores, held, agree=True)
+        return Made(last_index.scaled(1.0, 1.0), levels)

@@ -84,9 +84,9 @@ def find_code(
     orders = 6 if values.size <= _SMALL else 2
     for numbers in itertools.islice(_numberings(values, levels), 4):
         for order in itertools.islice(itertools.permutations(range(values.ndim)), orders):
-            found = _improve_weights(values, numbers, _radix(numbers, order), flat)
-            if found is not None and (best is None or found.cost < best.cost):
-                best = found
+            code = _improve_weights(values, numbers, _radix(numbers, order), flat)
+            if code is not None and (best is None or code.cost < best.cost):
+                best = code
             if best is not None and best.cost[0] <= _FEWEST:
                 return best
     if best is None:
@@ -137,9 +137,9 @@ def _improve_weights(
             for weight in _alternatives(weights, axis):
                 tried = weights.copy()
                 tried[axis] = weight
-                found = _code_by_weights(values, numbers, tried, flat)
-                if found is not None and found.cost < best.cost:
-                    best, weights = found, tried
+                code = _code_by_weights(values, numbers, tried, flat)
+                if code is not None and code.cost < best.cost:
+                    best, weights = code, tried
     return best
 
 
@@ -157,10 +157,10 @@ def _code_by_weights(
     total = np.zeros(values.shape)
     for axis, part in enumerate(parts):
         total = total + part.reshape([-1 if a == axis else 1 for a in range(values.ndim)])
-    found = points_of(total.reshape(-1), values.reshape(-1))
-    if found is None:
+    points = points_of(total.reshape(-1), values.reshape(-1))
+    if points is None:
         return None
-    x, y, off = found
+    x, y, off = points
     return LookupCode(tuple(parts), polygon(x, y, flat), off)
 
 

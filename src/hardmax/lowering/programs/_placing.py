@@ -139,21 +139,22 @@ class Placing:
         roots = _distinct(root for value in values for root in roots_of(value))
         if self._cases(roots) <= self._few:
             return roots
-        found = _distinct(source for value in values for source in self._arguments(value))
-        if self._cases(found) > _MOST_CASES:
+        frontier = _distinct(source for value in values for source in self._arguments(value))
+        if self._cases(frontier) > _MOST_CASES:
             raise RequestError(
-                f"The step {step_text(values[0])} depends on {self._cases(found):,} combinations "
-                f"of values, which is too many to compile. Map its arguments to fewer values first."
+                f"The step {step_text(values[0])} depends on {self._cases(frontier):,} "
+                f"combinations of values, which is too many to compile. Map its arguments to "
+                f"fewer values first."
             )
         expanded = True
         while expanded:
             expanded = False
-            for one in found:
-                further = _distinct(s for v in found for s in (_behind(v) if v is one else [v]))
-                if not same_values(further, found) and self._cases(further) <= self._few:
-                    found, expanded = further, True
+            for one in frontier:
+                further = _distinct(s for v in frontier for s in (_behind(v) if v is one else [v]))
+                if not same_values(further, frontier) and self._cases(further) <= self._few:
+                    frontier, expanded = further, True
                     break
-        return found
+        return frontier
 
     def _arguments(self, value: Value) -> list[Value]:
         """What a function reads; sums of numbers need no look-up and stay."""
@@ -277,9 +278,9 @@ class Placing:
             for (_, placed), weight in zip(known, weights[1:], strict=True):
                 total = total + placed.scaled(weight) if weight else total
             return total
-        found = self._place_polygon(root, made, numbers, clean)
-        self._functions.setdefault(root, []).append((numbers, found))
-        return found
+        placed = self._place_polygon(root, made, numbers, clean)
+        self._functions.setdefault(root, []).append((numbers, placed))
+        return placed
 
     def _place_polygon(self, root: Value, made: Made, numbers: np.ndarray, clean: bool) -> Placed:
         order = np.argsort(made.levels)

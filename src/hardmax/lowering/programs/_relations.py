@@ -76,11 +76,11 @@ class Relations:
             holds = holds.reshape([len(self.placing.items(key)) for key in asked.keys])
             return self.by_key(asked.keys, holds, None, 1.0)
         if numbers is not None:
-            found = self.equal(asked.keys, numbers[0], asked.queries, numbers[1], "loses")
-            return replace(found, query=found.query[::-1], key=found.key[::-1])
-        found = self.scores_by_classes(asked, "loses")
+            scores = self.equal(asked.keys, numbers[0], asked.queries, numbers[1], "loses")
+            return replace(scores, query=scores.query[::-1], key=scores.key[::-1])
+        scores = self.scores_by_classes(asked, "loses")
         token = self.sketch.token
-        return replace(found, query=[token, *found.query], key=[WordForm(), *found.key])
+        return replace(scores, query=[token, *scores.query], key=[WordForm(), *scores.key])
 
     def _equality(self, question: SelectionQuestion) -> tuple[np.ndarray, np.ndarray] | None:
         """Whole numbers from 1 on for keys and queries, equal where they are related."""
@@ -154,9 +154,9 @@ class Relations:
         place = self.placing.place_function
         query, key, ready = [], [], 0
         by_keys = len(there) <= len(here)
-        for one in there if by_keys else here:
-            own = (key_class == one).astype(float) if by_keys else table[:, one][key_class]
-            asked = table[one][query_class] if by_keys else (query_class == one).astype(float)
+        for number in there if by_keys else here:
+            own = (key_class == number).astype(float) if by_keys else table[:, number][key_class]
+            asked = table[number][query_class] if by_keys else (query_class == number).astype(float)
             left = place(question.keys, own.reshape(shapes[0]), clean=True)
             right = place(question.queries, asked.reshape(shapes[1]))
             key.append(left.form)

@@ -160,19 +160,19 @@ class Scans:
         """
         most = len(maps) - 1.0
         unit, wanted = self.sketch.unit, range(1 if last else len(maps))
-        for s in wanted:
+        for state in wanted:
             rungs = (
-                WordForm({before[s]: most}) + WordForm({option: 1.0}) + -most * t
+                WordForm({before[state]: most}) + WordForm({option: 1.0}) + -most * t
                 for t, option in enumerate(maps)
             )
-            multiplexer(self.sketch, sublayer, f"compose {s}", rungs, most, maps[s])
+            multiplexer(self.sketch, sublayer, f"compose {state}", rungs, most, maps[state])
             unit(
                 sublayer,
-                f"compose {s}",
-                WordForm({before[s]: 1.0}),
-                {maps[s]: -most, before[s]: -1.0},
+                f"compose {state}",
+                WordForm({before[state]: 1.0}),
+                {maps[state]: -most, before[state]: -1.0},
             )
-            unit(sublayer, f"compose {s}", WordForm({maps[s]: 1.0}), {maps[s]: -1.0})
+            unit(sublayer, f"compose {state}", WordForm({maps[state]: 1.0}), {maps[state]: -1.0})
 
     def _note(
         self,

@@ -138,20 +138,20 @@ class Totals:
         """sum over u of u times how many selected hold u."""
         read = value.value
         assert read is not None
-        numbers = [one for one in self.placing.items(read) if one]
+        numbers = [number for number in self.placing.items(read) if number]
         if len(numbers) > _MOST_SUMMANDS:
             raise RequestError(
                 f"The sum {step_text(value)} is over {len(numbers)} different numbers, whose "
                 f"selection depends on who asks: too many to compile. Map them to fewer first."
             )
-        counts = tuple((value.selection & (there(read) == one)).count() for one in numbers)
+        counts = tuple((value.selection & (there(read) == number)).count() for number in numbers)
         for count in counts:
             self.placing.learn(count, tuple(range(self.longest + 1)))
         total = Placed(WordForm(), 0, True)
-        for one, count in zip(numbers, counts, strict=True):
-            every = np.arange(self.longest + 1.0) * float(one)
+        for number, count in zip(numbers, counts, strict=True):
+            every = np.arange(self.longest + 1.0) * float(number)
             total = total + self.placing.place(count, every).looser(
-                self.longest * largest_rounding([one])
+                self.longest * largest_rounding([number])
             )
         return Made(total, levels)
 
@@ -201,8 +201,8 @@ class Totals:
         elif order not in ("all", "causal"):
             causal, mask = False, question.mask
         share = Placed(self.sketch.token, 0, True)
-        found = hard_head(self.sketch, step_text(value), scores, share, causal=causal, mask=mask)
-        return Made(found, 1.0 - 1.0 / (1.0 + own + levels))
+        mean = hard_head(self.sketch, step_text(value), scores, share, causal=causal, mask=mask)
+        return Made(mean, 1.0 - 1.0 / (1.0 + own + levels))
 
 
 def counted_by_values(values: Iterable[Value]) -> frozenset[Value]:

@@ -192,7 +192,7 @@ def largest_error_on_cells(transformer: Transformer, target: Steps, box: Box) ->
 
 def affine_pieces(box: Box, evaluate: Evaluate) -> list[tuple[Cell, Sequence[AffineForm]]]:
     """Cells that cover a box, and what is evaluated on them as affine forms."""
-    waiting, found, seen = [Cell.of(box)], [], set()
+    waiting, pieces, seen = [Cell.of(box)], [], set()
     while waiting:
         cell = waiting.pop()
         if (corners := frozenset(cell.vertices)) in seen:
@@ -200,8 +200,8 @@ def affine_pieces(box: Box, evaluate: Evaluate) -> list[tuple[Cell, Sequence[Aff
         seen.add(corners)
         forms = Forms(cell)
         try:
-            found.append((cell, evaluate(forms)))
+            pieces.append((cell, evaluate(forms)))
             waiting += forms.ties
         except TakesBothSigns as cut:
             waiting += [cell.within(form) for form in (cut.form, cut.form.times(Fraction(-1)))]
-    return found
+    return pieces

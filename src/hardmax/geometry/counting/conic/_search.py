@@ -107,13 +107,13 @@ class ConicSearch:
         numbers = sorted({number for wall in walls for number in wall.factors})
         place = {number: k for k, number in enumerate(numbers)}
         values = self.tree.factors.values(numbers, points)
-        found = np.ones(len(points), dtype=bool)
+        inside = np.ones(len(points), dtype=bool)
         for wall in walls:
             product = np.full(len(points), float(wall.sign))
             for number in wall.factors:
                 product = product * values[place[number]]
-            found &= product > 0.0
-        return found
+            inside &= product > 0.0
+        return inside
 
     def _witness(self, point: np.ndarray) -> None:
         """Enter the pattern at a point of floats, which are rationals, if all of it is strict."""
@@ -145,12 +145,12 @@ class ConicSearch:
         numbers = {number for leaf in leaves for wall in leaf.walls for number in wall.factors}
         numbers |= {number for wall in self.sides for number in wall.factors}
         signs = box.signs(sorted(numbers))
-        found = []
+        possible = []
         for leaf in leaves:
             needed = _requirements((*self.sides, *leaf.walls), signs)
             if _agree(Signs(), needed) and not _is_excluded(box, needed or []):
-                found.append(leaf)
-        return found
+                possible.append(leaf)
+        return possible
 
     def _possible(self, box: Block) -> list[TreeNode] | None:
         """All leaves that no sign excludes; None if they are too many to list."""
@@ -160,12 +160,12 @@ class ConicSearch:
             return []
         level = [(self.tree.root, start)]
         for _ in range(self.tree.depth):
-            found: list[tuple[TreeNode, Signs]] = []
+            deeper: list[tuple[TreeNode, Signs]] = []
             for node, signs in level:
-                if not self._extend(box, node, signs, found):
+                if not self._extend(box, node, signs, deeper):
                     self._reached = [one for one, _ in level]
                     return None
-            level = found
+            level = deeper
         return [node for node, _ in level]
 
     def _extend(
@@ -249,7 +249,7 @@ def _meet(forms: Sequence[Sequence[int]], point: Point) -> int:
 
 def _requirements(walls: Iterable[ConicWall], known: dict[int, int]) -> Reduced | None:
     """What the walls require of undecided factors to be positive; None if one of them cannot be."""
-    found: dict[tuple[int, tuple[int, ...]], None] = {}
+    needed: dict[tuple[int, tuple[int, ...]], None] = {}
     for wall in walls:
         sign, left = wall.sign, []
         for number in wall.factors:
@@ -258,10 +258,10 @@ def _requirements(walls: Iterable[ConicWall], known: dict[int, int]) -> Reduced 
             else:
                 left.append(number)
         if left:
-            found[sign, tuple(left)] = None
+            needed[sign, tuple(left)] = None
         elif sign < 0:
             return None
-    return list(found)
+    return list(needed)
 
 
 def _agree(signs: Signs, needed: Reduced | None) -> bool:

@@ -153,11 +153,11 @@ class Tree:
     def _exact(self, sublayer: Head | FeedForward) -> tuple[WholeLayer, ...]:
         if id(sublayer) not in self._whole:
             if isinstance(sublayer, Head):
-                found = [sublayer.query, sublayer.key, sublayer.value, sublayer.output]
+                matrices = [sublayer.query, sublayer.key, sublayer.value, sublayer.output]
                 if sublayer.position_bias is not None:
-                    found.append(sublayer.position_bias)
+                    matrices.append(sublayer.position_bias)
                 self._whole[id(sublayer)] = tuple(
-                    WholeLayer.of(one, np.zeros(len(one))) for one in found
+                    WholeLayer.of(one, np.zeros(len(one))) for one in matrices
                 )
             else:
                 self._whole[id(sublayer)] = (
@@ -186,9 +186,9 @@ class Tree:
             table = table * (1 << bias[0].shift)
             tokens, shift = len(table), query.shift + key.shift
             table[..., 0] += bias[0].weights[:tokens, :tokens] * (node.under**2 << shift)
-        for t in asking:
-            seen = t + 1 if head.causal else len(table)
-            yield [tuple(row) for row in table[t, :seen].tolist()]
+        for token in asking:
+            seen = token + 1 if head.causal else len(table)
+            yield [tuple(row) for row in table[token, :seen].tolist()]
 
     def _stream_after_heads(
         self,
@@ -205,10 +205,10 @@ class Tree:
         places = iter(names)
         for (_, _, value, output, *_), shift in zip(exact, shifts, strict=True):
             added = multiply_maps(output.weights, multiply_maps(value.weights, node.maps))
-            for t in asking:
+            for token in asking:
                 winners = list(next(places))
                 share = (factor >> shift) // len(winners)
-                maps[:, t] += added[:, winners].sum(axis=1) * share
+                maps[:, token] += added[:, winners].sum(axis=1) * share
         return maps, node.under * factor
 
     def _hidden(self, layer: FeedForward, node: TreeNode, asking: Sequence[int]) -> np.ndarray:
@@ -258,25 +258,25 @@ class Tree:
         """In floats: from every leaf that these points seem to visit, the one furthest inside."""
         u, v = points.T
         powers = np.stack([np.ones_like(u), u, v, u * u, u * v, v * v], axis=1)
-        found: list[np.ndarray] = []
+        guesses: list[np.ndarray] = []
         waiting = [(self.root, np.arange(len(points)), np.full(len(points), np.inf))]
         while waiting:
             node, rows, gaps = waiting.pop()
             if node.level == self.depth:
-                found.append(points[rows[gaps.argmax()]])
+                guesses.append(points[rows[gaps.argmax()]])
                 continue
             chosen, gaps = _float_winners(self.contests(node), powers[rows], gaps)
             for choice in np.unique(chosen, axis=0):
                 here = (chosen == choice).all(axis=1)
                 child = self.child(node, tuple(choice.tolist()))
                 waiting.append((child, rows[here], gaps[here]))
-        return found
+        return guesses
 
     def special(self, node: TreeNode) -> list[Point]:
         """Where a query is 0, or two keys are equal, in a single point: many walls meet there."""
         sublayer = self.model.sublayers[node.level]
         if id(node) not in self._special:
-            found: dict[Point, None] = {}
+            points: dict[Point, None] = {}
             for head in sublayer.heads if isinstance(sublayer, Attention) else ():
                 query, key, *_ = self._exact(head)
                 q, k = (
@@ -285,8 +285,8 @@ class Tree:
                 )
                 systems = [q[:, t] for t in self.asking[node.level]]
                 systems += [k[:, i] - k[:, j] for i, j in combinations(range(k.shape[1]), 2)]
-                found.update((p, None) for rows in systems if (p := meeting(rows.tolist())))
-            self._special[id(node)] = list(found)
+                points.update((p, None) for rows in systems if (p := meeting(rows.tolist())))
+            self._special[id(node)] = list(points)
         return self._special[id(node)]
 
     def output(self, leaf: TreeNode) -> tuple[Fraction, ...]:

@@ -188,9 +188,9 @@ class _AttentionStep:
             square, cross, level = (one * (1 << bias.shift) for one in (square, cross, level))
             tokens = len(level)
             level = level + bias.weights[:tokens, :tokens] * (piece.under**2 << shift)
-        for t in asking:
-            seen = range(t + 1 if head.causal else piece.maps.shape[1])
-            yield [(square[t, j], cross[t, j], level[t, j]) for j in seen]
+        for token in asking:
+            seen = range(token + 1 if head.causal else piece.maps.shape[1])
+            yield [(square[token, j], cross[token, j], level[token, j]) for j in seen]
 
     def _added_by_token(self, number: int, piece: _Piece) -> np.ndarray:
         """What attending to each token alone adds, times under 2^(shift of value and output)."""
@@ -210,9 +210,9 @@ class _AttentionStep:
         factor = ties << max(shifts)
         maps = piece.maps * factor
         for amounts, shift, row in zip(added, shifts, routing, strict=True):
-            for t, winners in zip(asking, row, strict=True):
+            for token, winners in zip(asking, row, strict=True):
                 share = (factor >> shift) // len(winners)
-                maps[:, t] += amounts[:, list(winners)].sum(axis=1) * share
+                maps[:, token] += amounts[:, list(winners)].sum(axis=1) * share
         return maps, piece.under * factor
 
 

@@ -46,7 +46,7 @@ def explore_lines(chain: Chain, starts: np.ndarray, ends: np.ndarray, joining: b
             for i in range(0, len(starts), many)
         ]
     counts = np.concatenate([np.diff(one.bounds) for one in blocks])
-    found = Explored(
+    explored = Explored(
         np.concatenate([one.points for one in blocks]),
         np.concatenate([one.error for one in blocks]),
         np.concatenate([[0], np.cumsum(counts)]),
@@ -56,8 +56,8 @@ def explore_lines(chain: Chain, starts: np.ndarray, ends: np.ndarray, joining: b
         np.concatenate([one.unheard for one in blocks]),
     )
     if not all(_is_moderate(scale) for scale in scales):
-        found.doubts[:] += 1  # overflow, or underflow: no bound holds
-    return found
+        explored.doubts[:] += 1  # overflow, or underflow: no bound holds
+    return explored
 
 
 def _is_moderate(scale: np.ndarray) -> bool:

@@ -37,9 +37,9 @@ WIDE = 2.0**-10  # errors beyond it are not first-order any more
 
 
 @inline
-def _insert(found: NewPoints, first: int, at: int, share: float, width: float, unit: int) -> int:
+def _insert(new: NewPoints, first: int, at: int, share: float, width: float, unit: int) -> int:
     """Into the list sorted from `first` to `at`; 1 if it is too close to a neighbour to be sure."""
-    shares, widths, units = found
+    shares, widths, units = new
     beyond = at
     while at > first and shares[at - 1] > share:
         shares[at], widths[at], units[at] = shares[at - 1], widths[at - 1], units[at - 1]
@@ -95,7 +95,7 @@ def _count_doubtful(row: np.ndarray, scale: np.ndarray, error: float) -> int:
 
 @inline
 def _append_roots(
-    stretch: Stretch, signs: np.ndarray, signs_there: np.ndarray, found: NewPoints, first: int
+    stretch: Stretch, signs: np.ndarray, signs_there: np.ndarray, new: NewPoints, first: int
 ) -> tuple[int, int]:
     """Append the rows that change their sign, in the order of their roots: to where, and doubts.
 
@@ -116,7 +116,7 @@ def _append_roots(
                 share, width, bad = _share_of_root(
                     z0, z1, stretch.error * scale, stretch.error_there * scale
                 )
-                doubt += bad + _insert(found, first, at, share, width, i)
+                doubt += bad + _insert(new, first, at, share, width, i)
                 at += 1
     return at, doubt
 
@@ -128,7 +128,7 @@ def sign_changes(
     """Rectifiers: where rows change their sign, one root at most between neighbours."""
     rows, error, bounds, scale = lent((rows, error, bounds, scale))
     signs = rows.view(np.uint64)
-    found = _room_for(_count_sign_changes(signs, bounds))
+    new = _room_for(_count_sign_changes(signs, bounds))
     first = np.zeros(len(rows) + 1, np.int64)
     doubts = np.zeros(len(bounds) - 1, np.int64)
     at = 0
@@ -137,10 +137,10 @@ def sign_changes(
             doubts[line] += (not error[k] <= WIDE) + _count_doubtful(rows[k], scale, error[k])
             if k + 1 < bounds[line + 1]:
                 stretch = Stretch(rows[k], rows[k + 1], error[k], error[k + 1], scale)
-                at, doubt = _append_roots(stretch, signs[k], signs[k + 1], found, at)
+                at, doubt = _append_roots(stretch, signs[k], signs[k + 1], new, at)
                 doubts[line] += doubt
             first[k + 1] = at
-    return Changes(found.shares[:at], found.widths[:at], found.units[:at], first, doubts)
+    return Changes(new.shares[:at], new.widths[:at], new.units[:at], first, doubts)
 
 
 # ---- maxima --------------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ def _count_switches(rows: np.ndarray, bounds: np.ndarray, groups: np.ndarray) ->
 
 @inline
 def _append_overtakings(
-    stretch: Stretch, group: np.ndarray, unit: int, found: NewPoints, first: int, at: int
+    stretch: Stretch, group: np.ndarray, unit: int, new: NewPoints, first: int, at: int
 ) -> tuple[int, int]:
     """Append the changes of one unit's winner between neighbours: to where, and doubts."""
     now, doubt = _winner(stretch.here, group, stretch.error, stretch.scale)
@@ -226,7 +226,7 @@ def _append_overtakings(
         doubt += bad
         if now < 0:
             return at, doubt + 1
-        doubt += _insert(found, first, at, share, width, unit)
+        doubt += _insert(new, first, at, share, width, unit)
         at += 1
     return at, doubt + (now != goal)
 
@@ -237,7 +237,7 @@ def winner_changes(
 ) -> Changes:
     """Maxima over groups of rows: where the winner changes. Differences round once more."""
     rows, error, bounds, scale, groups = lent((rows, error, bounds, scale, groups))
-    found = _room_for(_count_switches(rows, bounds, groups))
+    new = _room_for(_count_switches(rows, bounds, groups))
     first = np.zeros(len(rows) + 1, np.int64)
     doubts = np.zeros(len(bounds) - 1, np.int64)
     at = 0
@@ -252,10 +252,10 @@ def winner_changes(
                     doubts[line] += _winner(rows[k], groups[unit], own, scale)[1]
                     continue
                 stretch = Stretch(rows[k], rows[k + 1], own, error[k + 1] + UNIT, scale)
-                at, doubt = _append_overtakings(stretch, groups[unit], unit, found, begin, at)
+                at, doubt = _append_overtakings(stretch, groups[unit], unit, new, begin, at)
                 doubts[line] += doubt
             first[k + 1] = at
-    return Changes(found.shares[:at], found.widths[:at], found.units[:at], first, doubts)
+    return Changes(new.shares[:at], new.widths[:at], new.units[:at], first, doubts)
 
 
 # ---- the next points and their values ------------------------------------------------------------

@@ -54,13 +54,13 @@ def split_piece(
         pieces = SwitchSearch(program, pieces[0], fast).next_layer(pieces)
     cells = sum(map(len, pieces))
     share = max(1, cells // at_least)
-    found = [
+    shares = [
         replace(one.take(i, min(i + share, len(one))), counted=(), decided=0)
         for one in pieces
         for i in range(0, len(one), share)
     ]
-    found[0] = replace(found[0], counted=pieces[0].counted, decided=pieces[0].decided)
-    return found
+    shares[0] = replace(shares[0], counted=pieces[0].counted, decided=pieces[0].decided)
+    return shares
 
 
 def each_cell(

@@ -162,17 +162,17 @@ def split_exactly(
     decisions: Decisions,
 ) -> list[tuple[ExactCell, tuple[Choice, ...]]]:
     """Split by groups, each given as pieces and their scores on a common denominator."""
-    found: list[tuple[ExactCell, tuple[Choice, ...]]] = [(cell, ())]
+    parts: list[tuple[ExactCell, tuple[Choice, ...]]] = [(cell, ())]
     for group, (pieces, forms) in enumerate(groups):
         if len(pieces) == 1:
-            found = [(part, (*won, (pieces[0],))) for part, won in found]
+            parts = [(part, (*won, (pieces[0],))) for part, won in parts]
             continue
-        found = [
+        parts = [
             (smaller, (*won, choice))
-            for part, won in found
+            for part, won in parts
             for smaller, choice in _parts_won(part, pieces, forms, (number, group), decisions)
         ]
-    return found
+    return parts
 
 
 def _parts_won(

@@ -138,15 +138,15 @@ class Paths:
         """Before layer `number`, where `pattern` holds the winners of all layers before it."""
         if number == 0:
             return self._root
-        found = self._nodes.get(pattern)
-        if found is None:
+        node = self._nodes.get(pattern)
+        if node is None:
             cut = len(pattern) - self.program.widths[number - 1]
             before = self.node(pattern[:cut], number - 1)
-            found = before.child([self.choice(code) for code in pattern[cut:]])
+            node = before.child([self.choice(code) for code in pattern[cut:]])
             if len(self._nodes) >= _MOST:
                 self._nodes.clear()
-            self._nodes[pattern] = found
-        return found
+            self._nodes[pattern] = node
+        return node
 
     def wall(self, pattern: tuple[int, ...], label: Label) -> Form:
         """The form that is >= 0 on the cell's side of a facet, as whole numbers."""
@@ -156,10 +156,10 @@ class Paths:
         cut = sum(self.program.widths[:number])
         key = (*pattern[:cut], label)
         if key not in self._walls:
-            one, other = self.node(pattern[:cut], number).scores(group, (piece, rival))
+            winner, loser = self.node(pattern[:cut], number).scores(group, (piece, rival))
             if len(self._walls) >= _MOST:
                 self._walls.clear()
-            self._walls[key] = primitive(difference(one, other))
+            self._walls[key] = primitive(difference(winner, loser))
         return self._walls[key]
 
 

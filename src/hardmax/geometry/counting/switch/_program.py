@@ -99,15 +99,15 @@ class SwitchLayer:
 
     @cached_property
     def _numbers(self) -> dict[Row, int]:
-        found: dict[Row, int] = {}
+        numbers: dict[Row, int] = {}
         for group in self.groups:
             for piece in group.pieces:
                 for row in (piece.score, *piece.payload):
-                    found.setdefault(row, len(found))
+                    numbers.setdefault(row, len(numbers))
         for base in self.base:
             if base is not None:
-                found.setdefault(base, len(found))
-        return found
+                numbers.setdefault(base, len(numbers))
+        return numbers
 
     @cached_property
     def matrix(self) -> fmpq_mat:

@@ -82,16 +82,16 @@ def leaf_keys(
     run = SwitchSearch(program, piece, fast)
     depth = max(program.depth, 1)
     layers = [*piece.counted, *[0] * (depth - len(piece.counted))]
-    found = []
+    keys = []
     for number, count, batch in run.parts():
         layers[number] += count
         if batch is not None:
-            found.append(_keys(program, batch))
+            keys.append(_keys(program, batch))
             if progress is not None:
                 progress(layers[-1])
             if limit is not None and layers[-1] > limit:
                 raise OverLimit(layers[-1], limit)
-    return Tally(tuple(layers), run.decided), np.concatenate(found)
+    return Tally(tuple(layers), run.decided), np.concatenate(keys)
 
 
 def _keys(program: SwitchProgram, batch: Batch) -> np.ndarray:
@@ -220,14 +220,14 @@ def _near(
     if len(plane) != 3 or len(above) * len(below) <= 1:
         yield from product(above, below)
         return
-    one, other = (
+    high, low = (
         sorted((_span(cells[n].cell, f, plane), (n, f)) for n, f in side) for side in (above, below)
     )
     i = j = 0
-    while i < len(one) and j < len(other):
-        (a, b), (c, d) = one[i][0], other[j][0]
+    while i < len(high) and j < len(low):
+        (a, b), (c, d) = high[i][0], low[j][0]
         if max(a, c) < min(b, d):
-            yield one[i][1], other[j][1]
+            yield high[i][1], low[j][1]
         if b < d:
             i += 1
         else:

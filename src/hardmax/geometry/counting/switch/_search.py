@@ -83,18 +83,18 @@ class SwitchSearch:
         """The cells behind one layer, as pieces again; the first one holds the counts."""
         before = next(one.counted for one in pieces)
         todo = [batch for piece in pieces for batch in self._batches_by_context(piece)]
-        found: list[Batch] = []
+        behind: list[Batch] = []
         total = 0
         while todo:
             batch, rest = _split_off_chunk(todo.pop())
             count, children, left = self._advance(batch, keep=True)
             todo += [one for one in (rest, left) if one is not None]
-            found += [one for one in children if one.piece.layer > batch.piece.layer]
+            behind += [one for one in children if one.piece.layer > batch.piece.layer]
             todo += [one for one in children if one.piece.layer == batch.piece.layer]
             total += count
         bare = [
             replace(batch.piece, ties=tuple(self.paths.ties), counted=(), decided=0)
-            for batch in found
+            for batch in behind
         ]
         bare[0] = replace(bare[0], counted=(*before, total), decided=self.decided)
         return bare
@@ -122,10 +122,10 @@ class SwitchSearch:
         layer = self.program.layer(piece.layer, batch.context)
         if layer is None:  # affine in the input of each cell, if at all: its nodes know
             return 0, self._batches_by_context(piece), None
-        stop, count, found = self._split_in_floats(layer, batch, keep)
+        stop, count, written = self._split_in_floats(layer, batch, keep)
         children = []
-        if found is not None:
-            parent, won, parts, forms = found
+        if written is not None:
+            parent, won, parts, forms = written
             is_open = (won < 0).any(axis=1)
             closed = np.flatnonzero(~is_open)
             if len(closed):
@@ -213,15 +213,15 @@ class SwitchSearch:
             some = split_exactly(cell, groups[: open_groups[0] + 1], part.layer, self._decisions)
             if layer.tables.continuous or all(len(c) == 1 for _, won in some for c in won):
                 return 0, [self._batch_of_parts(batch, some, len(layer.groups))]
-        found = split_exactly(cell, groups, part.layer, self._decisions)
+        parts = split_exactly(cell, groups, part.layer, self._decisions)
         if not keep:
-            return len(found), []
+            return len(parts), []
         by_context: dict[int, list[tuple[ExactCell, tuple[int, ...], CellState]]] = {}
-        for smaller, choices in found:
+        for smaller, choices in parts:
             code = (*pattern, *(self.paths.code(choice) for choice in choices))
             child = self.paths.node(code, part.layer + 1)
             by_context.setdefault(child.context, []).append((smaller, code, child))
-        return len(found), [
+        return len(parts), [
             self._batch_of_members(part, context, members)
             for context, members in by_context.items()
         ]
