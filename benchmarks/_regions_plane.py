@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks._report import Check, Report, Settings, Sheet
 from hardmax.geometry.counting._stack import Stack
-from hardmax.geometry.counting._tally import Tally, joined
+from hardmax.geometry.counting._tally import Tally, count_unions
 from hardmax.geometry.counting.plane._counting import count_piece, start_piece
 from hardmax.languages import ReluNetwork
 
@@ -115,7 +115,7 @@ def _rates(settings: Settings) -> Report:
             Check(f"{name}: {rate:,.0f} of {least:,.0f} cells/s", rate >= least, timed=True)
             for rate, least in zip(rates, REQUIRED.get(name, ()), strict=False)
         ]
-        joins = joined(tallies[3].silent)
+        joins = count_unions(tallies[3].silent)
         cells, unsure = tallies[3].cells, tallies[3].decided
         sheet.table.add_row(
             name, f"{cells:,}", f"{cells - joins:,}", *(f"{rate:,.0f}" for rate in rates),
@@ -179,7 +179,7 @@ def _folding() -> Report:
     for teeth, layers in [(2, 1), (2, 2), (2, 3), (2, 5), (3, 2), (3, 3), (4, 2), (4, 3), (5, 2)]:
         network, wanted = folding(teeth, layers), teeth ** (2 * layers)
         tally = count(network, 0, teeth, fast=False, regions=True)()
-        regions = tally.cells - joined(tally.silent)
+        regions = tally.cells - count_unions(tally.silent)
         seconds = _best(count(network, 0, teeth, fast=False, regions=False), 3)
         check = Check(
             f"folding p = {teeth}, L = {layers}: {tally.cells:,} of {wanted:,} cells",

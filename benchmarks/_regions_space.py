@@ -16,7 +16,7 @@ import hardmax as hm
 from benchmarks._measure import cpu_seconds
 from benchmarks._report import Check, Report, Settings, Sheet
 from hardmax.geometry.counting._stack import Stack
-from hardmax.geometry.counting._tally import Tally, joined
+from hardmax.geometry.counting._tally import Tally, count_unions
 from hardmax.geometry.counting.space._counting import SpacePiece, count_piece, start_piece
 
 DATA = Path(__file__).parent.parent / "tests" / "data" / "regions"
@@ -79,7 +79,7 @@ def _rates(settings: Settings) -> Report:
             tally, seconds = _best(stack, piece, settings.rounds, **options)
             checks.append(Check(f"{name}: {tally.layers}, expected {right}", tally.layers == right))
             rates.append(tally.cells / seconds)
-            joins = joined(tally.silent)
+            joins = count_unions(tally.silent)
         wanted = WANTED.get(name, 0)
         quick = Check(
             f"{name}: {rates[0]:,.0f} cells/s, wanted {wanted:,}", rates[0] >= wanted, True

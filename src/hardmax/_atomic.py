@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from hardmax._errors import FileError
-from hardmax._reading import told
+from hardmax._reading import reason_in_words
 
 try:
     import fcntl
@@ -46,7 +46,7 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
     except FileError:
         raise
     except (OSError, ValueError) as reason:  # ValueError: a name that no file can have
-        raise FileError(f"could not be written ({told(reason)}).") from reason
+        raise FileError(f"could not be written ({reason_in_words(reason)}).") from reason
 
 
 def destination_of(path: str | os.PathLike[str]) -> Path:
@@ -57,7 +57,7 @@ def destination_of(path: str | os.PathLike[str]) -> Path:
     except (FileNotFoundError, NotADirectoryError):
         return destination
     except (OSError, ValueError) as reason:  # ValueError: a name that no file can have
-        raise FileError(f"could not be written ({told(reason)}).") from reason
+        raise FileError(f"could not be written ({reason_in_words(reason)}).") from reason
     if stat.S_ISLNK(mode):
         raise FileError("is a link that leads back to itself: name a file to write to.")
     if not stat.S_ISREG(mode):
@@ -77,14 +77,14 @@ def _write_beside(destination: Path, data: bytes) -> None:
         temporary = destination.with_name(f"{_OURS}{secrets.token_hex(8)}{_SUFFIX}")
         try:
             with open(temporary, "xb") as file:
-                written = _put(file, temporary, destination, data)
+                written = _fill_and_rename(file, temporary, destination, data)
         except BaseException:
             with contextlib.suppress(OSError):
                 temporary.unlink()
             raise
 
 
-def _put(file: BinaryIO, temporary: Path, destination: Path, data: bytes) -> bool:
+def _fill_and_rename(file: BinaryIO, temporary: Path, destination: Path, data: bytes) -> bool:
     """Fill a new file and rename it; False if it was taken away before it was locked."""
     with contextlib.suppress(OSError):  # a file system without locks
         _lock(file.fileno(), waiting=True)

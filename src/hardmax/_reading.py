@@ -43,7 +43,7 @@ def read_file(path: str | os.PathLike[str]) -> bytes:
     except FileError:
         raise
     except (OSError, ValueError) as reason:  # ValueError: a name that no file can have
-        raise FileError(f"could not be read ({told(reason)}).") from reason
+        raise FileError(f"could not be read ({reason_in_words(reason)}).") from reason
 
 
 def path_of(given: object) -> Path:
@@ -63,7 +63,7 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
         raise FileError(f"{os.fsdecode(path)} {reason}") from reason.__cause__
 
 
-def told(reason: BaseException) -> str:
+def reason_in_words(reason: BaseException) -> str:
     """What an error of the operating system says, without its number and the path."""
     return getattr(reason, "strerror", None) or str(reason)
 

@@ -32,7 +32,7 @@ from hardmax import _atomic
 from hardmax._archives import LARGEST_INFLATED, array_in, arrays_in
 from hardmax._atomic import write_atomically
 from hardmax.cli import main
-from hardmax.cli._errors import guarded
+from hardmax.cli._errors import telling_refusals
 from hardmax.cli._records import print_json
 
 ON = ("--on", "[-1,1]^2")
@@ -441,7 +441,7 @@ def test_stored_programs_that_mean_harm(text: str, reason: str) -> None:
 
 def failing(reason: BaseException) -> click.Command:
     @click.command()
-    @guarded
+    @telling_refusals
     def fail() -> None:
         raise reason
 
@@ -499,7 +499,7 @@ def test_every_command_has_the_net() -> None:
 
 def test_warnings_are_for_debugging(recwarn: pytest.WarningsRecorder) -> None:
     @click.command()
-    @guarded
+    @telling_refusals
     def warn() -> None:
         warnings.warn("overflow encountered in multiply", RuntimeWarning, stacklevel=1)
 

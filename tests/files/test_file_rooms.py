@@ -17,7 +17,7 @@ from hardmax import _archives, _atomic, _reading
 from hardmax._archives import array_in, arrays_in, is_archive
 from hardmax._atomic import write_atomically
 from hardmax._errors import FileError
-from hardmax._reading import read_file, told
+from hardmax._reading import read_file, reason_in_words
 
 NOW, DAY = 2.0e9, 24 * 3600
 
@@ -154,10 +154,10 @@ def test_what_a_file_says_is_what_is_read() -> None:
 
 
 def test_errors_of_the_system_are_told_without_number_and_path() -> None:
-    assert told(FileNotFoundError(2, "No such file or directory", "x")) == (
+    assert reason_in_words(FileNotFoundError(2, "No such file or directory", "x")) == (
         "No such file or directory"
     )
-    assert told(ValueError("embedded null byte")) == "embedded null byte"
+    assert reason_in_words(ValueError("embedded null byte")) == "embedded null byte"
 
 
 # ---- arrays ------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from hardmax.geometry.counting._stack import Stack
 from hardmax.geometry.counting.conic import _boxes as _conic_boxes
 from hardmax.geometry.counting.line import _batch as _line_batch
 from hardmax.geometry.counting.line import _kernels as _line_kernels
+from hardmax.geometry.counting.line._arrays import Changes, Lines
 from hardmax.geometry.counting.line._quadratic import roots
 from hardmax.geometry.counting.plane import _arrays as _plane_arrays
 from hardmax.geometry.counting.plane import _cut_kernels as _plane_cuts
@@ -33,13 +35,14 @@ from hardmax.geometry.counting.space import _section_kernels as _space_sections
 from hardmax.geometry.counting.space import _vertex_kernels as _space_vertices
 from hardmax.geometry.counting.space._arrays import new_store
 from hardmax.geometry.counting.space._exact import box_solid
-from hardmax.geometry.counting.space._piece import simplified
+from hardmax.geometry.counting.space._piece import to_floats_if_simple
+from hardmax.geometry.counting.switch import _clip_kernels as _switch_clips
 from hardmax.geometry.counting.switch import _kernels as _switch_kernels
 from hardmax.geometry.counting.switch import _piece as _switch_piece
 from hardmax.geometry.counting.switch import _regions as _switch_regions
+from hardmax.geometry.counting.switch import _rival_kernels as _switch_rivals
 from hardmax.geometry.counting.switch import _rows as _switch_rows
 from hardmax.geometry.counting.switch import _search as _switch_run
-from hardmax.geometry.counting.switch import _split as _switch_split
 from hardmax.geometry.counting.switch._exact import ExactCell, homogeneous
 from hardmax.geometry.diagrams._locating import Locator
 from hardmax.geometry.hulls import _facet_kernels as _kernels
@@ -173,7 +176,7 @@ def test_outputs_are_combined_up_to_their_rounding() -> None:
 
     def draw(rng: np.random.Generator) -> tuple[float, Fraction, float]:
         W = near_one(rng, 2, 1)
-        out, wrong = _plane_arrays._combined(W)
+        out, wrong = _plane_arrays._combine_outputs(W)
         return out[0], dot(factors, W[:, 0]), wrong[0]
 
     assert largest_share(draw) > 0.5
@@ -216,8 +219,8 @@ def meeting_of(line, other, x: float, y: float, reach: float = 4.0):
     poly[0, :, 0] = (x, y, 0.0, *other)
     poly[0, :2, 1] = x + 1.0, y
     with np.errstate(all="ignore"):
-        cutting = _plane_cuts.Line(*line, 0)
-        return _plane_cuts._meeting.py_func(poly, 0, 0, 1, cutting, np.full(2, reach), False)
+        cutting = _plane_cuts.WallLine(*line, 0)
+        return _plane_cuts._meeting(poly, 0, 0, 1, cutting, np.full(2, reach), False)
 
 
 def test_where_lines_meet() -> None:
@@ -270,12 +273,13 @@ def test_lines_that_may_be_parallel_meet_anywhere() -> None:
 
 def composed(weight: float, form, level: float, reach: float):
     """One row over one form of one input: made, bulk, slope."""
-    rows = (np.array([[weight]]), np.array([[abs(weight)]]), np.array([level]))
-    made, bulk, slope = np.empty((1, 3)), np.empty(1), np.empty(1)
+    rows: Any = SimpleNamespace(
+        weights=np.array([[weight]]), sizes=np.array([[abs(weight)]]), levels=np.array([level])
+    )
+    room: Any = SimpleNamespace(made=np.empty((1, 3)), bulk=np.empty(1), slope=np.empty(1))
     with np.errstate(all="ignore"):
-        reaches = np.array([reach])
-        _switch_kernels.compose.py_func(rows, np.array([form]), reaches, made, bulk, slope)
-    return made[0], bulk[0], slope[0]
+        _switch_rivals.compose(rows, np.array([form]), np.array([reach]), room)
+    return room.made[0], room.bulk[0], room.slope[0]
 
 
 def test_composed_forms() -> None:
@@ -283,7 +287,7 @@ def test_composed_forms() -> None:
         weight, level = third(near_one(rng, 1)[0]), third(2.0**-12 * near_one(rng, 1)[0])
         a, b, reach = *near_one(rng, 2), 1.0
         form = (a, b * 2.0**-9, 0.0)
-        (w,), (c,) = _switch_rows.rounded([weight]), _switch_rows.rounded([level])
+        (w,), (c,) = _switch_rows.nearest_floats([weight]), _switch_rows.nearest_floats([level])
         made, _, _ = composed(w, form, c, reach)
         W, C = _switch_rows.fraction(weight), _switch_rows.fraction(level)
         truth = (W * exact(a), W * exact(form[1]) + C)
@@ -292,14 +296,14 @@ def test_composed_forms() -> None:
 
     def coefficient(rng: np.random.Generator) -> tuple[float, Fraction, float]:
         weight = third(near_one(rng, 1)[0])
-        (w,) = _switch_rows.rounded([weight])
+        (w,) = _switch_rows.nearest_floats([weight])
         a = near_one(rng, 1)[0]
         made, _, _ = composed(w, (a, 0.0, 0.0), 0.0, 1.0)
         return made[0], _switch_rows.fraction(weight) * exact(a), made[2]
 
     def constant(rng: np.random.Generator) -> tuple[float, Fraction, float]:
         weight, level = third(near_one(rng, 1)[0]), third(near_one(rng, 1)[0] * 0.01)
-        (w,), (c,) = _switch_rows.rounded([weight]), _switch_rows.rounded([level])
+        (w,), (c,) = _switch_rows.nearest_floats([weight]), _switch_rows.nearest_floats([level])
         a = near_one(rng, 1)[0]
         made, _, _ = composed(w, (0.0, a, 0.0), c, 1.0)
         truth = _switch_rows.fraction(weight) * exact(a) + _switch_rows.fraction(level)
@@ -347,16 +351,20 @@ def test_values_of_forms() -> None:
 @np.errstate(all="ignore")
 def test_nan_and_infinities_decide_nothing() -> None:
     for odd in (math.nan, math.inf, -math.inf):
-        values = np.array([[odd, odd], [0.0, 0.0]])
-        room = np.array([abs(odd), 0.0])  # what overflows has no bound
-        beats = _switch_kernels._beats.py_func
-        assert beats(values, room, np.zeros(2), 0, 0, 1, 1, np.zeros(2), 2, False) == 0
-        assert beats(values, room, np.zeros(2), 1, 1, 0, 0, np.zeros(2), 2, False) == 0
+        tables: Any = SimpleNamespace(score=np.arange(2))
+        rivals: Any = SimpleNamespace(
+            pool=np.arange(2),
+            values=np.array([[odd, odd], [0.0, 0.0]]),
+            bulk=np.array([abs(odd), 0.0]),  # what overflows has no bound
+            slope=np.zeros(2),
+        )
+        for j, i in ((0, 1), (1, 0)):
+            assert _switch_rivals.beats(tables, rivals, np.zeros(2), j, i, False) == 0
         keys = np.array([[0.0, 0.0], [5.0, 0.0], [odd, 0.0]])
         assert _switch_regions.twins(keys).all()
         keys = np.array([[0.0, 0.0], [5.0, 0.0], [9.0, abs(odd)]])
         assert _switch_regions.twins(keys).all()
-        assert _line_kernels._doubtful(np.array([odd]), np.array([1.0]), math.nan) == 1
+        assert _line_kernels._count_doubtful(np.array([odd]), np.array([1.0]), math.nan) == 1
         assert _line_kernels._winner(
             np.array([odd, 0.0]), np.array([0, 1]), 0.0, np.array([odd] * 2)
         )[1]
@@ -368,9 +376,9 @@ def test_nan_and_infinities_decide_nothing() -> None:
 def crossing(values, slack, stray, ends=(1.0, 2.0)):
     points, out = np.array([[ends[0]], [ends[1]]]), np.empty(1)
     with np.errstate(all="ignore"):
-        radius = _switch_kernels._cross.py_func(
-            points, np.array(stray), 0, 1, np.array(values), np.array(slack), out, False
-        )
+        cell: Any = SimpleNamespace(points=points, stray=np.array(stray))
+        cut: Any = SimpleNamespace(value=np.array(values), slack=np.array(slack))
+        radius = _switch_clips.cross(cell, cut, 0, 1, out, False)
     return out[0], radius
 
 
@@ -413,8 +421,11 @@ def test_states_round_once_for_every_winner() -> None:
         made = np.zeros((2, 3))
         made[:, 0] = near_one(rng, 2) * (1.0, 2.0**-8)
         forms, reach = np.empty((1, 3)), np.array([1.0])
-        wiring = (np.array([0, 1]), np.array([[1]]), np.array([[0]]), np.array([0]), reach)
-        _switch_split._state.py_func(made, np.array([0]), wiring, forms)
+        tables: Any = SimpleNamespace(
+            payload=np.array([[1]]), target=np.array([[0]]), base=np.array([0])
+        )
+        rivals: Any = SimpleNamespace(made=made, winners=np.array([0]))
+        _switch_kernels.write_state(tables, rivals, reach, forms)
         return forms[0, 0], exact(made[0, 0]) + exact(made[1, 0]), forms[0, 2]
 
     assert largest_share(draw) > 0.45
@@ -479,7 +490,7 @@ def test_breakpoints_on_lines() -> None:
         a = 2.0 ** int(rng.integers(-3, 4)) * near_one(rng, 1)[0]
         b = -a * (0.05 + 0.9 * rng.random())
         chain = chain_of(hm.ReluNetwork([[[a]], [[1.0]]], [[b], [0.0]]))
-        found = _line_batch.explored(chain, np.zeros((1, 1)), np.ones((1, 1)), joining=False)
+        found = _line_batch.explore_lines(chain, np.zeros((1, 1)), np.ones((1, 1)), joining=False)
         if found.doubts[0] or len(found.points) != 3:
             return 0.0, Fraction(0), 1.0
         return found.points[1], -exact(b) / exact(a), found.error[1]
@@ -493,23 +504,29 @@ def test_rows_at_the_ends_of_lines() -> None:
     def draw(rng: np.random.Generator) -> tuple[float, Fraction, float]:
         a, b, x = *near_one(rng, 2) * (1.0, -(2.0**-9)), near_one(rng, 1)[0]
         chain = chain_of(hm.ReluNetwork([[[a]], [[1.0]]], [[b], [0.0]]))
-        found = _line_batch.explored(chain, np.zeros((1, 1)), np.full((1, 1), x), joining=False)
+        found = _line_batch.explore_lines(
+            chain, np.zeros((1, 1)), np.full((1, 1), x), joining=False
+        )
         (scale,) = _line_batch._scales(chain, np.array([x]))
         return a * x + b, exact(a) * exact(x) + exact(b), found.error[-1] * scale[0]
 
     assert largest_share(draw, 600) > 0.15
 
 
+def refined_error(points: np.ndarray, error: np.ndarray, share: float, width: float) -> float:
+    """The error of the one new point at a share that is off by at most a width."""
+    lines = Lines(points, error, np.zeros((2, 2), np.int32), np.array([0, 2]))
+    unit, first = np.zeros(1, np.int32), np.array([0, 1, 1])
+    changes = Changes(np.array([share]), np.array([width]), unit, first, np.zeros(1, np.int64))
+    fine, _ = _line_kernels.refine_lines.py_func(lines, changes, 0)
+    return float(fine.error[1])
+
+
 def test_new_points_on_lines() -> None:
     """Points and rows are interpolated at a share, and the error of a new point covers both."""
 
     def made(share: float) -> float:
-        points, error, origin = np.array([0.0, 1.0]), np.zeros(2), np.full((2, 2), -1, np.int32)
-        units, first = np.zeros(1, np.int32), np.array([0, 1, 1])
-        found = _line_kernels.refined.py_func(
-            points, error, origin, np.array([0, 2]), np.array([share]), np.zeros(1), units, first, 0
-        )
-        return float(found[1][1])
+        return refined_error(np.array([0.0, 1.0]), np.zeros(2), share, 0.0)
 
     def row(rng: np.random.Generator) -> tuple[float, Fraction, float]:
         share, z, after = 0.9 * near_one(rng, 1)[0], -1.0 / near_one(rng, 1)[0], near_one(rng, 1)[0]
@@ -518,11 +535,7 @@ def test_new_points_on_lines() -> None:
         return value, truth, made(share) * after
 
     assert largest_share(row) > 0.3
-    points = np.array([0.0, 1.0])
-    wide = _line_kernels.refined.py_func(
-        points, np.array([0.25, 0.125]), np.zeros((2, 2), np.int32), np.array([0, 2]),
-        np.array([0.5]), np.array([0.5]), np.zeros(1, np.int32), np.array([0, 1, 1]), 0,
-    )[1][1]  # fmt: skip
+    wide = refined_error(np.array([0.0, 1.0]), np.array([0.25, 0.125]), 0.5, 0.5)
     assert wide >= 0.25 + 0.5 * (1.0 + 0.25 + 0.125)
 
 
@@ -531,19 +544,19 @@ def test_shares_of_roots_move_with_their_values() -> None:
 
     def draw(rng: np.random.Generator) -> tuple[float, Fraction, float]:
         f, s = near_one(rng, 1)[0], 2.0**-4 * near_one(rng, 1)[0]
-        share, width, bad = _line_kernels._between(f, -f, s, s)
+        share, width, bad = _line_kernels._share_of_root(f, -f, s, s)
         assert not bad
         a, b = exact(f) + exact(s), exact(s) - exact(f)
         return share, a / (a - b), width
 
     def rounding(rng: np.random.Generator) -> tuple[float, Fraction, float]:
         f, g = near_one(rng, 2) * (1.0, 2.0**-6)
-        share, width, _ = _line_kernels._between(f, -g, 0.0, 0.0)
+        share, width, _ = _line_kernels._share_of_root(f, -g, 0.0, 0.0)
         return share, exact(f) / (exact(f) + exact(g)), width
 
     assert largest_share(draw) > 0.85
     assert largest_share(rounding) > 0.4
-    assert _line_kernels._between(1.0, -1.0, 2.0, 0.0)[1:] == (1.0, 1)
+    assert _line_kernels._share_of_root(1.0, -1.0, 2.0, 0.0)[1:] == (1.0, 1)
 
 
 def test_scales_of_lines_are_not_lost_by_underflow() -> None:
@@ -577,14 +590,14 @@ def test_bends_that_may_be_rounding_are_not_heard() -> None:
         kinks = np.array([[[1.0, -c / b * 1.0]], [[1.0, c / b]]])
         bent = _line_batch._passed_on(kinks, chain.layers[1].weights, 2)
         truth = exact(a) - exact(c / b)
-        _, unheard = _line_batch._heard(chain, bent, np.array([[0, 0]]), np.array([0, 1]))
+        _, unheard = _line_batch._count_silent(chain, bent, np.array([[0, 0]]), np.array([0, 1]))
         heard += not unheard[0]
         if not truth:
             assert unheard[0]
     assert heard < 400
     kinks = np.array([[[1.0]], [[math.nan]]])
     lonely = chain_of(hm.ReluNetwork([[[1.0]], [[1.0]]], [[0.0], [0.0]]))
-    assert _line_batch._heard(lonely, kinks, np.array([[0, 0]]), np.array([0, 1]))[1] == 1
+    assert _line_batch._count_silent(lonely, kinks, np.array([[0, 0]]), np.array([0, 1]))[1] == 1
 
 
 def test_enclosures_of_quadratic_numbers() -> None:
@@ -606,13 +619,13 @@ def test_inverses_are_checked_up_to_rounding() -> None:
     def draw(rng: np.random.Generator) -> tuple[float, Fraction, float]:
         A = near_one(rng, 1, 1)
         R = 1.0 / A
-        excess = _space_vertices._excess.py_func(R, A)
+        excess = _space_vertices._excess(R, A)
         return 0.0, abs(1 - exact(R[0, 0]) * exact(A[0, 0])), excess
 
     assert largest_share(draw) > 0.1  # the inverse itself is off by half a unit at most
-    assert _space_vertices._excess.py_func(np.full((2, 2), math.nan), np.eye(2)) == math.inf
+    assert _space_vertices._excess(np.full((2, 2), math.nan), np.eye(2)) == math.inf
     endless = np.array([[1.0, 0], [0, math.inf]])
-    assert _space_vertices._excess.py_func(endless, np.eye(2)) == math.inf
+    assert _space_vertices._excess(endless, np.eye(2)) == math.inf
 
 
 def test_sections_of_edges() -> None:
@@ -625,7 +638,7 @@ def test_sections_of_edges() -> None:
         points, labels, links = np.array([[0.0], [1.0]]), np.array([[0], [1]]), np.array([[1], [0]])
         edge, cut = _space_arrays.Store(points, np.zeros(2), labels, links), new_store(2, 1)
         flat, wall = _space_arrays.Flat(0, 0, 2), _space_arrays.Wall(0, 0, 7, s, 1.0)
-        _space_sections.cross.py_func(room, edge, flat, 0, wall, cut, 0, False)
+        _space_sections.cross(room, edge, flat, 0, wall, cut, 0, False)
         a, b = exact(f) + exact(s), exact(s) - exact(g)
         return cut.points[0, 0], a / (a - b), cut.radii[0]
 
@@ -646,7 +659,7 @@ def test_signs_in_space_need_slack_and_radius() -> None:
         store = SimpleNamespace(points=np.zeros((1, 1)), radii=np.array([radius]))
         room = SimpleNamespace(value=np.zeros((1, 1, 1)))
         flat, wall = _space_arrays.Flat(0, 0, 1), _space_arrays.Wall(0, 0, 0, slack, 1.0)
-        kind = _space_forms.find_values.py_func(path, room, store, flat, 0, wall, False)
+        kind = _space_forms.find_values(path, room, store, flat, 0, wall, False)
         assert (kind >= 0) == clear
 
 
@@ -661,10 +674,10 @@ def test_sides_and_corners_of_boxes_in_space() -> None:
 
     assert largest_share(side) > 0.3
     solid = box_solid(np.array([1.0, 1.0]), np.array([2.0, 3.0]), 0)
-    body = simplified(solid)
+    body = to_floats_if_simple(solid)
     assert (body.radii == 0.0).all()  # type: ignore[union-attr]
     third_cut = solid.parts(9, (-3, 0, 4), solid.values((-3, 0, 4)))[1]
-    cut = simplified(third_cut)
+    cut = to_floats_if_simple(third_cut)
     for point, radius, corner in zip(cut.points, cut.radii, third_cut.corners, strict=True):  # type: ignore[union-attr]
         truth = [Fraction(n, corner[-1]) for n in corner[:-1]]
         off = max(abs(exact(x) - y) for x, y in zip(point, truth, strict=True))
@@ -680,14 +693,14 @@ def test_minors_carry_their_errors() -> None:
     def draw(rng: np.random.Generator) -> tuple[float, Fraction, float]:
         rows = near_one(rng, 2, 2) * [[2.0**-9, 1.0], [1.0, 1.0]]
         value, error = np.zeros(4), np.zeros(4)
-        _kernels._minors.py_func(rows, np.zeros((2, 2)), value, error)
+        _kernels._minors(rows, np.zeros((2, 2)), value, error)
         (a, b), (c, d) = [[exact(x) for x in row] for row in rows]
         return value[3], a * d - b * c, error[3] * (1 + 2.0**-30)
 
     def blurred(rng: np.random.Generator) -> tuple[float, Fraction, float]:
         rows, off = near_one(rng, 2, 2), np.full((2, 2), 2.0**-10)
         value, error = np.zeros(4), np.zeros(4)
-        _kernels._minors.py_func(rows, off, value, error)
+        _kernels._minors(rows, off, value, error)
         s = Fraction(1, 2**10)
         (a, b), (c, d) = [[exact(x) for x in row] for row in rows]
         return value[3], (a + s) * (d + s) - (b - s) * (c - s), error[3] * (1 + 2.0**-30)
@@ -698,7 +711,7 @@ def test_minors_carry_their_errors() -> None:
 
 def side_of(points, slack, normal, blur, corner: int, other: int) -> int:
     plane = _kernels.Plane(normal, blur, corner)
-    return _kernels._side.py_func(_kernels.Cloud(points, slack), plane, other)
+    return _kernels._side(_kernels.FloatPoints(points, slack), plane, other)
 
 
 def test_sides_of_planes_are_never_wrong() -> None:
@@ -709,8 +722,8 @@ def test_sides_of_planes_are_never_wrong() -> None:
         x = near_one(rng, 3) * (1.0, 1.5, 1.25)
         points = np.stack([x, x * slope], axis=1)
         points[2, 1] += int(rng.integers(-6, 7)) * 2.0**-53
-        cloud, work = _kernels.Cloud(points, np.zeros(2)), _kernels.new_work(2)
-        _kernels._find_normal.py_func(cloud, np.array([0, 1]), work)
+        cloud, work = _kernels.FloatPoints(points, np.zeros(2)), _kernels.new_work(2)
+        _kernels._find_normal(cloud, np.array([0, 1]), work)
         side = side_of(points, np.zeros(2), work.normal, work.blur, 0, 2)
         (a, b), (c, d), (e, f) = [[exact(t) for t in row] for row in points]
         # the normal's determinant: (c - a, d - b) against (e - a, f - b)
@@ -740,7 +753,7 @@ def test_sides_see_slack_and_blur() -> None:
 
 
 def test_cones_behind_the_centre_are_clearly_so() -> None:
-    behind = _kernels._is_behind.py_func
+    behind = _kernels._is_behind
     points = np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [-1e-18, 0.0]])
     assert behind(points, np.array([2]), 0, 1)
     assert not behind(points, np.array([3]), 0, 1)
@@ -847,26 +860,24 @@ def test_products_with_directions() -> None:
         total = 0.0
         for c in range(2):
             total += v[c] * x[c]
-        return total, dot(v, x), _rays._doubt.py_func(v, np.zeros(2), x)
+        return total, dot(v, x), _rays._doubt(v, np.zeros(2), x)
 
     def minor(rng: np.random.Generator) -> tuple[float, Fraction, float]:
         a, b = near_one(rng, 2), signed(rng, 2) * (2.0**-9, 1.0)
-        value, error = _wraps._minor.py_func(a, np.zeros(2), b, np.zeros(2), 0, 1)
+        value, error = _wraps._minor(a, np.zeros(2), b, np.zeros(2), 0, 1)
         truth = exact(a[0]) * exact(b[1]) - exact(a[1]) * exact(b[0])
         return value, truth, error
 
     assert largest_share(draw) > 0.4
     assert largest_share(minor) > 0.7
-    blurred = _rays._doubt.py_func(np.ones(2), np.array([0.25, 0.5]), np.array([1.0, 2.0]))
+    blurred = _rays._doubt(np.ones(2), np.array([0.25, 0.5]), np.array([1.0, 2.0]))
     assert blurred >= 1.25
-    spread = _wraps._minor.py_func(np.ones(2), np.full(2, 0.25), np.ones(2), np.full(2, 0.5), 0, 1)[
-        1
-    ]
+    spread = _wraps._minor(np.ones(2), np.full(2, 0.25), np.ones(2), np.full(2, 0.5), 0, 1)[1]
     assert spread >= 2 * (0.25 + 0.5 + 0.125)
 
 
 def test_what_is_left_of_a_plane_is_surely_so() -> None:
-    is_left = _wraps._is_left.py_func
+    is_left = _wraps._is_left
     one, none = np.array([1.0, 0.0, 0.0]), np.zeros(3)
     assert is_left(one, none, one, none)
     assert not is_left(one, none, one, np.array([1.0, 0.0, 0.0]))

@@ -20,8 +20,8 @@ from hardmax.geometry.counting.conic import _tree as _conic_tree
 from hardmax.geometry.counting.line import _quadratic
 from hardmax.geometry.counting.plane import _walk as _plane_walk
 from hardmax.geometry.counting.space import _walk as _space_walk
+from hardmax.geometry.counting.switch import _kernels as _switch_kernels
 from hardmax.geometry.counting.switch import _piece as _switch_piece
-from hardmax.geometry.counting.switch import _split as _switch_split
 from hardmax.geometry.counting.switch._exact import ExactCell, homogeneous
 from hardmax.geometry.diagrams import _locating, _locating_kernels
 from hardmax.geometry.hulls import _verification
@@ -56,7 +56,7 @@ def test_winners_that_are_unsure_are_settled(monkeypatch: pytest.MonkeyPatch, cl
     column = SimpleNamespace(floats=np.zeros((2, 1)))
     locator = SimpleNamespace(
         _across=(None, None), keys=_Floats(np.zeros((2, 1))), levels=column, _landmarks=None,
-        cells=np.array([0, 1]), _spare=0.0, _settled=lambda asked: [1],
+        cells=np.array([0, 1]), _spare=0.0, _winners_exactly=lambda asked: [1],
     )  # fmt: skip
     asked = SimpleNamespace(floats=np.zeros((1, 1)), take=lambda rows: rows)
     found = _locating.Locator.winners(locator, asked)  # type: ignore[arg-type]
@@ -102,7 +102,7 @@ def test_ridges_that_are_unsure_are_compared(answering: Any, other: int, flat: b
     answering(kernels, apexes=ONE, ridge_sides=np.array([[kernels.UNSURE]]))
     answers = iter([np.array([1]), np.array([other])])
     run = verification(
-        _exact=lambda simplices, others: next(answers), _unfolded=lambda where, across: None
+        _exact=lambda simplices, others: next(answers), _check_unfolded=lambda where, across: None
     )
     if flat is None:
         with pytest.raises(_verification.Unproved):
@@ -158,7 +158,7 @@ def test_rays_of_which_nothing_is_known_are_settled(
     k, arrays = answering(_walk_kernels, **answers), _minkowski_arrays
     monkeypatch.setattr(k, "lent", lambda given: given)
     directions, nothing = np.ones((1, 4)), np.zeros(0, int)
-    graph = arrays.Graph(
+    graph = arrays.EdgeArrays(
         nothing, nothing, nothing, directions, directions, np.ones((1, 4), int), nothing, -1,
         is_small,
     )  # fmt: skip
@@ -204,11 +204,11 @@ def test_cells_that_are_unsure_become_solids(monkeypatch: pytest.MonkeyPatch, co
         _solid_parts=lambda piece: [asked.append(piece)],
     )  # fmt: skip
     piece = SimpleNamespace(counted=(0,), shape=None)
-    list(_space_walk.Walk.run(walk, piece))  # type: ignore[arg-type]
+    list(_space_walk.SpaceWalk.run(walk, piece))  # type: ignore[arg-type]
     assert asked == (["popped"] if code == "UNSURE" else [])
     answers = iter([getattr(kernels, code)])
     monkeypatch.setattr(_space_walk, "replace", lambda part, counted: part)
-    _space_walk.Walk.parts(walk, piece)  # type: ignore[arg-type]
+    _space_walk.SpaceWalk.parts(walk, piece)  # type: ignore[arg-type]
     assert asked == (["popped", "node"] if code == "UNSURE" else [])
 
 
@@ -217,34 +217,47 @@ def test_cells_whose_pieces_tie_are_handed_on(
     answering: Any, monkeypatch: pytest.MonkeyPatch, clear: bool
 ) -> None:
     """Winners that were known are kept, the others stay open; nothing is descended into."""
-    k = answering(_switch_split)
+    k = answering(_switch_kernels)
     seen: list[tuple[str, list[int]]] = []
+    groups = np.array([0, 2, 4])
+    rivals = SimpleNamespace(winners=np.zeros(2, int))
 
-    def candidates(*given: Any) -> bool:
-        given[9][:], given[10][:] = [0, 1, 2, 3], [2, 2]
-        return clear
-
-    def descend(rows: Any, choice: Any, *_: Any) -> int:
-        seen.append(("descended", choice[4].tolist()))
+    def descend(*_: Any) -> int:
+        seen.append(("descended", rivals.winners.tolist()))
         return k.DONE
 
-    def emit(made: Any, winners: np.ndarray, *_: Any) -> bool:
-        seen.append(("handed on", winners.tolist()))
+    def emit(*_: Any) -> bool:
+        seen.append(("handed on", rivals.winners.tolist()))
         return True
 
-    for name, value in (("candidates", candidates), ("_descend", descend), ("_emit", emit)):
+    found = (("find_rivals", lambda *_: clear), ("_descend", descend), ("_emit", emit))
+    for name, value in (*found, ("_copy_cell", lambda *_: None)):
         monkeypatch.setattr(k, name, value)
-    tables = ((None, None, np.zeros(1)), np.array([0, 2, 4]), np.zeros(4), *(None,) * 4)
-    batch = (
-        np.array([0, 1]), np.zeros((1, 1)), np.zeros(1), np.zeros((1, 1)), np.array([0, 0]),
-        np.zeros(0), np.zeros((1, 1, 3)), np.array([[-1, 1]]),
+    parents = SimpleNamespace(
+        vstart=np.array([0, 1]), points=np.zeros((1, 1)), stray=np.zeros(1), bits=np.zeros((1, 1)),
+        fstart=np.array([0, 0]), labels=np.zeros(0), forms=np.zeros((1, 1, 3)),
+        known=np.array([[-1, 1]]), reach=None, counts=np.zeros(1, int),
     )  # fmt: skip
-    stack = [np.zeros((1, 1))] * 10
-    stop = k.split(
-        tables, None, batch, 0, False, True, stack, None, np.zeros(1, int), np.zeros(3, int)
-    )
+    pile = SimpleNamespace(vertices=np.zeros(1), level=np.zeros(1), stray=np.zeros((1, 1)))
+    stop = k.split_cells(
+        SimpleNamespace(starts=groups), parents, SimpleNamespace(fast=False), pile, rivals, None,
+        SimpleNamespace(fill=np.zeros(3, int)),
+    )  # fmt: skip
     assert stop[1] == k.DONE
-    assert seen == ([("descended", [0, 1])] if clear else [("handed on", [-1, 3])])
+    assert seen == ([("descended", [0, 0])] if clear else [("handed on", [-1, 3])])
+
+
+def test_groups_in_which_several_may_win_are_open(answering: Any) -> None:
+    """The others are won by their first and only rival."""
+    k = answering(_switch_kernels)
+    tables = SimpleNamespace(starts=np.array([0, 2, 5]))
+    rivals = SimpleNamespace(
+        found=np.array([1, -9, 3, 4, -9]), sizes=np.array([1, 2]), open=np.zeros(2, int),
+        winners=np.zeros(2, int),
+    )  # fmt: skip
+    assert k._list_open_groups(tables, rivals) == 1
+    assert rivals.open[0] == 1
+    assert rivals.winners.tolist() == [1, 3]
 
 
 # ---- exact numbers as floats ---------------------------------------------------------------------

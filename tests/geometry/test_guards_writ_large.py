@@ -26,6 +26,7 @@ from hardmax.geometry.counting.conic import _boxes as _conic_boxes
 from hardmax.geometry.counting.line import _batch as _line_batch
 from hardmax.geometry.counting.line import _kernels as _line_kernels
 from hardmax.geometry.counting.line import _segments as _line
+from hardmax.geometry.counting.line._arrays import Changes, Lines, NewPoints, Stretch
 from hardmax.geometry.counting.plane import _arrays as _plane_arrays
 from hardmax.geometry.counting.plane import _cut_kernels as _plane_cuts
 from hardmax.geometry.counting.plane import _sign_kernels as _plane_signs
@@ -39,13 +40,14 @@ from hardmax.geometry.counting.space import _section_kernels as _space_sections
 from hardmax.geometry.counting.space import _vertex_kernels as _space_vertices
 from hardmax.geometry.counting.space import _walk as _space_walk
 from hardmax.geometry.counting.space._exact import box_solid
-from hardmax.geometry.counting.space._piece import Body
+from hardmax.geometry.counting.space._piece import SimpleBody
+from hardmax.geometry.counting.switch import _clip_kernels as _switch_clips
 from hardmax.geometry.counting.switch import _kernels as _switch_kernels
 from hardmax.geometry.counting.switch import _piece as _switch_piece
 from hardmax.geometry.counting.switch import _regions as _switch_regions
+from hardmax.geometry.counting.switch import _rival_kernels as _switch_rivals
 from hardmax.geometry.counting.switch import _rows as _switch_rows
 from hardmax.geometry.counting.switch import _search as _switch_run
-from hardmax.geometry.counting.switch import _split as _switch_split
 from hardmax.geometry.counting.switch._exact import ExactCell, homogeneous
 from hardmax.geometry.diagrams import _boxed, _diagram, _locating, _locating_kernels
 from hardmax.geometry.hulls import _facet_kernels as _kernels
@@ -138,7 +140,7 @@ def test_minors(large: Large) -> None:
 
 def test_normals(large: Large) -> None:
     k = large(_kernels)
-    cloud = k.Cloud(np.array([[1.0, 1.0], [3.0, 5.0]]), np.array([0.25, 0.5]))
+    cloud = k.FloatPoints(np.array([[1.0, 1.0], [3.0, 5.0]]), np.array([0.25, 0.5]))
     work = k.new_work(2)
     k._find_normal(cloud, np.array([0, 1]), work)
     assert np.abs(work.normal).tolist() == [4.0, 2.0]
@@ -156,7 +158,7 @@ def test_sides(large: Large, slack: float, blur: float) -> None:
     known = x * blur + n * ex + ex * blur + U * n * x + 2 * U * n * x
     for more, unclear in just_beyond(((n * x - FAINT) / G - known) / (y + ey)):
         cloud, plane = (
-            k.Cloud(points, np.full(2, slack)),
+            k.FloatPoints(points, np.full(2, slack)),
             k.Plane(normal, np.array([blur, more]), 0),
         )
         side = k._side(cloud, plane, 1)
@@ -165,7 +167,7 @@ def test_sides(large: Large, slack: float, blur: float) -> None:
 
 def test_sides_underflow_and_grow(large: Large) -> None:
     k = large(_kernels)
-    cloud = k.Cloud(np.array([[0.0], [1.0]]), np.zeros(1))
+    cloud = k.FloatPoints(np.array([[0.0], [1.0]]), np.zeros(1))
     for size, clear in just_beyond(FAINT / (1 - G * 3 * U)):
         side = k._side(cloud, k.Plane(np.array([size]), np.zeros(1), 0), 1)
         assert (side != k.UNSURE) == clear
@@ -189,7 +191,7 @@ def test_walls_that_are_unsure_leave_points_open(
     monkeypatch.setattr(k, "_wall_side", lambda *_: (names[side], names[own]))
     monkeypatch.setattr(k, "_side", lambda *_: k.INSIDE)
     monkeypatch.setattr(k, "lent", lambda given: given)
-    cloud = k.Cloud(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), np.zeros(2))
+    cloud = k.FloatPoints(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), np.zeros(2))
     ones = np.ones((1, 2))
     facets = k.Facets(np.array([[1, 2]]), np.array([[0, 0]]), ones, ones)
     sides = k.cones_over(cloud, facets.simplices, 0, 1, k.new_work(2))
@@ -205,7 +207,7 @@ def test_centres_on_a_facet_are_unsure(large: Large, monkeypatch: pytest.MonkeyP
     normals = np.empty((1, 2)), np.empty((1, 2))
     facets = k.Facets(np.array([[0, 1]]), np.array([[0, 0]]), *normals)
     for centre, sure in ((2, False), (3, True)):
-        cloud = k.Cloud(points, np.zeros(2))
+        cloud = k.FloatPoints(points, np.zeros(2))
         assert k.orient(cloud, facets, centre, k.new_work(2)).tolist() == [sure]
 
 
@@ -276,55 +278,63 @@ def test_what_is_unknown_is_settled(large: Large, monkeypatch: pytest.MonkeyPatc
 
 
 def test_composed_forms(large: Large) -> None:
-    k = large(_switch_kernels)
+    k = large(_switch_rivals)
     a, b, e, weight, level, reach = 2.0, 0.5, 0.25, 4.0, 1.0, 8.0
-    made, bulk, slope = np.empty((1, 3)), np.empty(1), np.empty(1)
-    rows = (np.array([[weight]]), np.array([[weight]]), np.array([level]))
-    k.compose(rows, np.array([[a, b, e]]), np.array([reach]), made, bulk, slope)
+    room = SimpleNamespace(made=np.empty((1, 3)), bulk=np.empty(1), slope=np.empty(1))
+    rows = SimpleNamespace(
+        weights=np.array([[weight]]), sizes=np.array([[weight]]), levels=np.array([level])
+    )
+    k.compose(rows, np.array([[a, b, e]]), np.array([reach]), room)
     total = b + a * reach
     lost = TINY * (total + e + 5 * (1 + reach))
     error = (weight * (e + 4 * U * total) + 4 * U * level) * G + lost
-    assert made[0].tolist() == [8.0, 3.0, about(error)]
-    assert bulk[0] == about((error + 4 * U * (3.0 + 8.0 * reach)) * G + 5 * TINY)
-    assert slope[0] == 8.0 * G
+    assert room.made[0].tolist() == [8.0, 3.0, about(error)]
+    assert room.bulk[0] == about((error + 4 * U * (3.0 + 8.0 * reach)) * G + 5 * TINY)
+    assert room.slope[0] == 8.0 * G
 
 
 def test_pieces_that_are_beaten(large: Large) -> None:
-    k = large(_switch_kernels)
-    bulk, slope, stray = np.array([0.5, 0.25]), np.array([2.0, 4.0]), np.array([0.125])
+    k = large(_switch_rivals)
+    tables = SimpleNamespace(score=np.arange(2))
+    rivals = SimpleNamespace(
+        pool=np.arange(2), bulk=np.array([0.5, 0.25]), slope=np.array([2.0, 4.0])
+    )
     for gap, clear in just_beyond(0.75 + 0.125 * 6.0):
-        values = np.array([[0.0], [gap]])
-        assert k._beats(values, bulk, slope, 1, 1, 0, 0, stray, 1, False) == clear
+        rivals.values = np.array([[0.0], [gap]])
+        assert k.beats(tables, rivals, np.array([0.125]), 1, 0, False) == clear
 
 
 def test_sides_of_vertices(large: Large) -> None:
-    k = large(_switch_kernels)
+    k = large(_switch_clips)
+    cell = SimpleNamespace(points=np.zeros((1, 1)), stray=np.array([0.125]))
+    cut = SimpleNamespace(value=np.zeros(1), slack=np.zeros(1), side=np.zeros(1, int))
     for sign in (1.0, -1.0):
         for value, clear in just_beyond(0.5 + 0.125 * 4.0):
-            found = np.zeros(1), np.zeros(1), np.zeros(1, int)
-            form = np.array([0.0, sign * value])
-            code = k._sides(form, 0.5, 4.0, np.zeros((1, 1)), np.array([0.125]), 1, False, *found)
+            cut.form = np.array([0.0, sign * value])
+            code = k.find_sides(cell, cut, 0.5, 4.0, False)
             assert (code != k.CLOSE) == clear
 
 
 @pytest.mark.parametrize("slacks", [(0.0, 0.0), (0.25, 0.0), (0.0, 0.5), (0.25, 0.5)])
 @pytest.mark.parametrize("strays", [(0.0, 0.0), (0.25, 0.0), (0.0, 0.125)])
 def test_crossings(large: Large, slacks: tuple[float, float], strays: tuple[float, float]) -> None:
-    k = large(_switch_kernels)
-    points, values = np.array([[1.0], [-3.0]]), np.array([2.0, -6.0])
-    given = (points, np.array(strays), 0, 1, values, np.array(slacks), np.empty(1))
+    k = large(_switch_clips)
+    cell = SimpleNamespace(points=np.array([[1.0], [-3.0]]), stray=np.array(strays))
+    cut = SimpleNamespace(value=np.array([2.0, -6.0]), slack=np.array(slacks))
+    given = (cell, cut, 0, 1, np.empty(1))
     left = 8.0 - sum(slacks) - 4 * U * 8
     moved = (0.75 * slacks[0] + 0.25 * slacks[1] + 2 * TINY) / left + 3 * U
     radius = (max(strays) + (4.0 + sum(strays)) * moved + 4 * U * 4.0) * G + 2 * TINY
-    assert k._cross(*given, False) == about(radius)
-    assert k._cross(*given, True) == max(strays) + 8 * U * 4.0
+    assert k.cross(*given, False) == about(radius)
+    assert k.cross(*given, True) == max(strays) + 8 * U * 4.0
 
 
 def test_states(large: Large) -> None:
-    k = large(_switch_split)
+    k = large(_switch_kernels)
     made, forms = np.array([[1.0, 2.0, 0.5], [4.0, 8.0, 0.25]]), np.empty((1, 3))
-    wiring = (np.array([0, 1]), np.array([[1]]), np.array([[0]]), np.array([0]), np.array([16.0]))
-    k._state(made, np.array([0]), wiring, forms)
+    tables = SimpleNamespace(payload=np.array([[1]]), target=np.array([[0]]), base=np.array([0]))
+    rivals = SimpleNamespace(made=made, winners=np.array([0]))
+    k.write_state(tables, rivals, np.array([16.0]), forms)
     assert forms[0].tolist() == [5.0, 10.0, 0.5 + 0.25 + 2 * U * (5 * 16 + 10) + TINY]
 
 
@@ -333,13 +343,13 @@ def test_states(large: Large) -> None:
 
 def test_shares_of_roots(large: Large) -> None:
     k = large(_line_kernels)
-    assert k._between(3.0, -5.0, 0.5, 1.5) == (0.375, (1.5 / 6.0 + 3 * U) * G, 0)
+    assert k._share_of_root(3.0, -5.0, 0.5, 1.5) == (0.375, (1.5 / 6.0 + 3 * U) * G, 0)
 
 
 def test_values_without_a_sign(large: Large) -> None:
     k = large(_line_kernels)
     for z, clear in just_beyond(0.25 * 8.0 * G):
-        assert k._doubtful(np.array([-z]), np.array([8.0]), 0.25) == (not clear)
+        assert k._count_doubtful(np.array([-z]), np.array([8.0]), 0.25) == (not clear)
         winner = k._winner(np.array([z, 0.0]), np.array([0, 1]), 0.25, np.array([6.0, 2.0]))
         assert winner == (0, not clear)
 
@@ -351,7 +361,7 @@ def test_who_overtakes(large: Large) -> None:
 
     def asked(d0: float, d1: float) -> tuple:
         low, high = np.array([0.0, d0, d0]), np.array([0.0, d1, d1])
-        return k._next(low, high, group, 0, e0, e1, scale, 0.0)
+        return k._next_winner(Stretch(low, high, e0, e1, scale), group, 0, 0.0)
 
     best, share, width, doubt = asked(-2.0, 6.0)
     assert (best, share, doubt) == (1, 0.25, 0)
@@ -369,14 +379,14 @@ def test_doubts_of_lines_are_counted(large: Large, monkeypatch: pytest.MonkeyPat
     """Those of points, of roots, of winners, and of what overtakes."""
     k = large(_line_kernels)
     rows, bounds, scale = np.array([[1.0], [-1.0]]), np.array([0, 2]), np.ones(1)
-    assert k.sign_changes(rows, np.zeros(2), bounds, scale)[4].tolist() == [0]
-    assert k.sign_changes(rows, np.array([0.0, 0.5]), bounds, scale)[4].tolist() == [1]
-    assert k.sign_changes(rows, np.full(2, 2.0), bounds, scale)[4].tolist() == [2 + 2 + 1]
+    assert k.sign_changes(rows, np.zeros(2), bounds, scale).doubts.tolist() == [0]
+    assert k.sign_changes(rows, np.array([0.0, 0.5]), bounds, scale).doubts.tolist() == [1]
+    assert k.sign_changes(rows, np.full(2, 2.0), bounds, scale).doubts.tolist() == [2 + 2 + 1]
     monkeypatch.setattr(k, "UNIT", 2.0**-12)
     rows, groups, scale = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([[0, 1]]), np.ones(2)
-    assert k.winner_changes(rows, np.zeros(2), bounds, scale, groups)[4].tolist() == [0]
+    assert k.winner_changes(rows, np.zeros(2), bounds, scale, groups).doubts.tolist() == [0]
     rows = np.array([[1.0, 0.0], [0.0, 2.0**-9]])  # who wins at the end is in doubt
-    assert k.winner_changes(rows, np.full(2, 2.0**-10), bounds, scale, groups)[4][0] > 1
+    assert k.winner_changes(rows, np.full(2, 2.0**-10), bounds, scale, groups).doubts[0] > 1
     # 2 u G of the scales, and u more than that for the difference
     for lead, clear in just_beyond((2.0**-12 + 2.0**-11) * 2 * G):
         rows = np.array([[1.0, 0.0], [lead, 0.0]])
@@ -388,14 +398,14 @@ def test_overtakings_that_do_not_end(large: Large, monkeypatch: pytest.MonkeyPat
     """Nobody overtakes, or somebody other than the winner at the end: a doubt each."""
     k = large(_line_kernels)
     row, after, group = np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0]), np.array([0, 1])
-    found = np.empty(4), np.empty(4), np.empty(4, int)
-    given = (row, after, 0.0, 0.0, np.ones(3), group, 0, found, 0, 0)
-    assert k._overtakings(*given) == (1, 0)
-    monkeypatch.setattr(k, "_next", lambda *_: (-1, 2.0, 0.0, 3))
-    assert k._overtakings(*given) == (0, 3 + 1)
-    monkeypatch.setattr(k, "_next", lambda *_: (2, 0.5, 0.0, 3))
-    assert k._overtakings(*given) == (1, 3 + 1)
-    monkeypatch.setattr(k, "_overtakings", lambda *_: (0, 5))
+    found = NewPoints(np.empty(4), np.empty(4), np.empty(4, int))
+    given = (Stretch(row, after, 0.0, 0.0, np.ones(3)), group, 0, found, 0, 0)
+    assert k._append_overtakings(*given) == (1, 0)
+    monkeypatch.setattr(k, "_next_winner", lambda *_: (-1, 2.0, 0.0, 3))
+    assert k._append_overtakings(*given) == (0, 3 + 1)
+    monkeypatch.setattr(k, "_next_winner", lambda *_: (2, 0.5, 0.0, 3))
+    assert k._append_overtakings(*given) == (1, 3 + 1)
+    monkeypatch.setattr(k, "_append_overtakings", lambda *_: (0, 5))
     rows = np.array([[1.0, 0.0], [0.0, 1.0]])
     monkeypatch.setattr(k, "UNIT", 2.0**-12)
     found = k.winner_changes(rows, np.zeros(2), np.array([0, 2]), np.ones(2), np.array([[0, 1]]))
@@ -404,11 +414,13 @@ def test_overtakings_that_do_not_end(large: Large, monkeypatch: pytest.MonkeyPat
 
 def test_new_points(large: Large) -> None:
     k = large(_line_kernels)
-    found = k.refined(
-        np.array([0.0, 2.0]), np.array([0.25, 0.5]), np.zeros((2, 2), np.int32), np.array([0, 2]),
-        np.array([0.5]), np.array([0.125]), np.zeros(1, np.int32), np.array([0, 1, 1]), 0,
-    )[1]  # fmt: skip
-    assert found[1] == (0.5 + 0.125 * (2.0 + 0.25 + 0.5 + U) + 6 * U) * G
+    lines = Lines(
+        np.array([0.0, 2.0]), np.array([0.25, 0.5]), np.zeros((2, 2), np.int32), np.array([0, 2])
+    )
+    unit, first = np.zeros(1, np.int32), np.array([0, 1, 1])
+    changes = Changes(np.array([0.5]), np.array([0.125]), unit, first, np.zeros(1, int))
+    fine, _ = k.refine_lines(lines, changes, 0)
+    assert fine.error[1] == (0.5 + 0.125 * (2.0 + 0.25 + 0.5 + U) + 6 * U) * G
 
 
 # ---- space ---------------------------------------------------------------------------------------
@@ -546,7 +558,7 @@ def test_scores_that_may_be_the_largest(large: Large) -> None:
             keys=SimpleNamespace(floats=np.zeros((2, 1))), _spare=0.25, _first=first,
             levels=SimpleNamespace(floats=np.array([[lead], [0.0]])),
         )  # fmt: skip
-        k.Locator._settled(locator, asked)
+        k.Locator._winners_exactly(locator, asked)
         assert seen == [1 if clear else 2]
 
 
@@ -635,7 +647,7 @@ def test_what_sensitivities_lose(large: Large) -> None:
 def test_exact_rows_are_rounded_with_a_slack_that_covers() -> None:
     """1/3 is off by 1/3 of a unit, which is no float: it is rounded up."""
     rows, levels = [[Fraction(1, 3)]], [Fraction(0)]
-    (W, _, shift), slack, _ = _stack._rounded(rows, levels, np.array([1.0]))
+    (W, _, shift), slack, _ = _stack._round_rows(rows, levels, np.array([1.0]))
     off = abs(Fraction(W[0, 0]) * Fraction(2) ** int(shift[0]) - Fraction(1, 3))
     assert Fraction(slack[0]) * Fraction(2) ** int(shift[0]) >= off
     assert float(off) < off
@@ -645,7 +657,7 @@ def test_outputs_combined(large: Large) -> None:
     large(_stack)
     k = large(_plane_arrays)
     factors = np.random.default_rng(k._NAMES).uniform(0.5, 1.0, size=2)
-    _, wrong = k._combined(np.array([[2.0], [-4.0]]))
+    _, wrong = k._combine_outputs(np.array([[2.0], [-4.0]]))
     size = 1.25 * (2 * factors[0] + 4 * factors[1])
     lost = TINY * 1.25 * factors.sum() * 1.5
     assert wrong[0] == about((rounded(2, size) + lost) * 1.5)
@@ -676,7 +688,7 @@ def test_corners_of_solids(large: Large) -> None:
     k = large(_space_piece)
     solid = box_solid(np.array([1.0, 1.0]), np.array([2.0, 3.0]), 0)
     cut = solid.parts(9, (-3, 0, 4), solid.values((-3, 0, 4)))[1]
-    body = k.simplified(cut)
+    body = k.to_floats_if_simple(cut)
     for point, radius in zip(body.points, body.radii, strict=True):
         whole = all(x == int(x) for x in point)
         assert radius == (0.0 if whole else (U * max(abs(point)) + TINY) * 1.5)
@@ -720,7 +732,7 @@ def test_neurons_that_have_one_sign(large: Large, sign: float) -> None:
             pattern=np.zeros((1, 1), np.uint8), signs=np.zeros((1, 1), int),
         )  # fmt: skip
         walk.poly[0, k.R, 0] = 0.125
-        node = k.Node(place=0, layer=0, sides=1, first=0, width=1, next_width=0, last=0)
+        node = k.WalkNode(place=0, layer=0, sides=1, first=0, width=1, next_width=0, last=0)
         assert k.decide_all(net, walk, node) == (not clear, clear and sign > 0)
         walk.open[:] = 0
         assert k.decide_open(net, walk, node, 1) == (not clear, clear and sign > 0)
@@ -734,7 +746,7 @@ def test_where_lines_meet(large: Large, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(k, "_LOST", 0.25)
     poly = np.zeros((1, 7, 2))
     poly[0, :, 0] = (0.0, 0.0, 0.0, 1.0, 4.0, -1.0, 0.5)
-    line = k.Line(4.0, 1.0, -4.0, 0.125, 0)
+    line = k.WallLine(4.0, 1.0, -4.0, 0.125, 0)
     x, y, radius = k._meeting(poly, 0, 0, 1, line, np.full(2, 9.0), False)
     assert (x, y) == (1.0, 0.0)
     size = 15.0 - 4 * U * 17.0
@@ -746,19 +758,19 @@ def test_neurons_that_are_clear_twice_over(large: Large) -> None:
     k = large(_space_walk)
     for value, clear in just_beyond(2 * (0.25 + (2.0 + 4.0) * 0.125)):
         maps = np.array([[[2.0], [-4.0], [value]]])
-        body = Body(np.zeros((1, 2)), np.array([0.125]), np.zeros((1, 2)), np.zeros((1, 2)))
+        body = SimpleBody(np.zeros((1, 2)), np.array([0.125]), np.zeros((1, 2)), np.zeros((1, 2)))
         piece = SimpleNamespace(shape=body, layer=0, left=np.array([0]))
         walk = SimpleNamespace(
             path=SimpleNamespace(maps=maps),
             net=SimpleNamespace(slack=np.array([0.25]), firsts=np.array([0])),
         )
-        chosen, rest = k.Walk._unclear(walk, piece)
+        chosen, rest = k.SpaceWalk._unclear(walk, piece)
         assert (len(chosen), len(rest)) == (1, 0)  # if all are clear, all are looked at
         piece.left = np.array([0, 0])
         walk.path.maps = np.array([[[2.0, 0.0], [-4.0, 0.0], [value, 0.0]]])
         walk.net.slack = np.array([0.25, 0.25])
         piece.left = np.array([0, 1])
-        assert k.Walk._unclear(walk, piece)[1].tolist() == ([0] if clear else [])
+        assert k.SpaceWalk._unclear(walk, piece)[1].tolist() == ([0] if clear else [])
 
 
 # ---- numbers of cells ----------------------------------------------------------------------------
@@ -797,7 +809,7 @@ def test_scales_and_errors_of_lines(large: Large) -> None:
     chain = chain_of(hm.ReluNetwork([[[2.0, -4.0]], [[1.0]]], [[-8.0], [0.0]]))
     assert k._scales(chain, np.array([1.0, 0.5]))[0][0] == (1.25 * 2 * 4.0 + 8.0) * 1.5
     ends = np.array([[0.0, 0.0]]), np.array([[1.0, 0.0]])
-    found = k._block(chain, [np.array([100.0])], *ends, False)
+    found = k._explore_block(chain, [np.array([100.0])], *ends, False)
     assert found.error[[0, -1]] == about(U + 3 * U * (1.0 + kernels.WIDE) + U)
 
 
@@ -813,7 +825,7 @@ def test_bends_that_are_heard(large: Large) -> None:
     chain = chain_of(hm.ReluNetwork([[[1.0]], [[1.0]]], [[0.0], [0.0]]))
     for bend, clear in just_beyond(2.0 * U):
         kinks = np.array([[[bend]], [[1.0]]])
-        unheard = k._heard(chain, kinks, np.array([[0, 0]]), np.array([0, 1]))
+        unheard = k._count_silent(chain, kinks, np.array([[0, 0]]), np.array([0, 1]))
         assert [one.tolist() for one in unheard] == [[not clear], [not clear]]
 
 
@@ -857,11 +869,11 @@ def test_visits_carry_what_is_off(large: Large) -> None:
 def test_visits_at_a_tie(large: Large) -> None:
     k = large(_visits)
     for z, clear in just_beyond(0.75):
-        rectified, sure = k._Known(np.array([z, -z]), np.array([0.75, 0.75])).rectified()
+        rectified, sure = k._Known(np.array([z, -z]), np.array([0.75, 0.75])).rectify()
         assert sure.tolist() == [clear, clear]
         assert rectified.value.tolist() == [z, 0.0]
         assert rectified.off.tolist() == [0.75, 0.0 if clear else 0.75]
-    still, sure = k._Known(np.zeros(1), np.zeros(1)).rectified()
+    still, sure = k._Known(np.zeros(1), np.zeros(1)).rectify()
     assert (sure.tolist(), still.off.tolist()) == ([True], [0.0])
     for bad in (math.nan, math.inf):
         with pytest.raises(ShapeError):
@@ -889,7 +901,7 @@ def test_visits_of_a_head(large: Large) -> None:
         doubt = (off + away) * 1.5
         clear = lead > (doubt + U * lead + 2 * TINY) * 1.5
         stream = k._Known(np.array([[[1.0], [t]]]), np.zeros((1, 2, 1)))
-        assert k._attended(group, stream, [0], strangers)[1].tolist() == [not clear]
+        assert k._attend(group, stream, [0], strangers)[1].tolist() == [not clear]
 
 
 def test_ranges_of_conics(large: Large) -> None:
@@ -1099,7 +1111,7 @@ def test_clouds(large: Large) -> None:
     assert squares[0, 0].tolist() == [0.0625 + slack, slack, 0.0625 + slack]
     assert cloud.length(np.array([[0.25]])).tolist() == [[(0.5 + 0.25) * 4.0]]
     tiny = SimpleNamespace(exponent=np.array([-1060]))
-    assert k.Cloud.unscaled(tiny, np.array([[0.5, 0.0]])).tolist() == [
+    assert k.Cloud.in_own_units(tiny, np.array([[0.5, 0.0]])).tolist() == [
         [math.ldexp(0.5, -1060) + TINY, 0.0]
     ]
     squares[:] = 0.0

@@ -26,7 +26,7 @@ from hardmax.geometry import depth_construction, power_diagram
 from hardmax.geometry.counting._domains import Segment, Slice
 from hardmax.geometry.counting.conic._boxes import Block, Chart
 from hardmax.geometry.counting.conic._counting import conic_cells
-from hardmax.geometry.counting.conic._search import Search
+from hardmax.geometry.counting.conic._search import ConicSearch
 from hardmax.geometry.counting.conic._tree import Tree
 from hardmax.geometry.counting.conic._walls import Factors, Signs, split_conic
 from hardmax.geometry.counting.line._attention import transformer_line
@@ -320,7 +320,7 @@ def test_a_tie_is_no_witness() -> None:
 def test_a_point_on_a_side_is_no_witness() -> None:
     frame = [[Fraction(0), Fraction(1), Fraction(0)], [Fraction(0), Fraction(0), Fraction(1)]]
     tree = Tree(difference(1.0, 1.0, 0.25), frame)
-    search = Search(tree, (tree.factors.wall((-1, 2, 0, 0, 0, 0)),))
+    search = ConicSearch(tree, (tree.factors.wall((-1, 2, 0, 0, 0, 0)),))
     for u in (0.25, 0.5):
         search._witness(np.array([u, 0.75]))
     assert not search.witnesses

@@ -13,7 +13,7 @@ import pytest
 
 from hardmax import DomainError
 from hardmax.geometry.counting._stack import Stack
-from hardmax.geometry.counting._tally import OverLimit, joined, total
+from hardmax.geometry.counting._tally import OverLimit, count_unions, total
 from hardmax.geometry.counting.plane._counting import (
     count_piece,
     each_cell,
@@ -46,7 +46,7 @@ def counted(network: ReluNetwork, corners: Polygon = SQUARE, **options: bool) ->
     stack = stack_on(network, corners)
     tally = count_piece(stack, start_piece(stack, corners), regions=True, **options)
     assert tally.layers == count_piece(stack, start_piece(stack, corners), **options).layers
-    return tally.cells, tally.cells - joined(tally.silent)
+    return tally.cells, tally.cells - count_unions(tally.silent)
 
 
 def saved(name: str) -> ReluNetwork:
@@ -167,7 +167,7 @@ def test_small_whole_weights_agree_with_brute_force(block: int, corners: Polygon
         stack = stack_on(network, corners)
         tally = count_piece(stack, start_piece(stack, corners), regions=True)
         assert tally.layers == tuple(len(cells) for cells in layers), seed
-        assert tally.cells - joined(tally.silent) == brute_regions(layers[-1]), seed
+        assert tally.cells - count_unions(tally.silent) == brute_regions(layers[-1]), seed
 
 
 # ---- counts known from elsewhere -----------------------------------------------------------------
@@ -203,7 +203,7 @@ def test_folding_networks_have_exactly_p_to_the_2l_cells(teeth: int, layers: int
     tally = count_piece(stack, start_piece(stack, cube), regions=True)
     assert tally.layers == tuple(teeth ** (2 * k) for k in range(1, layers + 1))
     assert tally.decided > 0
-    assert joined(tally.silent) == 0  # every fold is a kink
+    assert count_unions(tally.silent) == 0  # every fold is a kink
 
 
 def test_lines_in_general_position() -> None:
@@ -317,7 +317,7 @@ def test_pieces_of_degenerate_networks_have_the_same_regions(seed: int) -> None:
     assert len(parts) == 5 or len(parts) == alone.cells < 5
     again = total(count_piece(stack, part, regions=True) for part in parts)
     assert again.layers == alone.layers
-    assert joined(again.silent) == joined(alone.silent)
+    assert count_unions(again.silent) == count_unions(alone.silent)
 
 
 def test_pieces_are_of_similar_size() -> None:
@@ -448,7 +448,7 @@ def test_distrusting_every_float_gives_the_same_count(seed: int) -> None:
     )
     assert one.decided == 0 < one.cells < two.decided
     assert one.layers == two.layers
-    assert joined(one.silent) == joined(two.silent)
+    assert count_unions(one.silent) == count_unions(two.silent)
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -15,7 +15,7 @@ import pytest
 
 import hardmax as hm
 from hardmax.geometry.counting._stack import Stack
-from hardmax.geometry.counting._tally import Tally, joined, total
+from hardmax.geometry.counting._tally import Tally, count_unions, total
 from hardmax.geometry.counting.space import _walk as _space_walk
 from hardmax.geometry.counting.space._counting import (
     SpaceCell,
@@ -64,7 +64,7 @@ def normal(seed: int, *widths: int) -> hm.ReluNetwork:
 
 
 def regions(tally: Tally) -> int:
-    return tally.cells - joined(tally.silent)
+    return tally.cells - count_unions(tally.silent)
 
 
 # ---- counts that are known -----------------------------------------------------------------------

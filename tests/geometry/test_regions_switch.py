@@ -39,10 +39,10 @@ from hardmax.geometry.counting.switch._piece import start_piece
 from hardmax.geometry.counting.switch._program import QuadraticWalls
 from hardmax.geometry.counting.switch._regions import (
     count_regions,
+    count_unions,
     kept_cells,
     leaf_keys,
     twins,
-    unions,
 )
 from hardmax.geometry.counting.switch._sources import switch_program
 from hardmax.geometry.diagrams._diagram import power_diagram
@@ -639,7 +639,7 @@ def test_pieces_add_up(source) -> None:
         for one, a, b in zip(pieces, ends, ends[1:], strict=False)
         for cell in kept_cells(program, one, wanted[a:b])
     ]
-    assert expected.tally.cells - unions(cells) == expected.regions
+    assert expected.tally.cells - count_unions(cells) == expected.regions
 
 
 def test_a_slice_is_the_network_composed_with_it() -> None:

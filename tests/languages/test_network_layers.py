@@ -25,7 +25,7 @@ from hardmax.languages import (
 )
 from hardmax.languages.networks import _files, _layered
 from hardmax.languages.networks.operators import Wires, Wiring
-from hardmax.languages.networks.operators._functions import _named
+from hardmax.languages.networks.operators._functions import _apply_named
 from hardmax.numerics import Interval, exact, gamma
 from hardmax.testing import rounding_bound
 
@@ -384,7 +384,7 @@ def test_elu_is_an_exponential_below_zero():
 
 def test_functions_that_no_step_knows_are_refused():
     with pytest.raises(hm.RequestError, match="applies swoosh: There is no function 'swoosh'"):
-        _named(Wiring(1), "swoosh", Wires(np.arange(1)))
+        _apply_named(Wiring(1), "swoosh", Wires(np.arange(1)))
 
 
 def test_a_function_of_a_part_copies_that_part():

@@ -31,8 +31,8 @@ from hardmax.lowering.gadgets._products import centred
 from hardmax.lowering.gadgets._tournament import _match
 from hardmax.lowering.graph._analysis import Analysis, _carried
 from hardmax.lowering.networks import _max_to_attention
-from hardmax.lowering.programs._codes import lost
-from hardmax.lowering.programs._compile import Unkept, _Compiler
+from hardmax.lowering.programs._codes import largest_rounding
+from hardmax.lowering.programs._compile import Unkept, _ProgramCompiler
 from hardmax.lowering.programs._placing import Placing
 from hardmax.lowering.programs._relations import Relations
 from hardmax.lowering.sketch import BoxSketch, Strays, WordForm, exact_form
@@ -335,9 +335,9 @@ def test_numbers_that_floats_do_not_hold_are_charged():
     for k in range(1, 200):
         number = Fraction(k, 7 * 11 * 13)
         off = abs(number - Fraction(float(number)))
-        assert lies_just_above(lost([number, 1, 2]), off, 8)
-    assert lost([2**60 + 1]) >= 1.0
-    assert lost([0.5, 3, "a"]) == 0.0
+        assert lies_just_above(largest_rounding([number, 1, 2]), off, 8)
+    assert largest_rounding([2**60 + 1]) >= 1.0
+    assert largest_rounding([0.5, 3, "a"]) == 0.0
 
 
 @pytest.mark.parametrize("strays", [(0.2, 0.0), (0.0, 0.2)])
@@ -350,8 +350,8 @@ def test_answers_that_stray_too_far_are_not_kept(strays):
     )
     compiler = Fake(target=target, rooms={}, aside={})
     with pytest.raises(Unkept):
-        _Compiler._ledger(compiler, [Strays(1.2 * strays[0], 1.2 * strays[1])])
-    assert _Compiler._ledger(compiler, [Strays(strays[0] / 10, strays[1] / 10)])
+        _ProgramCompiler._ledger(compiler, [Strays(1.2 * strays[0], 1.2 * strays[1])])
+    assert _ProgramCompiler._ledger(compiler, [Strays(strays[0] / 10, strays[1] / 10)])
 
 
 def test_what_cannot_happen_repeats_what_can():

@@ -76,23 +76,23 @@ class WordModel:
         assert isinstance(source, SequenceInput)
         return source.alphabet  # type: ignore[return-value]  # symbols are texts or whole numbers
 
-    def answer(self, word: Word) -> Answer:
+    def answer(self, word: Word) -> WordAnswer:
         """What the model says, and what its target says where the claim covers the word."""
         outputs = np.atleast_2d(evaluate(self.transformer, [word])[0])
         if self.claim is None:
-            return Answer(word, outputs, outputs.tolist())
+            return WordAnswer(word, outputs, outputs.tolist())
         target = self.claim.target
         decode = getattr(target, "decode", _numbers)
         if not self.claim.domain.contains(word):
-            return Answer(word, outputs, decode(outputs))
+            return WordAnswer(word, outputs, decode(outputs))
         rows = target(word)
         true = np.array(rows, dtype=np.float64).reshape(outputs.shape)
         away = float(np.abs(outputs - true).max(initial=0.0))
-        return Answer(word, outputs, decode(outputs), decode(rows), away)
+        return WordAnswer(word, outputs, decode(outputs), decode(rows), away)
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class WordAnswer:
     """The answer to a word beside the target's own; the last two are None without a promise."""
 
     word: Word
@@ -115,17 +115,17 @@ class Answer:
 def shown_items(items: object) -> str:
     """An answer as a word would be typed: cab, or 1,2,1 where not all are single characters."""
     if not isinstance(items, list | tuple):
-        return _shown(items)
+        return _item_text(items)
     if not len(items):
         return "(empty)"
-    texts = [_shown(item) for item in items]
+    texts = [_item_text(item) for item in items]
     single = all(isinstance(item, str) and len(item) == 1 for item in items)
     return ("" if single else ",").join(texts)
 
 
-def _shown(item: object) -> str:
+def _item_text(item: object) -> str:
     if isinstance(item, list | tuple):
-        parts = [_shown(part) for part in item]
+        parts = [_item_text(part) for part in item]
         return parts[0] if len(parts) == 1 else f"({', '.join(parts)})"
     if isinstance(item, float):
         return f"{item:.6g}"

@@ -17,12 +17,12 @@ def read_archive(place: str, needed: Iterable[str]) -> dict[str, np.ndarray]:
         data = read_file(place)
         if not is_archive(data):
             raise FileError("holds one array without a name. Use numpy.savez.")
-        found = arrays_in(data)
-    missing = [name for name in needed if name not in found]
+        arrays = arrays_in(data)
+    missing = [name for name in needed if name not in arrays]
     if missing:
-        held = ", ".join(sorted(found)) or "nothing"
+        held = ", ".join(sorted(arrays)) or "nothing"
         raise FileError(
             f"{place} must hold {' and '.join(missing)}, but it holds {held}. Save arrays by these "
             f"names with numpy.savez."
         )
-    return found
+    return arrays

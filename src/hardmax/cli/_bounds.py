@@ -9,7 +9,7 @@ import click
 
 from hardmax import RequestError
 from hardmax.cli import _options
-from hardmax.cli._errors import guarded
+from hardmax.cli._errors import telling_refusals
 from hardmax.cli._records import print_json
 from hardmax.geometry.bounds import Bound, Comparison, TransformerBounds, compare, transformer
 
@@ -31,7 +31,7 @@ _KINDS = {"upper": "at most", "lower": "at least", "exact": "exactly"}
 @click.option("--bias-free", is_flag=True, help="Scores <q, k> alone, without a bias for each key.")
 @click.option("--compare", "versus", is_flag=True, help="Other shapes with the same parameters.")
 @_options.as_json
-@guarded
+@telling_refusals
 def show_bounds(
     tokens: int,
     heads: int,
@@ -56,7 +56,7 @@ def show_bounds(
     """
     if versus and key_width is not None:
         raise RequestError("--compare splits the width among the heads. Leave out --key-width.")
-    found = transformer(
+    bound = transformer(
         tokens=tokens,
         heads=heads,
         width=width,
@@ -66,12 +66,12 @@ def show_bounds(
         key_width=key_width,
         bias_free=bias_free,
     )
-    others = _comparison(found, dimension) if versus else None
+    others = _comparison(bound, dimension) if versus else None
     if as_json:
         comparison = {"comparison": others.as_dict()} if others else {}
-        print_json(found.as_dict() | comparison)
+        print_json(bound.as_dict() | comparison)
         return
-    _print(found)
+    _print(bound)
     if others:
         _print_comparison(others)
 

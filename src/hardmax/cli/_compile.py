@@ -20,7 +20,7 @@ from hardmax import (
 )
 from hardmax.cli import _options
 from hardmax.cli._certifying import Effort, check_error_plot, draw_error, leave, tell_verdict
-from hardmax.cli._errors import BROKEN_CLAIM, guarded, note_written
+from hardmax.cli._errors import BROKEN_CLAIM, note_written, telling_refusals
 from hardmax.cli._files import check_different, check_picture_place, check_writable
 from hardmax.cli._programs import compile_program
 from hardmax.cli._progress import progress
@@ -64,7 +64,7 @@ _POINTS, _WORDS = 100_000, 1000
 @_options.jobs
 @_options.plot
 @_options.as_json
-@guarded
+@telling_refusals
 def compile_source(
     source: str | None,
     program: str | None,
@@ -101,7 +101,7 @@ def compile_source(
       hardmax compile --program "tokens.at(length - 1 - index)" --alphabet 0,1,2 --length 8
     """
     effort = _effort(certify, tolerance, budget, jobs)
-    asked = None if program is not None else _asked(error, hard)
+    asked = None if program is not None else _error_asked(error, hard)
     if program is not None:
         given = {"--on": domain, "--error": error, "--prefer": prefer}
         _check_program(source, given | {"--hard": hard, "--plot": plot})
@@ -200,7 +200,7 @@ def _is_worth_saving(certificate: Certificate | None) -> bool:
     return certificate.verdict is Verdict.UNDECIDED and not certificate.was_interrupted
 
 
-def _asked(error: str | None, hard: bool) -> float | None:
+def _error_asked(error: str | None, hard: bool) -> float | None:
     """The error in numbers; None for the hard skeleton."""
     if hard and error is not None:
         raise RequestError("--hard makes no softening error, so --error says nothing. Drop one.")

@@ -11,7 +11,7 @@ import numpy as np
 from hardmax import PowerDiagram, RequestError, TopKDiagram, power_diagram, top_k_diagram
 from hardmax.cli import _options
 from hardmax.cli._arrays import read_archive
-from hardmax.cli._errors import guarded, note_written
+from hardmax.cli._errors import note_written, telling_refusals
 from hardmax.cli._files import check_picture_place
 from hardmax.cli._records import print_json
 
@@ -33,7 +33,7 @@ _SHOWN = 20  # cells that the table lists
 @click.option("--adjacency", is_flag=True, help="Join the cells that share a wall.")
 @click.option("--top-k", type=int, metavar="K", help="Cells of queries with the same K best keys.")
 @_options.as_json
-@guarded
+@telling_refusals
 def show_diagram(
     file: str,
     output: str | None,
@@ -111,7 +111,7 @@ def _report(heads: list[PowerDiagram], output: str | None, as_json: bool) -> Non
 
 
 def _record(head: PowerDiagram) -> dict[str, object]:
-    found: dict[str, object] = {
+    record: dict[str, object] = {
         "keys": len(head.sites),
         "dimension": head.dimension,
         "is_fan": head.is_fan,
@@ -122,9 +122,9 @@ def _record(head: PowerDiagram) -> dict[str, object]:
         "exact_decisions": head.decided,
     }
     if head.on is not None:
-        found["on"] = str(head.on)
-        found["volumes"] = {str(key): _as_float(v) for key, v in head.volumes().items()}
-    return found
+        record["on"] = str(head.on)
+        record["volumes"] = {str(key): _as_float(v) for key, v in head.volumes().items()}
+    return record
 
 
 def _as_float(volume: Fraction) -> float:
@@ -138,28 +138,28 @@ def _show_top_k(file: str, k: int, domain: str | None, output: str | None, as_js
     heads = _heads(file)
     if len(heads) > 1:
         raise RequestError("--top-k is about one head, but the file holds several.")
-    found: TopKDiagram = top_k_diagram(heads[0][0], k, heads[0][1], domain)
+    diagram: TopKDiagram = top_k_diagram(heads[0][0], k, heads[0][1], domain)
     if output is not None:
         from hardmax.plots import diagram_picture
 
-        names = [" ".join(map(str, one)) for one in found.sets]
-        diagram_picture(found.diagram, path=output, names=names, title=f"the {k} best keys")
+        names = [" ".join(map(str, cell)) for cell in diagram.sets]
+        diagram_picture(diagram.diagram, path=output, names=names, title=f"the {k} best keys")
         note_written(output)
     if as_json:
         print_json(
             {
                 "k": k,
-                "cells": [list(one) for one in found.cells],
-                "neighbours": [[list(a), list(b)] for a, b in found.neighbours],
-                "vertices": found.vertices.tolist(),
+                "cells": [list(cell) for cell in diagram.cells],
+                "neighbours": [[list(a), list(b)] for a, b in diagram.neighbours],
+                "vertices": diagram.vertices.tolist(),
                 "picture": output,
             }
         )
         return
-    click.echo(f"{len(found.cells):,} sets of {k} keys are the best somewhere")
-    for one in found.cells[:_SHOWN]:
-        click.echo("  " + " ".join(map(str, one)))
-    if len(found.cells) > _SHOWN:
-        click.echo(f"  and {len(found.cells) - _SHOWN:,} more; --json lists all")
+    click.echo(f"{len(diagram.cells):,} sets of {k} keys are the best somewhere")
+    for cell in diagram.cells[:_SHOWN]:
+        click.echo("  " + " ".join(map(str, cell)))
+    if len(diagram.cells) > _SHOWN:
+        click.echo(f"  and {len(diagram.cells) - _SHOWN:,} more; --json lists all")
     if output is not None:
         click.echo(f"drawn {output}")

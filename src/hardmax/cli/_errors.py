@@ -15,7 +15,7 @@ from typing import Any, NoReturn, ParamSpec, final
 import click
 
 from hardmax import HardmaxError
-from hardmax._reading import told
+from hardmax._reading import reason_in_words
 from hardmax.cli._workers import hide_warnings
 
 BROKEN_CLAIM = 1
@@ -45,7 +45,7 @@ debug = click.option(
 )
 
 
-def guarded(command: Callable[_P, None]) -> Callable[_P, None]:
+def telling_refusals(command: Callable[_P, None]) -> Callable[_P, None]:
     """The command, with refusals and interruptions told in one line on stderr, and --debug.
 
     A closed pipe ends in silence. What nobody foresaw ends in a line, too. Both have exit codes
@@ -67,7 +67,7 @@ def guarded(command: Callable[_P, None]) -> Callable[_P, None]:
             _forget_output()
             raise click.exceptions.Exit(UNREAD) from None
         except KeyboardInterrupt:
-            _interrupted()
+            _leave_interrupted()
         except Exception as reason:
             _leave(*_verdict(reason))
 
@@ -120,7 +120,10 @@ def _verdict(reason: Exception) -> tuple[str, int]:
         case HardmaxError():
             return f"{type(reason).__name__}: {reason}", BAD_INPUT
         case OSError():
-            return f"OSError: The output could not be written ({told(reason)}).", BAD_INPUT
+            return (
+                f"OSError: The output could not be written ({reason_in_words(reason)}).",
+                BAD_INPUT,
+            )
         case MemoryError():
             return "MemoryError: This does not fit into memory; try a smaller source.", BAD_INPUT
         case RecursionError():
@@ -147,7 +150,7 @@ def _interruption() -> str:
     return f"Interrupted; {written} was written."
 
 
-def _interrupted() -> NoReturn:
+def _leave_interrupted() -> NoReturn:
     _leave(_interruption(), INTERRUPTED)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hardmax.cli import _options
-from hardmax.cli._errors import guarded, note_written
+from hardmax.cli._errors import note_written, telling_refusals
 from hardmax.cli._files import check_picture_place
 from hardmax.cli._records import print_json
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.option("--quick", is_flag=True, help="Fewer and smaller models.")
 @click.option("--plot", metavar="FILE", help="Draw regions against tokens as .svg or .png.")
 @_options.as_json
-@guarded
+@telling_refusals
 def run_experiment(seeds: int, quick: bool, plot: str | None, as_json: bool) -> None:
     """Count the regions of hard Transformers over one moving query: against tokens, heads, depth
     and hidden width, beside the exact bounds; attention alone against attention and feed-forward at
@@ -40,16 +40,16 @@ def run_experiment(seeds: int, quick: bool, plot: str | None, as_json: bool) -> 
     if plot is not None:
         check_picture_place(plot, source=None)
     with _telling(not as_json and sys.stderr.isatty()) as tell:
-        found = experiment(seeds=seeds, quick=quick, progress=tell)
+        tables = experiment(seeds=seeds, quick=quick, progress=tell)
     if plot is not None:
-        _draw(found, plot)
+        _draw(tables, plot)
         note_written(plot)
     if as_json:
-        print_json(found.as_dict() | {"picture": plot})
+        print_json(tables.as_dict() | {"picture": plot})
         return
     from hardmax.cli._experiment_tables import print_experiment
 
-    print_experiment(found)
+    print_experiment(tables)
     if plot is not None:
         click.echo(f"drawn {plot}")
 

@@ -10,7 +10,7 @@ import click
 
 from hardmax import Function, Plan, PrecisionError, RequestError, plan
 from hardmax.cli import _options
-from hardmax.cli._errors import guarded, note_written
+from hardmax.cli._errors import note_written, telling_refusals
 from hardmax.cli._files import check_picture_place
 from hardmax.cli._programs import plan_of
 from hardmax.cli._progress import progress
@@ -40,7 +40,7 @@ _MOST_ERRORS = 100
 )
 @click.option("--plot", metavar="FILE", help="Draw the curves of --curve as .svg or .png.")
 @_options.as_json
-@guarded
+@telling_refusals
 def plan_source(
     source: str | None,
     program: str | None,
@@ -118,19 +118,19 @@ def _check_options(
 
 def _show_plan(target: Target, box: Box, error: float, prefer: str | None, as_json: bool) -> None:
     with progress("planning", None, not as_json and sys.stderr.isatty()):
-        found = plan(target, on=box, error=error, prefer=prefer)
-        picked = _picked(found, prefer)
-        record = found.as_dict()  # counted and kept here, while the bar is shown
+        whole_plan = plan(target, on=box, error=error, prefer=prefer)
+        picked = _route_picked(whole_plan, prefer)
+        record = whole_plan.as_dict()  # counted and kept here, while the bar is shown
     if as_json:
         named = {"target": target_text(target), "prefer": prefer, "picked": picked}
         print_json(named | record)
         return
     from hardmax.cli._plan_tables import print_plan
 
-    print_plan(target, found, prefer, picked)
+    print_plan(target, whole_plan, prefer, picked)
 
 
-def _picked(found: Plan, prefer: str | None) -> str | None:
+def _route_picked(found: Plan, prefer: str | None) -> str | None:
     """What `hardmax compile` would take; None if only a baseline is left."""
     if not found.open:
         raise PrecisionError(_every_refusal(found))

@@ -123,10 +123,10 @@ def _reasons(refusals: list[tuple[str, str]]) -> list[str]:
     """One line for each reason, with all that gave it; its first sentence says enough."""
     said: dict[str, list[str]] = {}
     for who, reason in refusals:
-        said.setdefault(_shortened(reason), []).append(who)
+        said.setdefault(_shorten(reason), []).append(who)
     return [f"refused by {', '.join(who)}: {reason}" for reason, who in said.items()]
 
 
-def _shortened(reason: str) -> str:
+def _shorten(reason: str) -> str:
     first = reason.split(". ")[0].rstrip(".")
     return first if len(first) <= _LONGEST else first[: _LONGEST - 3] + "..."

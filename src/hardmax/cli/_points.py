@@ -12,14 +12,14 @@ import numpy as np
 
 from hardmax import FileError, RequestError, ShapeError
 from hardmax._archives import array_in, arrays_in, is_archive
-from hardmax._reading import naming, read_file, told
+from hardmax._reading import naming, read_file, reason_in_words
 
 
 def typed_point(values: tuple[str, ...], names: Sequence[str]) -> np.ndarray:
     """One point from `0.3 -0.5` or, by the inputs' names, `x=0.3 y=-0.5`, as a batch of one."""
     inputs = len(names)
     if any("=" in value for value in values):
-        numbers = _named(values, names)
+        numbers = _values_by_name(values, names)
     else:
         numbers = [_number(value, inputs) for value in values]
     if len(numbers) != inputs:
@@ -32,7 +32,7 @@ def typed_point(values: tuple[str, ...], names: Sequence[str]) -> np.ndarray:
 
 def points_from(place: str, inputs: int) -> np.ndarray:
     """One point per row, from .npy, .npz, a text file, or - for stdin."""
-    points = _read(place)
+    points = _read_points(place)
     if points.ndim == 1 and points.size == inputs:
         points = points[None]
     if points.ndim != 2 or points.shape[1] != inputs or not len(points):
@@ -59,7 +59,7 @@ def _numbers(count: int) -> str:
     return f"{count} number{'s' * (count != 1)}"
 
 
-def _named(values: Iterable[str], names: Sequence[str]) -> list[float]:
+def _values_by_name(values: Iterable[str], names: Sequence[str]) -> list[float]:
     given: dict[str, float] = {}
     for value in values:
         name, equals, text = value.partition("=")
@@ -96,7 +96,7 @@ def _name(place: str) -> str:
     return "The standard input" if place == "-" else place
 
 
-def _read(place: str) -> np.ndarray:
+def _read_points(place: str) -> np.ndarray:
     suffix = Path(place).suffix.lower()
     try:
         if place == "-":
@@ -111,7 +111,9 @@ def _read(place: str) -> np.ndarray:
             f"{_name(place)} holds no text. Give .npy, .npz, or rows of numbers."
         ) from None
     except OSError as reason:
-        raise FileError(f"The standard input could not be read ({told(reason)}).") from reason
+        raise FileError(
+            f"The standard input could not be read ({reason_in_words(reason)})."
+        ) from reason
 
 
 def _array(data: bytes) -> np.ndarray:

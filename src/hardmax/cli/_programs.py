@@ -72,7 +72,7 @@ def read_program(text: str, alphabet: Word) -> Program:
         case ast.Name(id=name) if name in _READY:
             return _READY[name]
         case ast.Name(id=name) if name in _MAKERS:
-            return _made(name, [], {}, alphabet)
+            return _make_program(name, [], {}, alphabet)
         case ast.Name(id=name) if name not in ("tokens", "index", "length"):
             raise RequestError(
                 f"There is no program {name!r}. There are {', '.join([*_READY, *_MAKERS])}, or "
@@ -81,7 +81,7 @@ def read_program(text: str, alphabet: Word) -> Program:
         case ast.Call(func=ast.Name(id=name)) as call if name in _MAKERS:
             given = [_literal(name, argument) for argument in call.args]
             named = {str(k.arg): _literal(name, k.value) for k in call.keywords}
-            return _made(name, given, named, alphabet)
+            return _make_program(name, given, named, alphabet)
         case ast.Call(func=ast.Name(id=name)) if name in _READY:
             raise RequestError(f"The program {name} takes no arguments. Write {name}.")
     name = " ".join(text.split())
@@ -128,18 +128,20 @@ def _literal(name: str, node: ast.expr) -> object:
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         raise RequestError(
             f"The arguments of {name} must be plain values, such as 1, 'a' or ['()', '[]'], "
-            f"but one is {_shown(node)}."
+            f"but one is {_source_text(node)}."
         ) from None
 
 
-def _shown(node: ast.expr) -> str:
+def _source_text(node: ast.expr) -> str:
     try:
         return ast.unparse(node)[:60]
     except RecursionError:
         return "nested too deeply"
 
 
-def _made(name: str, given: list[object], named: dict[str, object], alphabet: Word) -> Program:
+def _make_program(
+    name: str, given: list[object], named: dict[str, object], alphabet: Word
+) -> Program:
     maker: Callable[..., Program] = getattr(programs, name)
     signature = inspect.signature(maker)
     try:

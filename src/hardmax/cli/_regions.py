@@ -21,7 +21,7 @@ from hardmax import (
     skeleton,
 )
 from hardmax.cli import _options
-from hardmax.cli._errors import guarded, note_written
+from hardmax.cli._errors import note_written, telling_refusals
 from hardmax.cli._files import check_different, check_picture_place, check_writable, open_either
 from hardmax.cli._points import points_from
 from hardmax.cli._records import print_json
@@ -58,7 +58,7 @@ COLOURS = ("map", "depth", "winner")
     help="Of a cell: by affine map, by its walls' depth, by attention winner.",
 )
 @_options.as_json
-@guarded
+@telling_refusals
 def show_regions(
     file: str,
     domain: str | None,
@@ -116,7 +116,7 @@ def show_regions(
     ):
         raise RequestError("Cells are drawn in the plane: take two inputs, or a slice by --origin.")
     with _counting(not as_json and sys.stderr.isatty()) as progress, _pool(jobs, dask) as pool:
-        found = regions(
+        counted = regions(
             source,
             on=where,
             fast=fast,
@@ -125,13 +125,13 @@ def show_regions(
             limit=limit,
             progress=progress,
         )
-        record = found.as_dict(regions=not only_cells) | {"on": str(where)}
+        record = counted.as_dict(regions=not only_cells) | {"on": str(where)}
         if plot is not None:
             from hardmax.plots import regions_picture
 
-            if not isinstance(found, Regions):
+            if not isinstance(counted, Regions):
                 raise RequestError("Cells with curved walls are not drawn: leave out --plot.")
-            regions_picture(found, path=plot, colour=colour)
+            regions_picture(counted, path=plot, colour=colour)
             note_written(plot)
             record["picture"] = plot
     if as_json:

@@ -8,7 +8,7 @@ import numpy as np
 from hardmax import Construction, RequestError
 from hardmax.cli import _options
 from hardmax.cli._answers import Evaluation, WordModel
-from hardmax.cli._errors import BROKEN_CLAIM, guarded
+from hardmax.cli._errors import BROKEN_CLAIM, telling_refusals
 from hardmax.cli._files import check_picture_place, open_model
 from hardmax.cli._points import example, points_from, typed_point
 from hardmax.cli._programs import compile_program
@@ -36,7 +36,7 @@ from hardmax.core import SequenceInput
 @click.option("--trace", is_flag=True, help="Show who attends to whom and what every token holds.")
 @click.option("--plot", metavar="FILE", help="Draw how every head attends, as .svg or .png.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
-@guarded
+@telling_refusals
 def run_model(
     model: str | None,
     values: tuple[str, ...],

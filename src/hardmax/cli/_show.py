@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from hardmax import Certificate, Construction, RequestError
-from hardmax.cli._errors import guarded
+from hardmax.cli._errors import telling_refusals
 from hardmax.cli._files import open_either
 from hardmax.cli._records import (
     certificate_record,
@@ -21,7 +21,7 @@ from hardmax.core import Target, to_text
 @click.argument("file", metavar="FILE")
 @click.option("--weights", is_flag=True, help="Print every nonzero weight of a compiled model.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
-@guarded
+@telling_refusals
 def show_file(file: str, weights: bool, as_json: bool) -> None:
     """Show FILE: bill, claim, witness, target and stored certificate of a compiled model, or the
     layers of a network and the routes it can take. Nothing is re-established: `hardmax verify`

@@ -12,7 +12,7 @@ from hardmax import RequestError
 from hardmax.cli import _options
 from hardmax.cli._answers import WordModel
 from hardmax.cli._arrays import read_archive
-from hardmax.cli._errors import guarded, note_written
+from hardmax.cli._errors import note_written, telling_refusals
 from hardmax.cli._files import check_picture_place, open_model
 from hardmax.cli._points import points_from
 from hardmax.cli._records import print_json
@@ -48,7 +48,7 @@ _ARRAYS = ("q", "k", "v")
 @click.option("--causal", is_flag=True, help="Queries see the keys up to their own place.")
 @click.option("--plot", metavar="FILE", help="Draw guarantees and gaps, as .svg or .png.")
 @_options.as_json
-@guarded
+@telling_refusals
 def show_stability(
     model: str,
     inputs: str | None,
@@ -159,12 +159,12 @@ def _print(
 ) -> None:
     click.echo(str(report))
     if coldness is not None:
-        click.echo(f"\n{_told(error, coldness)}")
+        click.echo(f"\n{_guarantee(error, coldness)}")
     if plot is not None:
         click.echo(f"drawn {plot}")
 
 
-def _told(error: float | None, coldness: float) -> str:
+def _guarantee(error: float | None, coldness: float) -> str:
     if math.isinf(coldness):
         return f"no coldness guarantees an output error of {error:g}: some queries are tied"
     if coldness == 0.0:

@@ -6,7 +6,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from hardmax.cli._answers import Answer, WordModel, shown_items
+from hardmax.cli._answers import WordAnswer, WordModel, shown_items
 from hardmax.cli._tables import plain_console, plain_table, print_table
 from hardmax.core import SequenceTrace
 
@@ -15,7 +15,7 @@ _NOTHING = "·"
 _WIDE = 10_000  # columns: a matrix that is folded cannot be read
 
 
-def print_answers(model: WordModel, answers: list[Answer], plot: str | None) -> None:
+def print_answers(model: WordModel, answers: list[WordAnswer], plot: str | None) -> None:
     """What the model answers beside what its program does, with the bound that is promised."""
     console, claim = plain_console(), model.claim
     promised = ("target", "difference", "bound") if claim is not None else ()

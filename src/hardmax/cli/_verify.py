@@ -13,7 +13,7 @@ from hardmax._atomic import write_atomically
 from hardmax._reading import naming
 from hardmax.cli import _options
 from hardmax.cli._certifying import Effort, check_error_plot, draw_error, leave, tell_verdict
-from hardmax.cli._errors import guarded, note_written
+from hardmax.cli._errors import note_written, telling_refusals
 from hardmax.cli._files import (
     check_different,
     check_picture_place,
@@ -37,7 +37,7 @@ from hardmax.cli._records import certificate_record, model_record, print_json
 )
 @_options.plot
 @_options.as_json
-@guarded
+@telling_refusals
 def verify_model(
     model: str,
     tolerance: str | None,
@@ -65,20 +65,20 @@ def verify_model(
     _check_places(model, place, write, plot)
     construction, stored = open_certified(model)
     check_error_plot(construction, plot)
-    found = effort.certify(construction, visible=not as_json and sys.stderr.isatty())
-    comparison = Comparison.of(construction, stored, found)
-    kept = _keep(construction, found, model if write else None, place, plot)
+    certificate = effort.certify(construction, visible=not as_json and sys.stderr.isatty())
+    comparison = CertificateComparison.of(construction, stored, certificate)
+    kept = _keep(construction, certificate, model if write else None, place, plot)
     if as_json:
         print_json(model_record(construction) | comparison.record() | kept)
     else:
         from hardmax.cli._tables import print_verified
 
-        print_verified(construction, found, [comparison.agreement, *_told(kept)])
+        print_verified(construction, certificate, [comparison.agreement, *_what_was_kept(kept)])
     _end(comparison)
 
 
 @dataclass(frozen=True)
-class Comparison:
+class CertificateComparison:
     """A certificate made now beside the stored one, and everything in which they part."""
 
     found: Certificate
@@ -89,7 +89,7 @@ class Comparison:
     @classmethod
     def of(
         cls, construction: Construction, stored: Certificate | None, found: Certificate
-    ) -> Comparison:
+    ) -> CertificateComparison:
         altered = () if stored is None else stored.altered(construction)
         same = stored if not altered else None
         return cls(found, stored, altered, () if same is None else _contradictions(same, found))
@@ -183,25 +183,25 @@ def _write_json(certificate: Certificate, place: str) -> None:
         write_atomically(place, text.encode())
 
 
-def _told(kept: dict[str, str | None]) -> list[str]:
+def _what_was_kept(kept: dict[str, str | None]) -> list[str]:
     words = {"written": "stored in", "certificate_file": "written to", "plot": "drawn"}
     return [f"{words[key]} {path}" for key, path in kept.items() if path is not None]
 
 
-def _end(comparison: Comparison) -> None:
+def _end(comparison: CertificateComparison) -> None:
     """One sentence on stderr for each thing that is wrong, and the exit code."""
-    found = comparison.found
+    certificate = comparison.found
     if comparison.altered:
         about = "; the verdict is about the file as it is now"
         click.echo(
-            f"Altered since it was certified: {_listed(comparison.altered)}{about}.", err=True
+            f"Altered since it was certified: {_in_a_list(comparison.altered)}{about}.", err=True
         )
     for sentence in comparison.contradictions:
         click.echo(f"The stored certificate is false: {sentence}.", err=True)
-    tell_verdict(found)
+    tell_verdict(certificate)
     if not comparison.holds:
-        leave(found)
+        leave(certificate)
 
 
-def _listed(parts: tuple[str, ...]) -> str:
+def _in_a_list(parts: tuple[str, ...]) -> str:
     return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from hardmax import FileError, RequestError
-from hardmax._reading import naming, read_file, told
-from hardmax.cli._answers import Answer, WordModel, shown_items
+from hardmax._reading import naming, read_file, reason_in_words
+from hardmax.cli._answers import WordAnswer, WordModel, shown_items
 from hardmax.cli._errors import BROKEN_CLAIM, note_written
 from hardmax.cli._points import standard_input
 from hardmax.cli._programs import read_word
@@ -56,7 +56,9 @@ def _lines(place: str) -> list[str]:
     except UnicodeDecodeError:
         raise FileError(f"{place} holds no text. Give one word per line.") from None
     except OSError as reason:
-        raise FileError(f"The standard input could not be read ({told(reason)}).") from reason
+        raise FileError(
+            f"The standard input could not be read ({reason_in_words(reason)})."
+        ) from reason
 
 
 def _draw(trace: SequenceTrace, plot: str) -> None:
@@ -67,7 +69,7 @@ def _draw(trace: SequenceTrace, plot: str) -> None:
 
 
 def _print_record(
-    model: WordModel, answers: list[Answer], trace: SequenceTrace | None, plot: str | None
+    model: WordModel, answers: list[WordAnswer], trace: SequenceTrace | None, plot: str | None
 ) -> None:
     claim = model.claim
     print_json(
@@ -98,7 +100,7 @@ def trace_record(trace: SequenceTrace) -> dict[str, object]:
     }
 
 
-def _warn(model: WordModel, answers: list[Answer]) -> None:
+def _warn(model: WordModel, answers: list[WordAnswer]) -> None:
     if model.claim is None:
         click.echo("The file does not hold the program: the answers are bare numbers.", err=True)
         return

@@ -9,6 +9,14 @@ of our own would do the same through private classes of Numba; the name of a fun
 long file per engine was the first answer.) Kernels that only kernels call are not cached but
 compiled into the entries that use them. A folder's kernels import none of another folder.
 
+**The first compilation** takes seconds an engine. LLVM optimises a kernel by itself and again in
+every kernel that holds it: what is rare is better a `subroutine` than `inline`. Kernels that only
+kernels call are no functions for Python: unpacking all arrays of all tuples took a third of the
+time in the plane, and a literal among the arguments made one more copy of the kernel. Rows are
+copied by `copy_row`, since Numba compiles a message about shapes, with all that strings need, for
+`a[i] = b[j]` of arrays: a third of the time of sums of polytopes. Numba's own inlining
+(`inline="always"`) was no faster to compile, and ran at two thirds of the speed.
+
 **Arrays on loan.** Numba counts references to arrays with locked instructions. It leaves that out
 of functions that take plain arrays, which is why kernels once had up to 25 arguments: with tuples
 of arrays a 3-64-64 fell from 774,000 to 378,000 cells a second. `lent` takes the owners off all
@@ -23,9 +31,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar, cast
 
+import numpy as np
 from numba import njit, types
 from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload, register_jitable
 
 from hardmax.numerics import FAINT, GROWN, STEP, TINY, UNIT
 
@@ -47,28 +56,37 @@ def _stamp(folder: Path) -> str:
 
 def entry(function: _Kernel) -> _Kernel:
     """A kernel that Python calls: compiled once, and kept on disk."""
-    return _kept(function, set())
+    return _compile_entry(function, set())
 
 
 def contracted_entry(function: _Kernel) -> _Kernel:
     """The same, where a product and a sum may be rounded once: for bounds that hold either way."""
-    return _kept(function, {"contract"})
+    return _compile_entry(function, {"contract"})
 
 
-def _kept(function: _Kernel, freedoms: set[str]) -> _Kernel:
+def _compile_entry(function: _Kernel, freedoms: set[str]) -> _Kernel:
     function.__qualname__ += "_" + _stamp(Path(function.__code__.co_filename).parent)
     options = njit(cache=True, nogil=True, error_model="numpy", fastmath=freedoms)
     return cast("_Kernel", options(function))
 
 
-def called(function: _Kernel) -> _Kernel:
-    """A kernel that kernels call."""
-    return cast("_Kernel", njit(nogil=True, error_model="numpy")(function))
+def subroutine(function: _Kernel) -> _Kernel:
+    """A kernel that kernels call, and that stays a function of its own: for what is rare."""
+    return _part(function, forceinline=False)
 
 
-def inlined(function: _Kernel) -> _Kernel:
+def inline(function: _Kernel) -> _Kernel:
     """A kernel that becomes part of those that call it: for what runs at every step."""
-    return cast("_Kernel", njit(nogil=True, error_model="numpy", forceinline=True)(function))
+    return _part(function, forceinline=True)
+
+
+def _part(function: _Kernel, *, forceinline: bool) -> _Kernel:
+    """The function itself, which Python may run as it stands; kernels compile it into themselves.
+
+    Unless it is said, `forceinline` is that of the caller.
+    """
+    options = register_jitable(error_model="numpy", forceinline=forceinline, no_cfunc_wrapper=True)
+    return options(function)
 
 
 def _without_owners(typing, arrays):  # type: ignore[no-untyped-def]
@@ -87,10 +105,35 @@ def _without_owners(typing, arrays):  # type: ignore[no-untyped-def]
     return arrays(arrays), build
 
 
-_lent = cast("Callable[[_Arrays], _Arrays]", intrinsic(_without_owners))
+_take_owners_off = cast("Callable[[_Arrays], _Arrays]", intrinsic(_without_owners))
 
 
-@inlined
 def lent(arrays: _Arrays) -> _Arrays:
-    """The same arrays without owners; whoever called the entry owns them until it returns."""
-    return _lent(arrays)
+    """The same arrays without owners; whoever called the entry owns them until it returns.
+
+    In Python, where kernels may run as they stand, the arrays themselves.
+    """
+    return arrays
+
+
+def _lent_in_kernels(arrays):  # type: ignore[no-untyped-def]
+    return lambda arrays: _take_owners_off(arrays)
+
+
+_options = {"forceinline": True, "no_cfunc_wrapper": True}
+overload(lent, jit_options=_options)(_lent_in_kernels)  # type: ignore[arg-type]  # it takes more
+
+
+@inline
+def copy_row(target: np.ndarray, source: np.ndarray) -> None:
+    """The numbers of `source` into the first places of `target`."""
+    for place in range(len(source)):
+        target[place] = source[place]
+
+
+@inline
+def copy_rows(target: np.ndarray, source: np.ndarray) -> None:
+    """The same for the rows of a matrix."""
+    for row in range(source.shape[0]):
+        for place in range(source.shape[1]):
+            target[row, place] = source[row, place]

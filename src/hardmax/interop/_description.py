@@ -296,15 +296,15 @@ def _describe_witness(witness: Witness | None, tensors: Tensors) -> list[Holding
     if witness is None:
         return None
     held = witness.holdings
-    tensors["witness.coordinates"] = _joined([h.coordinates for h in held], np.int64)
-    tensors["witness.components"] = _joined([h.components.ravel() for h in held], np.int64)
-    tensors["witness.errors"] = _joined([h.errors for h in held], np.float64)
+    tensors["witness.coordinates"] = _concatenate([h.coordinates for h in held], np.int64)
+    tensors["witness.components"] = _concatenate([h.components.ravel() for h in held], np.int64)
+    tensors["witness.errors"] = _concatenate([h.errors for h in held], np.float64)
     forms = [h for h in held if h.weights is not None and h.constants is not None]
     if forms:
         weights = [h.weights.ravel() for h in forms if h.weights is not None]
-        tensors["witness.weights"] = _joined(weights, np.float64)
+        tensors["witness.weights"] = _concatenate(weights, np.float64)
         constants = [h.constants for h in forms if h.constants is not None]
-        tensors["witness.constants"] = _joined(constants, np.float64)
+        tensors["witness.constants"] = _concatenate(constants, np.float64)
     return [_describe_holding(h) for h in held]
 
 
@@ -320,7 +320,7 @@ def _describe_holding(holding: Holding) -> HoldingPart:
     return described
 
 
-def _joined(arrays: list[np.ndarray], dtype: type) -> np.ndarray:
+def _concatenate(arrays: list[np.ndarray], dtype: type) -> np.ndarray:
     return np.concatenate([np.empty(0, dtype), *arrays])
 
 

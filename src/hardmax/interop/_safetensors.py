@@ -97,7 +97,7 @@ def _from_bytes(data: bytes) -> StoredConstruction:
     text = _metadata(data).get(KEY)
     if not isinstance(text, str):
         raise FileError("is a safetensors file but not a hardmax model.")
-    description = _parsed(text)
+    description = _parse_description(text)
     digest = description.pop("sha256", None)
     tensors = _tensors(data)
     if digest != _digest(description, tensors):
@@ -138,7 +138,7 @@ def _metadata(data: bytes) -> Mapping[str, object]:
     return own if isinstance(own, dict) else {}
 
 
-def _parsed(text: str) -> dict[str, object]:
+def _parse_description(text: str) -> dict[str, object]:
     """The description, if it is the very text that this version of the format would write."""
     try:
         description = json.loads(text)

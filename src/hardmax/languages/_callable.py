@@ -113,13 +113,13 @@ class CallableFunction:
     def _together(self, x: np.ndarray) -> np.ndarray | None:
         """All points in one call, or None if the function does not take arrays."""
         try:
-            return self._checked(self.function(*np.array(x.T)), len(x))
+            return self._answer_array(self.function(*np.array(x.T)), len(x))
         except (TypeError, ValueError, ArithmeticError):
             return None
 
     def _one(self, point: list[float]) -> np.ndarray:
         answer = self.function(*point)
-        values = self._checked(answer, 1)
+        values = self._answer_array(answer, 1)
         if values is None:
             raise RequestError(
                 f"The function must return {self.outputs} number"
@@ -127,7 +127,7 @@ class CallableFunction:
             )
         return values
 
-    def _checked(self, answer: object, points: int) -> np.ndarray | None:
+    def _answer_array(self, answer: object, points: int) -> np.ndarray | None:
         """The answer as a points x outputs array, if it is one."""
         parts = answer if self.outputs > 1 and isinstance(answer, tuple | list) else [answer]
         if len(parts) != self.outputs:
@@ -170,7 +170,7 @@ class CallableFunction:
         middle = np.clip(x.middle, x.lo, x.hi)
         values = Interval.point(self._rows(middle.T).T)
         reach = (Interval.point(x.hi) - middle).maximum(Interval.point(middle) - x.lo)
-        return _widened(values, np.array([bounds]) @ reach)
+        return _widen_values(values, np.array([bounds]) @ reach)
 
     def _by_modulus(self, x: Interval, modulus: Callable[[float], float]) -> Interval:
         middle = np.clip(x.middle, x.lo, x.hi)
@@ -178,7 +178,7 @@ class CallableFunction:
         reach = (Interval.point(x.hi) - middle).maximum(Interval.point(middle) - x.lo)
         far = np.ones((1, self.inputs)) @ reach
         most = np.array([[float(modulus(float(d))) for d in row] for row in far.hi])
-        return _widened(values, Interval(np.zeros_like(most), most))
+        return _widen_values(values, Interval(np.zeros_like(most), most))
 
     def _by_curvature(self, x: Interval, bounds: tuple[float, ...]) -> Interval:
         if self.inputs > _MOST_CORNERS:
@@ -191,14 +191,14 @@ class CallableFunction:
         values = rows.reshape(len(corners), -1, self.outputs)
         hull = Interval(values.min(axis=0).T, values.max(axis=0).T)
         width = Interval.point(x.hi) - x.lo
-        return _widened(hull, np.array([bounds]) @ (width * width * 0.125))
+        return _widen_values(hull, np.array([bounds]) @ (width * width * 0.125))
 
     def __repr__(self) -> str:
         name = getattr(self.function, "__name__", type(self.function).__name__)
         return f"CallableFunction({name}({', '.join(self.variables)}))"
 
 
-def _widened(values: Interval, by: Interval) -> Interval:
+def _widen_values(values: Interval, by: Interval) -> Interval:
     reach = Interval(-by.hi, by.hi)
     return values + reach
 

@@ -59,9 +59,9 @@ def diagram_picture(
         hint = "its .diagram is one" if isinstance(head, TopKDiagram) else ""
         check_subject(head, PowerDiagram, "hm.power_diagram(keys)", hint)
     box = _common_box(heads, on)
-    for one in temperatures:
-        if not (math.isfinite(one) and one > 0.0):
-            raise RequestError(f"A temperature must be larger than 0, but it is {one}.")
+    for given in temperatures:
+        if not (math.isfinite(given) and given > 0.0):
+            raise RequestError(f"A temperature must be larger than 0, but it is {given}.")
     panels: list[float | None] = list(temperatures) or [None]
     if len(heads) > 1 and (adjacency or temperatures):
         raise RequestError("Temperatures and adjacency are drawn for one head at a time.")
@@ -163,10 +163,10 @@ def _colours(head: PowerDiagram) -> dict[int, np.ndarray]:
         free = [c for c in range(len(_FILLS)) if c not in taken] or list(range(len(_FILLS)))
         used = [sum(c == one for one in chosen.values()) for c in free]
         chosen[key] = free[int(np.argmin(used))]
-    return {key: _tinted(_FILLS[c]) for key, c in chosen.items()}
+    return {key: _tint(_FILLS[c]) for key, c in chosen.items()}
 
 
-def _tinted(colour: str) -> np.ndarray:
+def _tint(colour: str) -> np.ndarray:
     strong = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255.0
     return 1.0 - _TINT * (1.0 - strong)
 

@@ -52,15 +52,15 @@ def polytope_picture(
 def _check(polytopes: list[Polytope]) -> None:
     if not polytopes:
         raise ShapeError("There is no polytope to draw; give at least one.")
-    for one in polytopes:
-        check_subject(one, Polytope, "hm.Polytope.of(points)")
-    spaces = {one.points.dimension for one in polytopes}
+    for polytope in polytopes:
+        check_subject(polytope, Polytope, "hm.Polytope.of(points)")
+    spaces = {polytope.points.dimension for polytope in polytopes}
     if len(spaces) > 1 or not spaces <= {2, 3}:
         raise RequestError(
             f"Polytopes are drawn in two or three dimensions, all in the same, but these lie in "
             f"{', '.join(map(str, sorted(spaces)))}."
         )
-    if max(len(one.facets) for one in polytopes) > _MOST_FACETS:
+    if max(len(polytope.facets) for polytope in polytopes) > _MOST_FACETS:
         raise RequestError(f"At most {_MOST_FACETS:,} facets are drawn; give fewer points.")
 
 

@@ -104,23 +104,25 @@ def _layers(cell: LinearCell) -> list[int]:
 
 def _fills(cells: list[LinearCell], colour: str) -> list[Colour]:
     if colour == "map":
-        return [_hashed(np.round(np.hstack([*map(np.ravel, cell.map)]), 9)) for cell in cells]
+        return [
+            _colour_of_numbers(np.round(np.hstack([*map(np.ravel, cell.map)]), 9)) for cell in cells
+        ]
     fills: list[Colour] = []
     for cell in cells:
         first = cell.pattern[0]
         if cell.stack is not None:
-            fills.append(_hashed(np.asarray(first, dtype=float)))
+            fills.append(_colour_of_numbers(np.asarray(first, dtype=float)))
         else:
-            fills.append(_tinted(COLOURS[int(first[0][0]) % len(COLOURS)]) if first else _GREY)
+            fills.append(_tint(COLOURS[int(first[0][0]) % len(COLOURS)]) if first else _GREY)
     return fills
 
 
-def _hashed(numbers: np.ndarray) -> tuple[float, float, float]:
+def _colour_of_numbers(numbers: np.ndarray) -> tuple[float, float, float]:
     """A light colour that depends on nothing but the numbers."""
     digest = hashlib.sha256((numbers + 0.0).tobytes()).digest()
     return colorsys.hls_to_rgb(digest[0] / 255, 0.62 + 0.25 * digest[1] / 255, 0.55)
 
 
-def _tinted(colour: str) -> tuple[float, float, float]:
+def _tint(colour: str) -> tuple[float, float, float]:
     red, green, blue = (1.0 - 0.55 * (1.0 - int(colour[i : i + 2], 16) / 255.0) for i in (1, 3, 5))
     return red, green, blue

@@ -96,13 +96,15 @@ def _draw_gaps(axes: Axes, report: StabilityReport) -> None:
     """On a logarithmic axis; a tie, which it does not show, is drawn at its left end."""
     finite = [head.table.gap[np.isfinite(head.table.gap)] for head in report.heads]
     ranges = [np.quantile(gaps, _QUANTILES) if gaps.size else None for gaps in finite]
-    positive = [q for found in ranges if found is not None for q in found if q > 0.0] or [1.0]
+    positive = [
+        q for range_of_gaps in ranges if range_of_gaps is not None for q in range_of_gaps if q > 0.0
+    ] or [1.0]
     left, right = min(positive) / 2.0, max(positive) * 2.0
-    for place, (head, found) in enumerate(zip(report.heads, ranges, strict=True)):
-        if found is None:
+    for place, (head, range_of_gaps) in enumerate(zip(report.heads, ranges, strict=True)):
+        if range_of_gaps is None:
             continue
         colour, marker = _STYLES[head.kind(report.tolerance)]
-        least, low, middle, high, most = np.maximum(found, left)
+        least, low, middle, high, most = np.maximum(range_of_gaps, left)
         axes.plot([least, most], [place, place], color=colour, linewidth=0.9)
         axes.plot([low, high], [place, place], color=colour, linewidth=4.0, solid_capstyle="butt")
         axes.plot(middle, place, marker=marker, color="white", markeredgecolor=colour, markersize=5)

@@ -124,13 +124,13 @@ def run_in_format(
     `inputs` are points, a row each, in numbers of the format, or one word of a sequence.
     """
     adversary = Adversary(format, rng)
-    stream, first = _embedded(adversary, transformer, inputs)
+    stream, first = _embed_inputs(adversary, transformer, inputs)
     for layer in transformer.sublayers:
         match layer:
             case FeedForward():
-                stream = [_fed_forward(adversary, layer, x) for x in stream]
+                stream = [_feed_forward(adversary, layer, x) for x in stream]
             case Attention():
-                stream = _attended(adversary, layer, stream)
+                stream = _attend(adversary, layer, stream)
     readout = transformer.readout
     weights, bias = adversary.weights(readout.weights), adversary.weights(readout.bias)
     tokens = stream[first:] if readout.token is None else [stream[readout.token]]
@@ -140,7 +140,7 @@ def run_in_format(
     return np.array([[float(v[0]) for v in row] for row in rows])
 
 
-def _embedded(
+def _embed_inputs(
     adversary: Adversary, transformer: Transformer, inputs: np.ndarray | Sequence[str | int]
 ) -> tuple[list[Column], int]:
     source = transformer.input
@@ -158,14 +158,14 @@ def _embedded(
             return stream, int(source.start is not None)
 
 
-def _fed_forward(adversary: Adversary, layer: FeedForward, x: Column) -> Column:
+def _feed_forward(adversary: Adversary, layer: FeedForward, x: Column) -> Column:
     inner, outer = adversary.weights(layer.inner), adversary.weights(layer.outer)
     hidden = adversary.map(inner, x, adversary.weights(layer.inner_bias))
     hidden = [np.maximum(z, 0.0) for z in hidden]
     return adversary.map(outer, hidden, adversary.weights(layer.outer_bias), x)
 
 
-def _attended(adversary: Adversary, layer: Attention, stream: list[Column]) -> list[Column]:
+def _attend(adversary: Adversary, layer: Attention, stream: list[Column]) -> list[Column]:
     mixed = [_head(adversary, head, stream) for head in layer.heads]
     output = np.concatenate([adversary.weights(head.output) for head in layer.heads], axis=1)
     return [
@@ -182,11 +182,11 @@ def _head(adversary: Adversary, head: Head, stream: list[Column]) -> list[Column
     key, value = adversary.weights(head.key), adversary.weights(head.value)
     queries, keys, values = ([adversary.map(m, x) for x in stream] for m in (query, key, value))
     mixed = []
-    for t, asking in enumerate(queries):
-        seen = range(t + 1) if head.causal else range(len(stream))
+    for token, asking in enumerate(queries):
+        seen = range(token + 1) if head.causal else range(len(stream))
         logits = []
         for j in seen:
-            bias = 0.0 if head.position_bias is None else head.position_bias[t, j] * cold
+            bias = 0.0 if head.position_bias is None else head.position_bias[token, j] * cold
             more = [adversary.rounded([bias])] if bias else []
             logits.append(adversary.dot(asking, keys[j], more))
         seen_values = [values[j] for j in seen]
@@ -231,11 +231,11 @@ def true_values(transformer: Transformer, points: np.ndarray, format: Format) ->
         return evaluate(transformer, points)
     numbers = Balls()
     with precision(_BITS):
-        found = [
+        values = [
             outputs_on_vector(transformer, [numbers.number(float(v)) for v in x], numbers)
             for x in points
         ]
-        return np.array([[_middle(v) for v in row] for row in found], dtype=object)
+        return np.array([[_middle(v) for v in row] for row in values], dtype=object)
 
 
 def _fractions(x: np.ndarray) -> list[Fraction]:

@@ -92,10 +92,10 @@ MUTATIONS: Mapping[str, Mutation] = {
     "domain widened": claims.domain_widened,
     "target altered": claims.target_altered,
     "logits blown up": weights.logits_blown_up,
-    "head rescaled": weights.rescaled,
+    "head rescaled": weights.head_rescaled,
     "token added": weights.token_added,
     "blown up, claim just below": _then_refitted(
-        weights.logits_blown_up, weights.rescaled, weights.token_added
+        weights.logits_blown_up, weights.head_rescaled, weights.token_added
     ),
     HOLE: claims.target_with_a_hole,
     "two at once": _two_at_once,

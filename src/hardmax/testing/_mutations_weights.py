@@ -38,28 +38,28 @@ def _arrays(value: object, path: str = "") -> Iterable[tuple[str, np.ndarray]]:
             yield from _arrays(getattr(value, f.name), f"{path}.{f.name}")
 
 
-def _put(value: Any, path: list[str], array: object) -> Any:
+def _replace_at(value: Any, path: list[str], array: object) -> Any:
     """A copy of a frozen value in which the thing at the path is another one."""
     if not path:
         return array
     first, rest = path[0], path[1:]
     if isinstance(value, tuple):
         index = int(first)
-        return (*value[:index], _put(value[index], rest, array), *value[index + 1 :])
+        return (*value[:index], _replace_at(value[index], rest, array), *value[index + 1 :])
     if isinstance(value, Attention):
-        return Attention(_put(value.heads, rest, array))
+        return Attention(_replace_at(value.heads, rest, array))
     if isinstance(value, Transformer):
         parts = {name: getattr(value, name) for name in ("input", "sublayers", "readout")}
-        return Transformer(**(parts | {first: _put(parts[first], rest, array)}))
-    return replace(value, **{first: _put(getattr(value, first), rest, array)})
+        return Transformer(**(parts | {first: _replace_at(parts[first], rest, array)}))
+    return replace(value, **{first: _replace_at(getattr(value, first), rest, array)})
 
 
 def _with_weights(construction: Construction, path: str, array: np.ndarray) -> Construction:
-    changed = _put(construction.transformer, path.strip(".").split("."), array)
+    changed = _replace_at(construction.transformer, path.strip(".").split("."), array)
     return replace(construction, transformer=changed)
 
 
-def _picked(
+def _pick_entry(
     construction: Construction, rng: Rng, wanted: Callable[[str, np.ndarray], np.ndarray]
 ) -> tuple[str, np.ndarray, tuple[int, ...]] | None:
     """An entry at random: first the array, so that small ones are not drowned, then its place."""
@@ -77,10 +77,10 @@ def _entry_changed(
     wanted: Callable[[str, np.ndarray], np.ndarray],
     change: Callable[[float], float],
 ) -> Changed:
-    found = _picked(construction, rng, wanted)
-    if found is None:
+    entry = _pick_entry(construction, rng, wanted)
+    if entry is None:
         return None
-    path, array, place = found
+    path, array, place = entry
     before = float(array[place])
     array[place] = change(before)
     where = f"{path.strip('.')}[{', '.join(map(str, place))}]"
@@ -123,10 +123,10 @@ def row_zeroed(construction: Construction, rng: Rng) -> Changed:
     def rows(path: str, array: np.ndarray) -> np.ndarray:
         return (array != 0.0) & path.endswith((".query", ".key"))
 
-    found = _picked(construction, rng, rows)
-    if found is None:
+    entry = _pick_entry(construction, rng, rows)
+    if entry is None:
         return None
-    path, array, place = found
+    path, array, place = entry
     array[place[0]] = 0.0
     return _with_weights(construction, path, array), f"{path.strip('.')}[{place[0]}, :] -> 0"
 
@@ -263,7 +263,7 @@ def logits_blown_up(construction: Construction, rng: Rng) -> Changed:
     )
 
 
-def rescaled(construction: Construction, rng: Rng) -> Changed:
+def head_rescaled(construction: Construction, rng: Rng) -> Changed:
     """A head that takes values times a power of two and gives them back: the same function."""
     factor = 2.0 ** int(rng.integers(-30, 31))
 
@@ -281,16 +281,16 @@ def token_added(construction: Construction, rng: Rng) -> Changed:
     heads = [_head(construction, at) for at in _heads(construction)]
     if not isinstance(source, VectorInput) or any(h.position_bias is not None for h in heads):
         return None
-    t, i = int(rng.integers(source.tokens)), int(rng.integers(source.width))
+    token, coordinate = int(rng.integers(source.tokens)), int(rng.integers(source.width))
     by = rng.choice([-1.0, 1.0]) * 10.0 ** rng.uniform(-9.0, 0.0)
-    offset = np.array(source.offsets[t])
-    offset[i] += by
+    offset = np.array(source.offsets[token])
+    offset[coordinate] += by
     longer = VectorInput(
-        np.concatenate([source.maps, source.maps[t : t + 1]]),
+        np.concatenate([source.maps, source.maps[token : token + 1]]),
         np.concatenate([source.offsets, offset[None]]),
     )
     readout = old.readout
     if readout.token is not None and readout.token < 0:
         readout = replace(readout, token=readout.token % source.tokens)
     changed = replace(construction, transformer=Transformer(longer, old.sublayers, readout))
-    return changed, f"token {t} again, its coordinate {i} moved by {by:.4g}"
+    return changed, f"token {token} again, its coordinate {coordinate} moved by {by:.4g}"

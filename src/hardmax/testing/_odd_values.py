@@ -35,11 +35,11 @@ class Parts:
 def odd_values(parts: Parts) -> dict[str, Callable[[], Value]]:
     """Ways to make one, by name."""
     return {
-        "mixed": lambda: _moved(parts, p.where(parts.flag(), parts.digit(), "m")),
+        "mixed": lambda: _maybe_elsewhere(parts, p.where(parts.flag(), parts.digit(), "m")),
         "mixed-mean": lambda: _mixed_mean(parts),
         "symbol-default": lambda: parts.selection().mean(parts.digit(), "none"),
-        "odd-numbers": lambda: _moved(parts, _odd_number(parts)),
-        "odd-sum": lambda: _added(parts, _odd_number(parts)),
+        "odd-numbers": lambda: _maybe_elsewhere(parts, _odd_number(parts)),
+        "odd-sum": lambda: _sum_of(parts, _odd_number(parts)),
         "several-keys": lambda: _several_keys(parts),
         "machine-of-values": lambda: _machine(parts),
         "memorised-values": lambda: p.Memorised(parts.digit(), {(0,): ("m",), (1, 0): (1, "n")}, 0),
@@ -50,7 +50,7 @@ def _odd_number(parts: Parts) -> Value:
     return parts.digit().map(parts.rng.choice(_NUMBERS))
 
 
-def _moved(parts: Parts, value: Value) -> Value:
+def _maybe_elsewhere(parts: Parts, value: Value) -> Value:
     """As it is, or of elsewhere."""
     kind = parts.rng.randrange(5)
     if kind == 0:
@@ -64,7 +64,7 @@ def _moved(parts: Parts, value: Value) -> Value:
     return (there(value) == value).count()
 
 
-def _added(parts: Parts, value: Value) -> Value:
+def _sum_of(parts: Parts, value: Value) -> Value:
     chosen = parts.selection()
     kind = parts.rng.randrange(3)
     if kind == 0:

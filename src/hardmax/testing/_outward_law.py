@@ -75,11 +75,11 @@ def sizes_looked_at() -> Iterator[list[tuple[str, float]]]:
     seen: list[tuple[str, float]] = []
     fits = Format.fits
 
-    def noted(self: Format, size: ArrayLike) -> bool:
+    def note_size(self: Format, size: ArrayLike) -> bool:
         seen.append((self.name, float(np.sum(size))))
         return fits(self, size)
 
-    Format.fits = noted  # type: ignore[method-assign]
+    Format.fits = note_size  # type: ignore[method-assign]
     try:
         yield seen
     finally:

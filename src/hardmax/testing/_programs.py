@@ -155,14 +155,14 @@ class _Draw:
 
     def _whole(self, depth: int) -> Whole:
         if depth == 0:
-            return self._given()
+            return self._draw_given()
         options = self._arithmetic(depth - 1) | self._aggregates(depth - 1)
         if self.rng.random() < 0.25:
             options = self._rarer(depth - 1)
         found: Whole = self._one_of(options)
         return found
 
-    def _given(self) -> Whole:
+    def _draw_given(self) -> Whole:
         longest = self.words.longest
         numbers = {symbol: self.rng.randint(-2, 3) for symbol in self.words.alphabet}
         options = {
@@ -173,8 +173,8 @@ class _Draw:
         }
         if not self.is_letters:
             options["tokens"] = lambda: Whole(_S.tokens, 0, len(self.words.alphabet) - 1)
-        found: Whole = self._one_of(options)
-        return found
+        whole: Whole = self._one_of(options)
+        return whole
 
     def _arithmetic(self, depth: int) -> dict[str, Callable[[], Whole]]:
         small = self._small
@@ -187,17 +187,17 @@ class _Draw:
             "floordiv": lambda: over_of(small(depth), 2),
             "remainder": lambda: Whole(small(depth).value % 3, 0, 2),
             "map": lambda: squared_of(small(depth, 6)),
-            "where": lambda: self._chosen(depth),
+            "where": lambda: self._draw_choice(depth),
             "apply": lambda: clipped_of(small(depth, 6), small(depth, 6)),
-            "or_else": lambda: self._filled(depth),
+            "or_else": lambda: self._draw_filled(depth),
         }
 
-    def _chosen(self, depth: int) -> Whole:
+    def _draw_choice(self, depth: int) -> Whole:
         one, other = self._small(depth), self._small(depth)
         value = p.where(self._flag(depth), one.value, other.value)
         return Whole(value, min(one.low, other.low), max(one.high, other.high))
 
-    def _filled(self, depth: int) -> Whole:
+    def _draw_filled(self, depth: int) -> Whole:
         """A number of elsewhere, and another where there is none."""
         self._use("shifted")
         found, default = self._small(depth), self.rng.randint(-1, 2)
@@ -212,26 +212,26 @@ class _Draw:
         longest, chosen = self.words.longest, self._selection
         return {
             "count": lambda: Whole(chosen(depth).count(), 0, longest),
-            "sum": lambda: self._summed(depth),
-            "min": lambda: self._picked(depth, lambda c, v, d: c.min(v, d)),
-            "max": lambda: self._picked(depth, lambda c, v, d: c.max(v, d)),
-            "first": lambda: self._picked(depth, lambda c, v, d: c.first(v, d)),
-            "last": lambda: self._picked(depth, lambda c, v, d: c.last(v, d)),
-            "at": lambda: self._addressed(depth),
+            "sum": lambda: self._draw_sum(depth),
+            "min": lambda: self._draw_pick(depth, lambda c, v, d: c.min(v, d)),
+            "max": lambda: self._draw_pick(depth, lambda c, v, d: c.max(v, d)),
+            "first": lambda: self._draw_pick(depth, lambda c, v, d: c.first(v, d)),
+            "last": lambda: self._draw_pick(depth, lambda c, v, d: c.last(v, d)),
+            "at": lambda: self._draw_address(depth),
             "only": lambda: self._only(depth),
         }
 
-    def _summed(self, depth: int) -> Whole:
+    def _draw_sum(self, depth: int) -> Whole:
         summand, n = self._small(depth, 4), self.words.longest
         value = self._selection(depth).sum(summand.value)
         return Whole(value, min(summand.low * n, 0), max(summand.high * n, 0))
 
-    def _picked(self, depth: int, pick: Callable[[Selection, Value, int], Value]) -> Whole:
+    def _draw_pick(self, depth: int, pick: Callable[[Selection, Value, int], Value]) -> Whole:
         found, default = self._small(depth), self.rng.randint(-1, 2)
         value = pick(self._selection(depth), found.value, default)
         return Whole(value, min(found.low, default), max(found.high, default))
 
-    def _addressed(self, depth: int) -> Whole:
+    def _draw_address(self, depth: int) -> Whole:
         found, default = self._small(depth), self.rng.randint(-1, 2)
         value = found.value.at(self._small(depth).value, default)
         return Whole(value, min(found.low, default), max(found.high, default))
@@ -244,20 +244,20 @@ class _Draw:
 
     def _rarer(self, depth: int) -> dict[str, Callable[[], Whole]]:
         return {
-            "ranked": lambda: self._ranked(depth),
-            "counter": lambda: self._scanned("counter"),
-            "resets": lambda: self._scanned("resets"),
-            "machine": lambda: self._scanned("machine"),
-            "memorised": lambda: self._memorised([0, 1, 5], 0, 5),
+            "ranked": lambda: self._draw_rank(depth),
+            "counter": lambda: self._draw_scan("counter"),
+            "resets": lambda: self._draw_scan("resets"),
+            "machine": lambda: self._draw_scan("machine"),
+            "memorised": lambda: self._draw_table([0, 1, 5], 0, 5),
         }
 
-    def _ranked(self, depth: int) -> Whole:
+    def _draw_rank(self, depth: int) -> Whole:
         found, default = self._small(depth, 4), self.rng.randint(-1, 2)
         rank = self.rng.choice([_S.index, p.Constant(0), p.Constant(1)])
         value = self._selection(min(depth, 1)).ranked(found.value, rank, default)
         return Whole(value, min(found.low, default), max(found.high, default))
 
-    def _scanned(self, kind: str) -> Whole:
+    def _draw_scan(self, kind: str) -> Whole:
         """A machine with three states that reads the tokens."""
         rng, states = self.rng, range(3)
         moves: dict[tuple[Hashable, p.Item], Hashable] = {}
@@ -272,7 +272,7 @@ class _Draw:
                 moves[state, symbol] = to
         return Whole(p.Scanned(_S.tokens, p.Machine.of(moves, 0, (), self.words.alphabet)), 0, 2)
 
-    def _memorised(self, answers: list[p.Item], low: int, high: int) -> Whole:
+    def _draw_table(self, answers: list[p.Item], low: int, high: int) -> Whole:
         rows: dict[tuple[p.Item, ...], tuple[p.Item, ...]] = {}
         for _ in range(self.rng.randint(1, 3)):
             length = self.rng.randint(1, min(self.words.longest, 4))
@@ -285,7 +285,7 @@ class _Draw:
     def _flag(self, depth: int) -> Value:
         below = max(depth - 1, 0)
         options: dict[str, Callable[[], Value]] = {
-            name: partial(self._ordered, order, below) for name, order in _ORDERS.items()
+            name: partial(self._draw_order, order, below) for name, order in _ORDERS.items()
         }
         if depth > 0:
             options |= {
@@ -295,10 +295,10 @@ class _Draw:
                 "any": lambda: self._selection(below).any(self._flag(below)),
                 "all": lambda: self._selection(below).all(self._flag(below)),
             }
-        found: Value = self._one_of(options)
-        return found
+        flag: Value = self._one_of(options)
+        return flag
 
-    def _ordered(self, order: Callable[..., Any], depth: int) -> Value:
+    def _draw_order(self, order: Callable[..., Any], depth: int) -> Value:
         found: Value = order(self._small(depth).value, self._small(depth).value)
         return found
 
@@ -309,7 +309,7 @@ class _Draw:
             self._use("tokens" if self.is_letters else "table")
             return _S.tokens if self.is_letters else _S.tokens.map(turned)
         below = depth - 1
-        found: Value = self._one_of(
+        symbol: Value = self._one_of(
             {
                 "shifted": lambda: self._symbol(below).shifted(self.rng.choice([-1, 1])),
                 "at": lambda: self._symbol(below).at(self._small(below).value),
@@ -317,23 +317,24 @@ class _Draw:
                 "first": lambda: self._selection(below).first(self._symbol(below), "?"),
                 "last": lambda: self._selection(below).last(self._symbol(below)),
                 "ranked": lambda: _S.everywhere.ranked(_S.tokens, _S.index),
-                "memorised": lambda: self._memorised(["?", "a", "b"], 0, 0).value,
+                "memorised": lambda: self._draw_table(["?", "a", "b"], 0, 0).value,
                 "or_else": lambda: p.or_else(self._symbol(below).shifted(1), "{"),
             }
         )
-        return found
+        return symbol
 
     # ---- selections ----------------------------------------------------------------------------
 
     def _selection(self, depth: int) -> Selection:
         options: dict[str, Callable[[], Selection]] = {
-            f"there{name}": partial(self._compared, order, depth) for name, order in _ORDERS.items()
+            f"there{name}": partial(self._draw_comparison, order, depth)
+            for name, order in _ORDERS.items()
         }
         options |= {
             "everywhere": lambda: _S.everywhere,
             "causal": lambda: _S.everywhere.causal(),
-            "select": lambda: self._related(depth, False),
-            "select-nothing": lambda: self._related(depth, True),
+            "select": lambda: self._draw_relation(depth, False),
+            "select-nothing": lambda: self._draw_relation(depth, True),
         }
         if depth > 0:
             below = depth - 1
@@ -342,24 +343,24 @@ class _Draw:
                 "either": lambda: self._selection(below) | self._selection(below),
                 "neither": lambda: ~(self._selection(below)),
             }
-        found: Selection = self._one_of(options)
-        return found
+        selection: Selection = self._one_of(options)
+        return selection
 
-    def _compared(self, order: Callable[..., Any], depth: int) -> Selection:
+    def _draw_comparison(self, order: Callable[..., Any], depth: int) -> Selection:
         """Order on the index, equal symbols, or numbers there and here."""
         kind = self.rng.random()
         if kind < 0.35:
             self._use("index")
-            found = order(there(_S.index), _S.index)
+            comparison = order(there(_S.index), _S.index)
         elif kind < 0.6 and order in (operator.eq, operator.ne):
             self._use("tokens")
-            found = order(there(_S.tokens), _S.tokens)
+            comparison = order(there(_S.tokens), _S.tokens)
         else:
-            found = order(there(self._small(depth).value), self._small(depth).value)
-        assert isinstance(found, Selection)
-        return found
+            comparison = order(there(self._small(depth).value), self._small(depth).value)
+        assert isinstance(comparison, Selection)
+        return comparison
 
-    def _related(self, depth: int, nothing: bool) -> Selection:
+    def _draw_relation(self, depth: int, nothing: bool) -> Selection:
         key, query = self._small(depth, 6), self._small(depth, 6)
         if not nothing:
             return p.select(key.value, query.value, _close)

@@ -65,7 +65,7 @@ def cells_by_definition(source: Any, on: Any) -> list[CellByDefinition]:
     layers = list(zip(source.weights, source.biases, strict=True))
     hidden = layers[:-1] if isinstance(source, ReluNetwork) else layers
     for W, b in hidden:
-        step = _rectified if isinstance(source, ReluNetwork) else _maximised
+        step = _cells_after_rectifiers if isinstance(source, ReluNetwork) else _cells_after_maxima
         cells = [new for cell in cells for new in step(W, b, cell)]
     if isinstance(source, MaxoutNetwork):
         return cells
@@ -199,7 +199,7 @@ def _less(one: Form, other: Form) -> Form:
 # ---- choices -------------------------------------------------------------------------------------
 
 
-def _won(
+def _parts_won(
     walls: tuple[Wall, ...], scores: Sequence[Form]
 ) -> Iterator[tuple[tuple[Wall, ...], tuple[int, ...]]]:
     """The parts of a cell where each score is the largest, and all that are equal to it."""
@@ -220,11 +220,15 @@ def _choices(
 ) -> list[tuple[tuple[Wall, ...], tuple[tuple[int, ...], ...]]]:
     found: list[Any] = [(walls, ())]
     for scores in groups:
-        found = [(part, (*won, tied)) for old, won in found for part, tied in _won(old, scores)]
+        found = [
+            (part, (*won, tied)) for old, won in found for part, tied in _parts_won(old, scores)
+        ]
     return found
 
 
-def _rectified(W: np.ndarray, b: np.ndarray, cell: CellByDefinition) -> Iterator[CellByDefinition]:
+def _cells_after_rectifiers(
+    W: np.ndarray, b: np.ndarray, cell: CellByDefinition
+) -> Iterator[CellByDefinition]:
     rows = _affine(W, b, cell.state[0])
     zero = _zero(cell.state)
     for part, won in _choices(cell.walls, [(zero, z) for z in rows]):
@@ -232,7 +236,9 @@ def _rectified(W: np.ndarray, b: np.ndarray, cell: CellByDefinition) -> Iterator
         yield CellByDefinition(part, (state,))
 
 
-def _maximised(W: np.ndarray, b: np.ndarray, cell: CellByDefinition) -> Iterator[CellByDefinition]:
+def _cells_after_maxima(
+    W: np.ndarray, b: np.ndarray, cell: CellByDefinition
+) -> Iterator[CellByDefinition]:
     pieces = [_affine(W[p], b[p], cell.state[0]) for p in range(len(W))]
     groups = list(zip(*pieces, strict=True))
     for part, won in _choices(cell.walls, groups):
@@ -246,11 +252,11 @@ def _through_steps(
     """Every step adds its value to the state, on every part into which its choices cut a cell."""
     cells = [CellByDefinition(walls, (forms,))]
     for step in steps.steps:
-        cells = [new for cell in cells for new in _stepped(step, cell)]
+        cells = [new for cell in cells for new in _cells_after_step(step, cell)]
     return [CellByDefinition(cell.walls, cell.state[-1:]) for cell in cells]
 
 
-def _stepped(step: Step, cell: CellByDefinition) -> Iterator[CellByDefinition]:
+def _cells_after_step(step: Step, cell: CellByDefinition) -> Iterator[CellByDefinition]:
     read = [form for source in step.sources for form in cell.state[source]]
     zero = _zero(cell.state)
     match step:
@@ -286,8 +292,10 @@ def _through_transformer(
     stream = tuple(_affine(source.maps[t], source.offsets[t], forms) for t in range(source.tokens))
     cells = [CellByDefinition(walls, stream)]
     for number, layer in enumerate(model.sublayers):
-        asking = _followed(model, number + 1)
-        step = _fed if isinstance(layer, FeedForward) else _attended
+        asking = _tokens_followed(model, number + 1)
+        step = (
+            _cells_after_feed_forward if isinstance(layer, FeedForward) else _cells_after_attention
+        )
         cells = [new for cell in cells for new in step(layer, cell, asking)]  # type: ignore[arg-type]
     read, token = model.readout, model.readout.token
     assert token is not None
@@ -297,52 +305,61 @@ def _through_transformer(
     ]
 
 
-def _followed(model: Transformer, number: int) -> list[int]:
+def _tokens_followed(model: Transformer, number: int) -> list[int]:
     """The tokens that can still reach the read-out from before sublayer `number`."""
     assert model.readout.token is not None
     tokens = {model.readout.token % model.tokens}
     for layer in model.sublayers[number:][::-1]:
         if isinstance(layer, Attention):
             heads = layer.heads
-            tokens |= {j for t in tokens for head in heads for j in _seen(head, t, model.tokens)}
+            tokens |= {
+                j for t in tokens for head in heads for j in _tokens_seen(head, t, model.tokens)
+            }
     return sorted(tokens)
 
 
-def _seen(head: Head, token: int, tokens: int) -> range:
+def _tokens_seen(head: Head, token: int, tokens: int) -> range:
     return range(token + 1 if head.causal else tokens)
 
 
-def _fed(layer: FeedForward, cell: CellByDefinition, asking: list[int]) -> Iterator[Any]:
+def _cells_after_feed_forward(
+    layer: FeedForward, cell: CellByDefinition, asking: list[int]
+) -> Iterator[Any]:
     zero = _zero(cell.state)
-    hidden = {t: _affine(layer.inner, layer.inner_bias, cell.state[t]) for t in asking}
-    groups = [(zero, z) for t in asking for z in hidden[t]]
+    hidden = {token: _affine(layer.inner, layer.inner_bias, cell.state[token]) for token in asking}
+    groups = [(zero, z) for token in asking for z in hidden[token]]
     for part, won in _choices(cell.walls, groups):
         on, state = iter(won), list(cell.state)
-        for t in asking:
-            active = [z if next(on) == (1,) else zero for z in hidden[t]]
+        for token in asking:
+            active = [z if next(on) == (1,) else zero for z in hidden[token]]
             change = _affine(layer.outer, layer.outer_bias, active, len(zero))
-            state[t] = _added(state[t], change)
+            state[token] = _add_rows(state[token], change)
         yield CellByDefinition(part, tuple(state))
 
 
-def _added(rows: Sequence[Form], change: Sequence[Form]) -> tuple[Form, ...]:
+def _add_rows(rows: Sequence[Form], change: Sequence[Form]) -> tuple[Form, ...]:
     return tuple(_sum(pair, (1, 1), len(pair[0])) for pair in zip(rows, change, strict=True))
 
 
-def _attended(layer: Attention, cell: CellByDefinition, asking: list[int]) -> Iterator[Any]:
+def _cells_after_attention(
+    layer: Attention, cell: CellByDefinition, asking: list[int]
+) -> Iterator[Any]:
     stream, width = cell.state, len(cell.state[0][0])
-    places = [(t, head) for t in asking for head in layer.heads]
-    groups = [_scores(head, stream, t, _seen(head, t, len(stream))) for t, head in places]
+    places = [(token, head) for token in asking for head in layer.heads]
+    groups = [
+        _scores(head, stream, token, _tokens_seen(head, token, len(stream)))
+        for token, head in places
+    ]
     for part, won in _choices(cell.walls, groups):
         state = list(stream)
-        for (t, head), tied in zip(places, won, strict=True):
+        for (token, head), tied in zip(places, won, strict=True):
             share = [Fraction(1, len(tied))] * len(tied)
             mean = [
                 _sum(rows, share, width) for rows in zip(*(stream[j] for j in tied), strict=True)
             ]
             values = [_sum(mean, row, width) for row in head.value.tolist()]
             change = [_sum(values, row, width) for row in head.output.tolist()]
-            state[t] = _added(state[t], change)
+            state[token] = _add_rows(state[token], change)
         yield CellByDefinition(part, tuple(state))
 
 
@@ -350,7 +367,7 @@ def _scores(head: Head, stream: State, t: int, seen: range) -> list[Form]:
     """Scores as far as they differ; what all have in common may be quadratic."""
     width = len(stream[0][0])
     query = [_sum(stream[t], row, width) for row in head.query.tolist()]
-    found, common = [], None
+    scores, common = [], None
     for j in seen:
         key = [_sum(stream[j], row, width) for row in head.key.tolist()]
         square, total = _scalar_product(query, key, width)
@@ -358,8 +375,8 @@ def _scores(head: Head, stream: State, t: int, seen: range) -> list[Form]:
         if square != common:
             raise QuadraticScore("scores are quadratic on a cell")
         bias = 0 if head.position_bias is None else Fraction(float(head.position_bias[t, j]))
-        found.append((*total[:-1], total[-1] + bias))
-    return found
+        scores.append((*total[:-1], total[-1] + bias))
+    return scores
 
 
 def _scalar_product(

@@ -73,22 +73,22 @@ def worst_points(
     few = int(min(points, max(500, _WORK / _cost(construction.transformer))))
     sample = hard_points(claim.target, claim.domain, few, rng)
     errors = errors_at(construction, sample)
-    sample, errors = _climbed(construction, sample, errors, rng)
+    sample, errors = _climb(construction, sample, errors, rng)
     return [(sample[i], float(errors[i])) for i in np.argsort(-errors)[:_CONFIRMED]]
 
 
 def errors_at(construction: Construction, points: np.ndarray) -> np.ndarray:
     """The largest error of any output at each point, at the least; infinite where it is nan."""
     target = construction.claim.target
-    found = []
+    errors = []
     for start in range(0, len(points), _CHUNK):
         x = points[start : start + _CHUNK]
         with np.errstate(all="ignore"):
             outputs = construction(x)
             true = target(Interval.point(x.T))
             off = np.maximum(true.lo.T - outputs, outputs - true.hi.T).max(axis=1)
-        found.append(np.where(np.isnan(outputs).any(axis=1), np.inf, np.maximum(off, 0.0)))
-    return np.concatenate(found)
+        errors.append(np.where(np.isnan(outputs).any(axis=1), np.inf, np.maximum(off, 0.0)))
+    return np.concatenate(errors)
 
 
 def has_a_hole(construction: Construction, *, points: int = 2_000, seed: int = 0) -> bool:
@@ -149,7 +149,7 @@ def _holds(held: Holding, streams: list[list[list[Any]]], values: list[Any]) -> 
     return bool((np.abs(read - true) <= held.errors + CLEARLY * (1 + np.abs(true))).all())
 
 
-def _climbed(
+def _climb(
     construction: Construction, points: np.ndarray, errors: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Better points around the worst ones: steps of all sizes, in all or single coordinates."""
@@ -162,11 +162,11 @@ def _climbed(
         step = rng.normal(size=(len(points), 8, box.dimension)) * size * width
         step[:, ::2] *= rng.random((len(points), 4, box.dimension)) < 2 / (box.dimension + 1)
         trial = np.clip(points[:, None] + step, box.low, box.high)
-        found = errors_at(construction, trial.reshape(-1, box.dimension)).reshape(len(points), 8)
-        pick, rows = found.argmax(axis=1), np.arange(len(points))
-        better = found[rows, pick] > errors
+        nearby = errors_at(construction, trial.reshape(-1, box.dimension)).reshape(len(points), 8)
+        pick, rows = nearby.argmax(axis=1), np.arange(len(points))
+        better = nearby[rows, pick] > errors
         points = np.where(better[:, None], trial[rows, pick], points)
-        errors = np.where(better, found[rows, pick], errors)
+        errors = np.where(better, nearby[rows, pick], errors)
     return points, errors
 
 

@@ -100,11 +100,11 @@ def steps_of_transformer(transformer: Transformer, added: Steps | None = None) -
     Both mean the same function: a softmax is exp(coldness score_j) times the reciprocal of the sum
     of them. With `added`, a program of the same inputs and outputs, their sum.
     """
-    writer = _Writer(transformer)
-    stream = writer.embedded()
+    writer = _TransformerSteps(transformer)
+    stream = writer.embed_tokens()
     for layer in transformer.sublayers:
         if isinstance(layer, Attention):
-            stream = [writer.attended(layer, stream, t) for t in range(len(stream))]
+            stream = [writer.attend_heads(layer, stream, t) for t in range(len(stream))]
         else:
             stream = [writer.fed_forward(layer, row) for row in stream]
     readout = transformer.readout
@@ -119,7 +119,7 @@ def steps_of_transformer(transformer: Transformer, added: Steps | None = None) -
     return Steps(writer.inputs, writer.steps)
 
 
-class _Writer:
+class _TransformerSteps:
     """Writes steps; a value is known by its number."""
 
     def __init__(self, transformer: Transformer) -> None:
@@ -151,7 +151,7 @@ class _Writer:
                     raise SemanticsError("Maxima cannot be appended.")
         return len(self.steps)
 
-    def embedded(self) -> list[int]:
+    def embed_tokens(self) -> list[int]:
         source = self.source
         pairs = zip(source.maps, source.offsets, strict=True)
         return [self.add(Affine((0,), map_, offset)) for map_, offset in pairs]
@@ -162,12 +162,12 @@ class _Writer:
         both = np.hstack([np.eye(self.width), layer.outer])
         return self.add(Affine((row, positive), both, layer.outer_bias))
 
-    def attended(self, layer: Attention, stream: list[int], t: int) -> int:
-        mixed = [self._mixed(head, stream, t) for head in layer.heads]
+    def attend_heads(self, layer: Attention, stream: list[int], t: int) -> int:
+        mixed = [self._mix_values(head, stream, t) for head in layer.heads]
         weights = np.hstack([np.eye(self.width), *[head.output for head in layer.heads]])
         return self.add(Affine((stream[t], *mixed), weights, np.zeros(self.width)))
 
-    def _mixed(self, head: Head, stream: list[int], t: int) -> int:
+    def _mix_values(self, head: Head, stream: list[int], t: int) -> int:
         seen = range(t + 1) if head.causal else range(len(stream))
         powers = [self._power(head, stream, t, j) for j in seen]
         ones = np.ones((1, len(powers)))

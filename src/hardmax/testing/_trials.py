@@ -43,7 +43,7 @@ class Trial:
 
 def try_untouched(name: str, certify: Certify) -> Trial:
     """A specimen as it is: only PROVED will do."""
-    return _tried(name, UNTOUCHED, "", 0, zoo()[name].construction, certify)
+    return _try_mutant(name, UNTOUCHED, "", 0, zoo()[name].construction, certify)
 
 
 def try_mutant(name: str, kind: str, seed: int, certify: Certify) -> Trial | None:
@@ -51,10 +51,10 @@ def try_mutant(name: str, kind: str, seed: int, certify: Certify) -> Trial | Non
     mutant = mutate(zoo()[name].construction, kind, seed)
     if mutant is None:
         return None
-    return _tried(name, kind, mutant.label, seed, mutant.construction, certify)
+    return _try_mutant(name, kind, mutant.label, seed, mutant.construction, certify)
 
 
-def _tried(
+def _try_mutant(
     name: str, kind: str, label: str, seed: int, construction: Construction, certify: Certify
 ) -> Trial:
     worst = worst_points(construction)
@@ -62,28 +62,28 @@ def _tried(
     false = kind.startswith("witness") and belied(construction) is not None
     began = time.perf_counter()
     try:
-        found: Certificate | None = certify(construction)
+        certificate: Certificate | None = certify(construction)
         crash = ""
     except Exception as reason:  # a checker that falls over has decided nothing, and is at fault
-        found, crash = None, f"{type(reason).__name__}: {reason}"
+        certificate, crash = None, f"{type(reason).__name__}: {reason}"
     seconds = time.perf_counter() - began
     attained = worst[0][1]
     fault = crash or fault_of(
-        kind, construction, found, broken=broken, belied=false, attained=attained
+        kind, construction, certificate, broken=broken, belied=false, attained=attained
     )
     return Trial(
         name,
         kind,
         label,
         seed,
-        CRASHED if found is None else found.verdict.name,
-        "" if found is None else found.method,
+        CRASHED if certificate is None else certificate.verdict.name,
+        "" if certificate is None else certificate.method,
         broken,
         false,
         construction.claim.error,
         attained,
-        float("nan") if found is None else found.certified,
-        float("nan") if found is None else found.measured,
+        float("nan") if certificate is None else certificate.certified,
+        float("nan") if certificate is None else certificate.measured,
         seconds,
         fault,
     )

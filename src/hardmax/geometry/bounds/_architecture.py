@@ -110,10 +110,10 @@ class Architecture:
 
     def __str__(self) -> str:
         parts = [
-            _counted(self.tokens, "token"),
-            f"{_counted(self.heads, 'head')} of key width {self.key_width:,}",
+            _number_of(self.tokens, "token"),
+            f"{_number_of(self.heads, 'head')} of key width {self.key_width:,}",
             f"width {self.width:,}",
-            _counted(self.layers, "layer"),
+            _number_of(self.layers, "layer"),
             f"feed-forward {self.feed_forward:,}" if self.feed_forward else "attention only",
         ]
         if self.dimension < self.width:
@@ -132,5 +132,5 @@ def _check_names(given: Iterable[str]) -> None:
         )
 
 
-def _counted(number: int, noun: str) -> str:
+def _number_of(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' * (number != 1)}"

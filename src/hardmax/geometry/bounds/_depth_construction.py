@@ -115,12 +115,12 @@ def _routing(sizes: Recipe, steps: list[int]) -> Attention:
     """Take the multiple of u = steps[i] below x_i away from x_i."""
     d, reach = sizes.dimension, sizes.tokens - 1
     heads = []
-    for i, (u, count) in enumerate(zip(steps, sizes.heads_of, strict=True)):
+    for i, (step, count) in enumerate(zip(steps, sizes.heads_of, strict=True)):
         for b in range(count):
             query, key, value, output = (np.zeros((k, d + 1)) for k in (2, 2, 1, 1))
-            query[0, i], query[0, d], query[1, d] = 2.0, -_exact(u * (2 * b * reach + 1)), 1.0
-            key[0, d], key[1, 0] = 1.0, -_exact(u)
-            value[0, d], output[0, i] = 1.0, -_exact(u)
+            query[0, i], query[0, d], query[1, d] = 2.0, -_exact(step * (2 * b * reach + 1)), 1.0
+            key[0, d], key[1, 0] = 1.0, -_exact(step)
+            value[0, d], output[0, i] = 1.0, -_exact(step)
             heads.append(Head(query, key, value, output.T))
     return Attention(heads)
 

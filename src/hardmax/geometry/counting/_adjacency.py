@@ -38,22 +38,22 @@ def _by_patterns(cells: Sequence[LinearCell]) -> Iterator[Pair]:
         for facet, label in enumerate(cell.walls):
             if label[0] < 0:
                 continue
-            other = number.get(_flipped(cell, label))
+            other = number.get(_key_across(cell, label))
             if other is None:
-                other = number.get(_packed(_beyond(cell, facet)))
+                other = number.get(_pattern_key(_beyond(cell, facet)))
             if other is not None:
                 yield min(n, other), max(n, other)
 
 
-def _packed(pattern: Sequence[np.ndarray]) -> Hashable:
+def _pattern_key(pattern: Sequence[np.ndarray]) -> Hashable:
     return b"".join(np.packbits(np.asarray(one, dtype=bool)).tobytes() for one in pattern)
 
 
-def _flipped(cell: LinearCell, label: tuple[int, ...]) -> Hashable:
+def _key_across(cell: LinearCell, label: tuple[int, ...]) -> Hashable:
     layer, neuron = label
     pattern = [np.array(one, dtype=bool) for one in cell.pattern]
     pattern[layer][neuron] ^= True
-    return _packed(pattern)
+    return _pattern_key(pattern)
 
 
 def _beyond(cell: LinearCell, facet: int) -> Sequence[np.ndarray]:
@@ -75,8 +75,8 @@ def _beyond_side(cell: PlaneCell, side: int) -> Sequence[np.ndarray]:
     inner = (a, b, c) if cell.patterns[layer][neuron] else (-a, -b, -c)
     corners = corners_of(lines)
     ends = corners[side], corners[(side + 1) % len(corners)]
-    found = plane_beyond(exact, patterns, inner, ends, layer)
-    return [np.frombuffer(one, dtype=bool) for one in found]
+    pattern = plane_beyond(exact, patterns, inner, ends, layer)
+    return [np.frombuffer(one, dtype=bool) for one in pattern]
 
 
 def _by_facets(cells: Sequence[LinearCell]) -> Iterator[Pair]:

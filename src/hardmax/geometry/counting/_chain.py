@@ -66,7 +66,7 @@ class Layer:
         """Who won in each deciding unit, by the number of its row, -1 for the 0 of a rectifier."""
         return tuple(row - self.rectifies for row in winners[: self.deciding])
 
-    def activated(self, rows: np.ndarray) -> np.ndarray:
+    def unit_values(self, rows: np.ndarray) -> np.ndarray:
         """The units' values, of magnitudes too: points x rows to points x units."""
         if self.groups is None:
             return np.maximum(rows, 0.0)
@@ -111,7 +111,7 @@ class Chain:
         """How many layers decide something."""
         return sum(1 for layer in self.layers if layer.deciding)
 
-    def numbered(self) -> Iterator[tuple[int, Layer]]:
+    def numbered_layers(self) -> Iterator[tuple[int, Layer]]:
         """Every layer with its number among those that decide; one that does not has the next."""
         number = 0
         for layer in self.layers:
@@ -239,14 +239,14 @@ class _Scheduled:
     def _states(self) -> list[tuple[list[int], list[int]]]:
         """Behind each layer the values that it chooses, and those that it hands on."""
         live = set(self._reads(len(self.steps.steps), self.depth))
-        found = []
+        states = []
         for number in range(self.depth, 0, -1):
             chosen = [v for v in self._choosing if self.made[v] == number]
             passed = sorted(live - set(chosen))
-            found.append((chosen, passed))
+            states.append((chosen, passed))
             read = {s for v in chosen for s in self.steps.steps[v - 1].sources} | set(passed)
             live = {c for v in read for c in self._reads(v, number - 1)}
-        return [([0], []), *reversed(found)]
+        return [([0], []), *reversed(states)]
 
     def chain(self) -> Chain:
         layers = []
@@ -282,7 +282,7 @@ class _Scheduled:
         first, count = sum(len(b) for _, b in blocks), len(handed[1])
         groups.append(np.arange(first, first + count)[:, None])
         weights, biases = _below_each_other([*blocks, handed])
-        return Layer(weights, biases, _padded(groups), count, rectifies)
+        return Layer(weights, biases, _pad_to_one_width(groups), count, rectifies)
 
     def _width(self, values: Iterable[int]) -> int:
         return sum(self.steps.size(value) for value in values)
@@ -333,7 +333,7 @@ def _below_each_other(parts: list[Rows]) -> Rows:
     return np.concatenate(weights), np.concatenate(biases)
 
 
-def _padded(groups: list[np.ndarray]) -> np.ndarray:
+def _pad_to_one_width(groups: list[np.ndarray]) -> np.ndarray:
     """Tables of row numbers below each other, filled with -1 to one width."""
     rank = max(group.shape[1] for group in groups)
     return np.concatenate(

@@ -31,7 +31,7 @@ class Checkpoint:
 
     def __init__(self, path: str | Path, job: str, part: str, pieces: int) -> None:
         self.path, self.job, self.part, self.pieces = Path(path), f"{job} {pieces}", part, pieces
-        self.parts: dict[str, dict[int, Tally]] = self._read() if self.path.exists() else {}
+        self.parts: dict[str, dict[int, Tally]] = self._read_parts() if self.path.exists() else {}
         self.done = self.parts.setdefault(part, {})
         self._written = time.monotonic()
 
@@ -45,7 +45,7 @@ class Checkpoint:
     def write(self) -> None:
         arrays = {"job": np.frombuffer(self.job.encode(), dtype=np.uint8)}
         for part, done in self.parts.items():
-            arrays |= {f"{part}_{name}": array for name, array in _packed(done).items()}
+            arrays |= {f"{part}_{name}": array for name, array in _tallies_to_arrays(done).items()}
         arrays[_DIGEST] = _digest(arrays)
         buffer = io.BytesIO()
         np.savez(buffer, **arrays)  # type: ignore[arg-type]  # names are names of arrays
@@ -53,17 +53,19 @@ class Checkpoint:
             write_atomically(self.path, buffer.getvalue())
         self._written = time.monotonic()
 
-    def _read(self) -> dict[str, dict[int, Tally]]:
+    def _read_parts(self) -> dict[str, dict[int, Tally]]:
         with naming(self.path):
             data = read_file(self.path)
         try:
-            found = arrays_in(data)
-            if not np.array_equal(found.pop(_DIGEST), _digest(found)):
+            arrays = arrays_in(data)
+            if not np.array_equal(arrays.pop(_DIGEST), _digest(arrays)):
                 raise FileError("was altered")
-            job = found["job"].tobytes().decode()
-            parts = [name.removesuffix("_numbers") for name in found if "_numbers" in name]
+            job = arrays["job"].tobytes().decode()
+            parts = [name.removesuffix("_numbers") for name in arrays if "_numbers" in name]
             done = {
-                part: _unpacked({name: found[f"{part}_{name}"] for name in _NAMES}, self.pieces)
+                part: _arrays_to_tallies(
+                    {name: arrays[f"{part}_{name}"] for name in _NAMES}, self.pieces
+                )
                 for part in (parts if job == self.job else ())
             }
         except Exception as reason:  # a foreign or damaged file may trip its parser anywhere
@@ -92,7 +94,7 @@ def _digest(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
     return np.frombuffer(digest.digest(), dtype=np.uint8)
 
 
-def _packed(done: dict[int, Tally]) -> dict[str, np.ndarray]:
+def _tallies_to_arrays(done: dict[int, Tally]) -> dict[str, np.ndarray]:
     numbers = sorted(done)
     tallies = [done[n] for n in numbers]
     silent = [one.silent for one in tallies] or [np.zeros((0, 4), dtype=np.uint64)]
@@ -105,7 +107,7 @@ def _packed(done: dict[int, Tally]) -> dict[str, np.ndarray]:
     }
 
 
-def _unpacked(arrays: dict[str, np.ndarray], pieces: int) -> dict[int, Tally]:
+def _arrays_to_tallies(arrays: dict[str, np.ndarray], pieces: int) -> dict[int, Tally]:
     _check(arrays, pieces)
     ends = np.cumsum(arrays["lengths"])
     parts = np.split(arrays["silent"], ends[:-1]) if len(ends) else []
@@ -120,7 +122,7 @@ def _unpacked(arrays: dict[str, np.ndarray], pieces: int) -> dict[int, Tally]:
 
 
 def _check(arrays: dict[str, np.ndarray], pieces: int) -> None:
-    """Refuse what `_packed` does not write, however it came about."""
+    """Refuse what `_tallies_to_arrays` does not write, however it came about."""
     whole = [arrays[name] for name in ("numbers", "layers", "decided", "lengths")]
     silent, count = arrays["silent"], len(arrays["numbers"])
     if any(a.dtype != np.int64 or len(a) != count or (a < 0).any() for a in whole):

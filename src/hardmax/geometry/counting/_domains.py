@@ -34,7 +34,7 @@ class Segment:
 
     def __init__(self, start: Coordinates, end: Coordinates) -> None:
         points = _rows(
-            [_listed(start), _listed(end)], "A segment needs two lists of finite numbers"
+            [_as_list(start), _as_list(end)], "A segment needs two lists of finite numbers"
         )
         object.__setattr__(self, "_points", points)
         object.__setattr__(self, "start", points.floats[0])
@@ -87,10 +87,10 @@ class Slice:
         directions: Iterable[Coordinates],
         polygon: Box | str | Iterable[Coordinates],
     ) -> None:
-        ways = _listed(directions)
+        ways = _as_list(directions)
         if len(ways) != 2:
             raise DomainError(f"A slice needs two directions, but got {len(ways)}.")
-        rows = [_listed(one) for one in (origin, *ways)]
+        rows = [_as_list(one) for one in (origin, *ways)]
         need = "A slice needs an origin and two directions of finite numbers"
         frame, corners = _rows(rows, need), _convex(_corners(polygon))
         object.__setattr__(self, "_frame", frame)
@@ -145,7 +145,7 @@ def own_dimension(domain: Domain) -> int:
     return 1 if isinstance(domain, Segment) else 2
 
 
-def _listed(values: object) -> list[object]:
+def _as_list(values: object) -> list[object]:
     try:
         return list(values) if isinstance(values, Iterable) else [values]
     except TypeError:  # an array without axes
@@ -172,7 +172,7 @@ def _corners(polygon: Box | str | Iterable[Coordinates]) -> list[list[object]]:
             )
         (a, c), (b, d) = polygon.low.tolist(), polygon.high.tolist()
         return [[a, c], [b, c], [b, d], [a, d]]
-    return [_listed(corner) for corner in _listed(polygon)]
+    return [_as_list(corner) for corner in _as_list(polygon)]
 
 
 def _convex(corners: list[list[object]]) -> Points:

@@ -34,7 +34,7 @@ class Engine(Protocol[Piece]):
     @property
     def fast(self) -> bool: ...
     def start(self) -> Piece: ...
-    def split(self, piece: Piece, at_least: int) -> list[Piece]: ...
+    def split_piece(self, piece: Piece, at_least: int) -> list[Piece]: ...
     def count(
         self, piece: Piece, *, regions: bool, limit: int | None, progress: Progress | None
     ) -> Tally: ...
@@ -65,7 +65,7 @@ class PlaneEngine:
 
         return _plane.start_piece(self.stack, self.corners)
 
-    def split(self, piece: PlanePiece, at_least: int) -> list[PlanePiece]:
+    def split_piece(self, piece: PlanePiece, at_least: int) -> list[PlanePiece]:
         from hardmax.geometry.counting.plane import _counting as _plane
 
         return _plane.split_piece(self.stack, piece, fast=self.fast, at_least=at_least)
@@ -105,7 +105,7 @@ class SpaceEngine:
 
         return _space.start_piece(self.stack, self.box.low, self.box.high)
 
-    def split(self, piece: SpacePiece, at_least: int) -> list[SpacePiece]:
+    def split_piece(self, piece: SpacePiece, at_least: int) -> list[SpacePiece]:
         from hardmax.geometry.counting.space import _counting as _space
 
         return _space.split_piece(self.stack, piece, fast=self.fast, at_least=at_least)
@@ -116,12 +116,12 @@ class SpaceEngine:
         from hardmax.geometry.counting.space import _counting as _space
 
         most = None if limit is None else limit + 1  # it stops when it has so many
-        found = _space.count_piece(
+        tally = _space.count_piece(
             self.stack, piece, fast=self.fast, regions=regions, limit=most, progress=progress
         )
-        if limit is not None and found.cells > limit:
-            raise OverLimit(found.cells, limit)
-        return found
+        if limit is not None and tally.cells > limit:
+            raise OverLimit(tally.cells, limit)
+        return tally
 
     def regions_at_once(self, *, limit: int | None, progress: Progress | None) -> None:
         return None
@@ -150,7 +150,7 @@ class SwitchEngine:
 
         return start_piece(self.program, self.domain)
 
-    def split(self, piece: SwitchPiece, at_least: int) -> list[SwitchPiece]:
+    def split_piece(self, piece: SwitchPiece, at_least: int) -> list[SwitchPiece]:
         from hardmax.geometry.counting.switch import _counting as switch
 
         return switch.split_piece(self.program, piece, fast=self.fast, at_least=at_least)

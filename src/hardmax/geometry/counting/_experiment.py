@@ -33,7 +33,7 @@ BOX = "[-4,4]^2"
 
 
 @dataclass(frozen=True)
-class Shape:
+class ModelShape:
     """Sizes of one model: tokens, heads and hidden units of a layer, layers."""
 
     tokens: int
@@ -50,7 +50,7 @@ class Shape:
     @property
     def most(self) -> int:
         """No weights of this shape have more cells."""
-        found = transformer_bounds(
+        bounds = transformer_bounds(
             tokens=self.tokens,
             heads=self.heads,
             width=_WIDTH,
@@ -59,7 +59,7 @@ class Shape:
             dimension=2,
             key_width=_KEY,
         )
-        return found.upper.value
+        return bounds.upper.value
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class ExperimentRow:
     """What was counted for one shape: means over seeds, and the bound."""
 
     group: str
-    shape: Shape
+    shape: ModelShape
     cells: float
     regions: float
     spread: float  # standard deviation of the regions
@@ -121,7 +121,7 @@ class Experiment:
         }
 
 
-def random_transformer(shape: Shape, seed: int | Sequence[int]) -> Transformer:
+def random_transformer(shape: ModelShape, seed: int | Sequence[int]) -> Transformer:
     """Gaussian keys, values, biases and feed-forward weights; see the top of this file."""
     rng, n = np.random.default_rng(seed), shape.tokens
     maps, offsets = np.zeros((n + 1, _WIDTH, 2)), np.zeros((n + 1, _WIDTH))
@@ -156,39 +156,39 @@ def experiment(
     tell = progress or (lambda _: None)
     random = tuple(_row(group, shape, seeds, tell) for group, shape in _shapes(quick))
     equal = tuple(_row(group, shape, seeds, tell) for group, shape in _equal(quick))
-    built = tuple(_built(recipe, tell) for recipe in _recipes(quick))
+    built = tuple(_build_row(recipe, tell) for recipe in _recipes(quick))
     return Experiment(seeds, random, equal, built)
 
 
-def _shapes(quick: bool) -> Iterator[tuple[str, Shape]]:
+def _shapes(quick: bool) -> Iterator[tuple[str, ModelShape]]:
     """One size varies, the others stay."""
     most = 2 if quick else 4
     for tokens in (2, 4, 8, 16)[:most]:
-        yield "tokens", Shape(tokens, 2, 1)
+        yield "tokens", ModelShape(tokens, 2, 1)
     for heads in (1, 2, 4, 8)[:most]:
-        yield "heads", Shape(4, heads, 1)
+        yield "heads", ModelShape(4, heads, 1)
     for layers in (1, 2, 3)[: most - 1]:
-        yield "depth", Shape(4, 2, layers)
+        yield "depth", ModelShape(4, 2, layers)
     for hidden in (0, 4, 8, 16)[:most]:
-        yield "width", Shape(4, 2, 1, hidden)
+        yield "width", ModelShape(4, 2, 1, hidden)
 
 
-def _equal(quick: bool) -> Iterator[tuple[str, Shape]]:
+def _equal(quick: bool) -> Iterator[tuple[str, ModelShape]]:
     """One head has as many weights as 3.7 hidden units: 4 heads, 2 and 7 units, 1 and 10 units."""
     for layers in (1, 2) if quick else (1, 2, 3):
-        yield "attention", Shape(6, 4, layers)
-        yield "half", Shape(6, 2, layers, 7)
-        yield "feed-forward", Shape(6, 1, layers, 10)
+        yield "attention", ModelShape(6, 4, layers)
+        yield "half", ModelShape(6, 2, layers, 7)
+        yield "feed-forward", ModelShape(6, 1, layers, 10)
 
 
-def _row(group: str, shape: Shape, seeds: int, tell: Callable[[str], None]) -> ExperimentRow:
+def _row(group: str, shape: ModelShape, seeds: int, tell: Callable[[str], None]) -> ExperimentRow:
     tell(f"{group}: {shape.tokens} tokens, {shape.heads} heads, {shape.layers} layers")
     cells, counts = [], []
     for seed in range(seeds):
         sizes = [shape.tokens, shape.heads, shape.layers, shape.hidden, seed]
-        found = regions(random_transformer(shape, sizes), on=BOX)
-        counts.append(found.count)
-        cells.append(found.cells)
+        counted = regions(random_transformer(shape, sizes), on=BOX)
+        counts.append(counted.count)
+        cells.append(counted.cells)
     spread = float(np.std(counts, ddof=1)) if seeds > 1 else 0.0
     means = float(np.mean(cells)), float(np.mean(counts))
     return ExperimentRow(group, shape, *means, spread, shape.most)
@@ -204,7 +204,7 @@ def _recipes(quick: bool) -> Iterator[Recipe]:
             yield Recipe(2, 2, layers, 2, 6 if layers == 1 else 2)
 
 
-def _built(recipe: Recipe, tell: Callable[[str], None]) -> BuiltRow:
+def _build_row(recipe: Recipe, tell: Callable[[str], None]) -> BuiltRow:
     tell(f"constructed: {recipe.tokens} tokens, {recipe.layers} layers")
     model = depth_construction(**recipe.as_dict())
     width = recipe.dimension + 1

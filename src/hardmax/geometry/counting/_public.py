@@ -262,10 +262,10 @@ def _of_transformer(
         return _within(line, line.cells, execution)
     program = switch_program(source, domain)
     engine = SwitchEngine(program, domain, fingerprint(source), fast)
-    found = Regions(repr(source), domain, engine, execution)
+    counted = Regions(repr(source), domain, engine, execution)
     try:
-        found.layers  # noqa: B018  # whether scores are affine shows on the cells
-        return found
+        counted.layers  # noqa: B018  # whether scores are affine shows on the cells
+        return counted
     except QuadraticWalls:
         if own_dimension(domain) != 2:
             raise

@@ -14,7 +14,7 @@ from hardmax.geometry.counting._domains import Domain
 from hardmax.geometry.counting._engines import Engine
 from hardmax.geometry.counting._run import Execution, tally
 from hardmax.geometry.counting._stack import Stack
-from hardmax.geometry.counting._tally import OverLimit, Tally, joined
+from hardmax.geometry.counting._tally import OverLimit, Tally, count_unions
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,7 @@ class Regions:
         return not self.engine.fast
 
     @cached_property
-    def _merged(self) -> tuple[Tally, int, tuple[str, ...]]:
+    def _tally_of_regions(self) -> tuple[Tally, int, tuple[str, ...]]:
         """The tally, the number of regions, and notes."""
         how = self.execution
         try:
@@ -76,16 +76,16 @@ class Regions:
             alone = "cells were joined in this process, without executor or checkpoint"
             shared = how.executor is not None or how.checkpoint is not None
             return *at_once, (alone,) if shared else ()
-        total, notes = self._counted(regions=True)
-        return total, total.cells - joined(total.silent), notes
+        total, notes = self._run_tally(regions=True)
+        return total, total.cells - count_unions(total.silent), notes
 
     @cached_property
-    def _plain(self) -> tuple[Tally, tuple[str, ...]]:
-        if "_merged" in self.__dict__:
-            return self._merged[0], self._merged[2]
-        return self._counted(regions=False)
+    def _tally_of_cells(self) -> tuple[Tally, tuple[str, ...]]:
+        if "_tally_of_regions" in self.__dict__:
+            return self._tally_of_regions[0], self._tally_of_regions[2]
+        return self._run_tally(regions=False)
 
-    def _counted(self, *, regions: bool) -> tuple[Tally, tuple[str, ...]]:
+    def _run_tally(self, *, regions: bool) -> tuple[Tally, tuple[str, ...]]:
         try:
             return tally(self.engine, self.execution, regions=regions)
         except OverLimit as reason:
@@ -100,26 +100,26 @@ class Regions:
 
     @property
     def cells(self) -> int:
-        return self._plain[0].cells
+        return self._tally_of_cells[0].cells
 
     @property
     def layers(self) -> tuple[int, ...]:
         """The number of cells after each layer."""
-        return self._plain[0].layers
+        return self._tally_of_cells[0].layers
 
     @property
     def count(self) -> int:
-        return self._merged[1]
+        return self._tally_of_regions[1]
 
     @property
     def decided(self) -> int:
-        return self._plain[0].decided
+        return self._tally_of_cells[0].decided
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What happened on the way: pieces done before, pools that broke."""
-        joined = self._merged[2] if "_merged" in self.__dict__ else ()
-        return tuple(dict.fromkeys((*self._plain[1], *joined)))
+        joined = self._tally_of_regions[2] if "_tally_of_regions" in self.__dict__ else ()
+        return tuple(dict.fromkeys((*self._tally_of_cells[1], *joined)))
 
     def __iter__(self) -> Iterator[LinearCell]:
         for found in self.engine.each():
@@ -137,7 +137,7 @@ class Regions:
         return {
             "source": self.source,
             "on": str(self.on),
-            "cells": self._merged[0].cells if regions else self.cells,
+            "cells": self._tally_of_regions[0].cells if regions else self.cells,
             "regions": self.count if regions else None,
             "layers": list(self.layers),
             "exact": self.exact,

@@ -77,7 +77,7 @@ class _Job(Generic[Piece]):
 
     def __init__(self, engine: Engine[Piece], execution: Execution, regions: bool) -> None:
         self.engine, self.execution, self.regions = engine, execution, regions
-        self.pieces = engine.split(engine.start(), PIECES)
+        self.pieces = engine.split_piece(engine.start(), PIECES)
         self.notes: list[str] = []
         self.done: dict[int, Tally] = {}
         self.kept: Checkpoint | None = None
@@ -101,7 +101,7 @@ class _Job(Generic[Piece]):
         return total(self.done[n] for n in sorted(self.done)), tuple(self.notes)
 
     @property
-    def left(self) -> list[int]:
+    def pieces_left(self) -> list[int]:
         return [n for n in range(len(self.pieces)) if n not in self.done]
 
     @property
@@ -121,7 +121,7 @@ class _Job(Generic[Piece]):
         self._tell_progress()
 
     def _count_here(self) -> None:
-        for number in self.left:
+        for number in self.pieces_left:
             before = self.cells
             room = None if self.execution.limit is None else self.execution.limit - before
             try:
@@ -143,15 +143,15 @@ class _Job(Generic[Piece]):
 
     def _count_in_pools(self) -> None:
         broken = 0
-        while self.left:
+        while self.pieces_left:
             before = len(self.done)
             if self._count_in_pool():
                 return
             broken = 1 if len(self.done) > before else broken + 1
             if isinstance(self.execution.executor, Executor):
                 self.notes.append(
-                    f"the pool broke: the last {len(self.left)} of {len(self.pieces)} pieces were "
-                    f"counted in this process"
+                    f"the pool broke: the last {len(self.pieces_left)} of {len(self.pieces)} "
+                    f"pieces were counted in this process"
                 )
                 self._count_here()
                 return
@@ -168,7 +168,7 @@ class _Job(Generic[Piece]):
         pool = given if isinstance(given, Executor) else given()
         waiting: dict[Future[Tally], int] = {}
         try:
-            for number in self.left:
+            for number in self.pieces_left:
                 future = pool.submit(
                     _work, self.engine, self.pieces[number], self.regions, self.execution.limit
                 )

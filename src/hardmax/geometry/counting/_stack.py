@@ -88,14 +88,18 @@ class Stack:
             )
         slack, exact = np.zeros(len(network.biases[0])), None
         if origin is None or directions is None:
-            first = _scaled(network.weights[0], network.biases[0], np.zeros(inputs, int), reach)
+            first = _scale_layer(
+                network.weights[0], network.biases[0], np.zeros(inputs, int), reach
+            )
         else:
-            rows, levels = _composed(network.weights[0], network.biases[0], origin, directions)
-            first, slack, exact = _rounded(rows, levels, reach)
+            rows, levels = _first_layer_on_slice(
+                network.weights[0], network.biases[0], origin, directions
+            )
+            first, slack, exact = _round_rows(rows, levels, reach)
         layers, size = [first], reach
         for W, b in zip(network.weights[1:], network.biases[1:], strict=True):
             size = np.abs(layers[-1][0]) @ size + np.abs(layers[-1][1])
-            layers.append(_scaled(W, b, layers[-1][2], size))
+            layers.append(_scale_layer(W, b, layers[-1][2], size))
         weights, biases, shifts = zip(*layers, strict=True)
         return cls(weights, biases, slack, reach, shifts, network, exact)
 
@@ -133,7 +137,7 @@ class Stack:
         A form without terms is 0 and so is its slack. The last 8 roundings are those of this sum
         and of whoever adds a radius to it.
         """
-        found = []
+        slacks = []
         reach = inflate(sum_up(self.reach) + 1.0)
         some = self.weights[0].any(axis=1) | (self.biases[0] != 0.0)
         lost = np.where(some, inflate(TINY * reach), 0.0)  # of subnormal coefficients
@@ -142,8 +146,8 @@ class Stack:
             if layer:
                 error = _composed_error(W, b, self.sizes[layer - 1], error, reach)
             size = self.sizes[layer]
-            found.append(inflate(error + stray(d + 1, inflate(size + error)), 8))
-        return tuple(found)
+            slacks.append(inflate(error + stray(d + 1, inflate(size + error)), 8))
+        return tuple(slacks)
 
     # ---- exactly -----------------------------------------------------------------------------
 
@@ -159,10 +163,10 @@ class Stack:
                 before = after
                 continue
             rows = [
-                [_shifted(x, k - out) for x, k in zip(row, before, strict=True)]
+                [_times_power(x, k - out) for x, k in zip(row, before, strict=True)]
                 for row, out in zip(W.tolist(), after, strict=True)
             ]
-            levels = [_shifted(x, -out) for x, out in zip(b.tolist(), after, strict=True)]
+            levels = [_times_power(x, -out) for x, out in zip(b.tolist(), after, strict=True)]
             layers.append((rows, levels))
             before = after
         return tuple(layers)
@@ -177,7 +181,7 @@ class Stack:
         for at in range(1, layer + 1):
             on = [j for j, s in enumerate(patterns[at - 1]) if s]
             W, b = self.exact_layers[at]
-            rows = [_combined(row, level, on, rows) for row, level in zip(W, b, strict=True)]
+            rows = [_combine_rows(row, level, on, rows) for row, level in zip(W, b, strict=True)]
         return rows
 
     def exact_outputs(self, patterns: Patterns) -> Rows:
@@ -252,11 +256,11 @@ def _power(exponent: int) -> Fraction:
     return Fraction(2**exponent) if exponent >= 0 else Fraction(1, 2**-exponent)
 
 
-def _shifted(x: float, exponent: int) -> Fraction:
+def _times_power(x: float, exponent: int) -> Fraction:
     return Fraction(x) * _power(exponent) if x and exponent else Fraction(x)
 
 
-def _scaled(W: np.ndarray, b: np.ndarray, before: np.ndarray, size: np.ndarray) -> Scaled:
+def _scale_layer(W: np.ndarray, b: np.ndarray, before: np.ndarray, size: np.ndarray) -> Scaled:
     """A layer whose inputs were scaled by 2^-before and are at most `size`, scaled itself.
 
     Exponents are added as whole numbers, so that nothing overflows on the way. What is not 0 stays
@@ -280,7 +284,7 @@ def _kept_alive(digits: np.ndarray, exponents: np.ndarray) -> np.ndarray:
     return np.where((found == 0.0) & (digits != 0.0), np.copysign(TINY, digits), found)
 
 
-def _rounded(
+def _round_rows(
     rows: Rows, levels: list[Fraction], reach: np.ndarray
 ) -> tuple[Scaled, np.ndarray, tuple[Rows, list[Fraction]]]:
     """Exact rows, scaled: their floats, how far these are off, and the rows themselves."""
@@ -300,7 +304,9 @@ def _rounded(
     return (W, b, np.array(shift)), slack, (exact_rows, exact_levels)
 
 
-def _combined(row: list[Fraction], level: Fraction, on: list[int], rows: Rows) -> list[Fraction]:
+def _combine_rows(
+    row: list[Fraction], level: Fraction, on: list[int], rows: Rows
+) -> list[Fraction]:
     total = [Fraction(0)] * len(rows[0]) if rows else [Fraction(0)]
     for j in on:
         if row[j]:
@@ -309,7 +315,7 @@ def _combined(row: list[Fraction], level: Fraction, on: list[int], rows: Rows) -
     return total
 
 
-def _composed(
+def _first_layer_on_slice(
     W: np.ndarray, b: np.ndarray, origin: Exact, directions: Exact
 ) -> tuple[Rows, list[Fraction]]:
     """The first layer on a slice."""

@@ -48,7 +48,7 @@ def total(tallies: Iterable[Tally]) -> Tally:
     return Tally(layers, sum(part.decided for part in parts), silent)
 
 
-def joined(silent: np.ndarray) -> int:
+def count_unions(silent: np.ndarray) -> int:
     """How many cells go away when those that share a silent facet become one: successful unions."""
     if not len(silent):
         return 0

@@ -55,21 +55,21 @@ def visits(
     if not isinstance(source, Transformer):
         chain = chain_of(source)
         _check(points, chain.inputs)
-        found = [_chain_patterns(chain, chunk) for chunk in chunks]
+        parts = [_chain_patterns(chain, chunk) for chunk in chunks]
     elif isinstance(source.input, VectorInput):
         _check(points, source.input.inputs)
-        found = [_hard_patterns(source, chunk) for chunk in chunks]
+        parts = [_hard_patterns(source, chunk) for chunk in chunks]
     else:
         raise RequestError(
             "Visited cells are those of real inputs, but this Transformer reads sequences of "
             "symbols. Give one that reads vectors (VectorInput)."
         )
-    patterns = np.concatenate([pattern for pattern, _ in found])
+    patterns = np.concatenate([pattern for pattern, _ in parts])
     _, which, often = np.unique(patterns, axis=0, return_inverse=True, return_counts=True)
     order = np.argsort(-often, kind="stable")
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
-    ties = int(sum(tied.sum() for _, tied in found))
+    ties = int(sum(tied.sum() for _, tied in parts))
     return Visits(len(often), len(points), often[order], place[which.reshape(-1)], ties)
 
 
@@ -115,7 +115,7 @@ class _Known(NamedTuple):
         rounded = stray(len(others), inflate(size, len(others)))
         return _Known(value, inflate(off + rounded, len(others) + 2))
 
-    def rectified(self) -> tuple[_Known, np.ndarray]:
+    def rectify(self) -> tuple[_Known, np.ndarray]:
         """max(value, 0), and which signs are sure; a number that is not off is what it is."""
         sure = (np.abs(self.value) > self.off) | (self.off == 0.0)
         off = np.where(sure & ~(self.value > 0.0), 0.0, self.off)
@@ -141,17 +141,17 @@ def _chain_patterns(chain: Chain, x: np.ndarray) -> tuple[np.ndarray, np.ndarray
         for layer in chain.layers:
             z = known.times(layer.weights.T).plus(layer.biases)
             if layer.groups is None:
-                known, sure = z.rectified()
+                known, sure = z.rectify()
                 parts.append(np.packbits(z.value > 0, axis=1))
             else:
-                known, sure, winners = _maximised(layer.groups, z)
+                known, sure, winners = _maximise_groups(layer.groups, z)
                 chosen = np.ascontiguousarray(winners[:, : layer.deciding], dtype=np.int32)
                 parts.append(chosen.view(np.uint8))
             tied |= ~sure.all(axis=1)
     return np.concatenate([*parts, np.zeros((len(x), 1), np.uint8)], axis=1), tied
 
 
-def _maximised(groups: np.ndarray, rows: _Known) -> tuple[_Known, np.ndarray, np.ndarray]:
+def _maximise_groups(groups: np.ndarray, rows: _Known) -> tuple[_Known, np.ndarray, np.ndarray]:
     """The maximum of each group, whether its winner is sure, and the winner's place in the group.
 
     A winner is sure if it leads by more than both rows may be off and their difference rounds, or
@@ -185,14 +185,14 @@ def _hard_patterns(model: Transformer, x: np.ndarray) -> tuple[np.ndarray, np.nd
                 case Attention():
                     sent = []
                     for group in sublayer.groups:
-                        winners, close, change = _attended(group, stream, asking, twins)
+                        winners, close, change = _attend(group, stream, asking, twins)
                         parts.append(winners.reshape(len(x), -1).astype(np.int32))
                         tied |= close
                         sent.append(change)
                     stream, twins = stream.plus(*sent), twins.behind(sublayer)
                 case FeedForward():
                     z = stream.times(sublayer.inner.T).plus(sublayer.inner_bias)
-                    hidden, sure = z.rectified()
+                    hidden, sure = z.rectify()
                     parts.append((z.value[:, asking] > 0).reshape(len(x), -1).astype(np.int32))
                     tied |= ~sure[:, asking].all(axis=(1, 2))
                     stream = stream.plus(hidden.times(sublayer.outer.T), sublayer.outer_bias)
@@ -217,7 +217,7 @@ class _Twins:
         return self
 
 
-def _attended(
+def _attend(
     group: HeadGroup, stream: _Known, asking: list[int], twins: _Twins
 ) -> tuple[np.ndarray, np.ndarray, _Known]:
     """Who wins where it matters, whether some lead there is rounding, and what all are sent.
@@ -245,7 +245,7 @@ def _attended(
     sure |= ~seen | (np.arange(tokens) == first[..., None])
     shares = _exactly(shared / shared.sum(axis=3, keepdims=True))
     mixed = _products(shares, value, more=1)
-    sent = _joined(group, mixed)
+    sent = _add_up_heads(group, mixed)
     told = shared[:, :, asking]
     last = tokens - 1 - told[..., ::-1].argmax(axis=3)
     winners = np.stack([told.argmax(axis=3), last, told.sum(axis=3)], axis=-1)
@@ -261,7 +261,7 @@ def _products(a: _Known, b: _Known, more: int = 0) -> _Known:
     return _Known(x @ y, off)
 
 
-def _joined(group: HeadGroup, mixed: _Known) -> _Known:
+def _add_up_heads(group: HeadGroup, mixed: _Known) -> _Known:
     """What all heads of a group write, added up: b x tokens x width."""
     rows, heads, tokens, width = mixed.value.shape
     flat = _Known(*(p.transpose(0, 2, 1, 3).reshape(rows, tokens, heads * width) for p in mixed))

@@ -1,4 +1,4 @@
-"""Layers and lines in whole numbers: floats are dyadic, so a power of 2 makes all of them whole."""
+"""Layers, lines and maps in whole numbers: floats are dyadic, a power of 2 makes them whole."""
 
 from __future__ import annotations
 
@@ -37,3 +37,17 @@ def whole_line(start: Sequence[Fraction], end: Sequence[Fraction]) -> tuple[np.n
     table[:, 0] = [int(x * under) for x in way]
     table[:, 1] = [int(x * under) for x in first]
     return table, under
+
+
+def multiply_maps(weights: np.ndarray, maps: np.ndarray) -> np.ndarray:
+    """weights @ maps over the first axis of maps; a sum of nothing is 0."""
+    shape = (len(weights), *maps.shape[1:])
+    if not weights.size:
+        return np.zeros(shape, dtype=int).astype(object)
+    return np.asarray(weights @ maps.reshape(len(maps), -1)).reshape(shape)
+
+
+def lowest_terms(maps: np.ndarray, under: int) -> tuple[np.ndarray, int]:
+    """The same rationals maps / under with the denominator as small as it can be."""
+    common = math.gcd(under, *maps.ravel().tolist())
+    return maps // common, under // common

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from hardmax.core import Box
-from hardmax.geometry.diagrams._cells import Cell, clipped
+from hardmax.geometry.diagrams._cells import Cell, clip_box
 from hardmax.geometry.hulls._faces import pairs_of
 from hardmax.geometry.hulls._points import Points
 
@@ -52,15 +52,15 @@ class BoxedDiagram:
 
     def cell(self, place: int) -> Cell:
         if place not in self._cells:
-            self._cells[place] = self._cut(place)
+            self._cells[place] = self._cut_to_box(place)
         return self._cells[place]
 
-    def _cut(self, place: int) -> Cell:
+    def _cut_to_box(self, place: int) -> Cell:
         sites, levels = self.diagram.sites, self.diagram.levels
         own, rivals = self.diagram.winners[[place]], self.diagram.winners[self._rivals[place]]
         slopes = sites.rationals(own)[0] - sites.rationals(rivals)
         heights = levels.rationals(own)[0, 0] - levels.rationals(rivals)[:, 0]
-        return clipped(self.box, slopes.tolist(), heights.tolist(), rivals.tolist())
+        return clip_box(self.box, slopes.tolist(), heights.tolist(), rivals.tolist())
 
     @cached_property
     def _rivals(self) -> list[list[int]]:

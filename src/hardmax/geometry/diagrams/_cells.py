@@ -46,7 +46,7 @@ class Cell:
 _NOTHING = Cell((), (), Fraction(0))
 
 
-def clipped(
+def clip_box(
     box: Box, slopes: list[list[Fraction]], levels: list[Fraction], rivals: list[int]
 ) -> Cell:
     """The part of a box where <slope, x> + level >= 0 for all slopes and levels."""
@@ -223,13 +223,13 @@ def _around(rim: dict[Point, set[Point]]) -> list[Point]:
 def _volume(faces: list[_Face]) -> Fraction:
     """Six times the volume is a sum of determinants over triangles, seen from one inner point."""
     corners = {x for face, _ in faces for x in face}
-    o = [sum((x[c] for x in corners), Fraction(0)) / len(corners) for c in range(3)]
+    centre = [sum((x[c] for x in corners), Fraction(0)) / len(corners) for c in range(3)]
     total = Fraction(0)
     for face, _ in faces:
-        a = [x - y for x, y in zip(face[0], o, strict=True)]
+        a = [x - y for x, y in zip(face[0], centre, strict=True)]
         for second, third in pairwise(face[1:]):
-            b = [x - y for x, y in zip(second, o, strict=True)]
-            c = [x - y for x, y in zip(third, o, strict=True)]
+            b = [x - y for x, y in zip(second, centre, strict=True)]
+            c = [x - y for x, y in zip(third, centre, strict=True)]
             total += abs(
                 a[0] * (b[1] * c[2] - b[2] * c[1])
                 - a[1] * (b[0] * c[2] - b[2] * c[0])

@@ -277,7 +277,7 @@ class PowerDiagram:
     def _within(self) -> BoxedDiagram:
         return BoxedDiagram(self, self._box(None))
 
-    def _boxed(self, on: object) -> BoxedDiagram:
+    def _on_box(self, on: object) -> BoxedDiagram:
         return self._within if on is None else BoxedDiagram(self, self._box(on))
 
     def _box(self, on: object) -> Box:
@@ -303,11 +303,11 @@ class PowerDiagram:
         place = int(self._places[self.hull.kind[key]])
         if place < 0:
             raise RequestError(f"The cell of key {key} is empty; the live ones are in `live`.")
-        return self._boxed(on).cell(place)
+        return self._on_box(on).cell(place)
 
     def volumes(self, on: object = None) -> dict[int, Fraction]:
         """The volume of every cell that meets the box, exactly; together they fill it."""
-        volumes = self._boxed(on).volumes
+        volumes = self._on_box(on).volumes
         return {int(self.winners[place]): volume for place, volume in volumes.items()}
 
     # ---- queries -----------------------------------------------------------------------------

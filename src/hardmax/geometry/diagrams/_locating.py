@@ -69,10 +69,10 @@ class Locator:
         step = max(1, _ROWS // len(self.keys))
         for start in range(0, len(unsure), step):
             rows = unsure[start : start + step]
-            winners[rows] = self._settled(asked.take(rows))
+            winners[rows] = self._winners_exactly(asked.take(rows))
         return np.asarray(winners)
 
-    def _settled(self, asked: Points) -> np.ndarray:
+    def _winners_exactly(self, asked: Points) -> np.ndarray:
         """The same among all keys, exactly; floats that overflow leave everything open."""
         from hardmax.geometry.diagrams._locating_kernels import FAR
 

@@ -83,11 +83,11 @@ class Faces:
 
     @cached_property
     def _corners_of(self) -> dict[int, frozenset[int]]:
-        return _grouped(self._pairs)
+        return _group_pairs(self._pairs)
 
     @cached_property
     def _facets_at(self) -> dict[int, frozenset[int]]:
-        return _grouped((corner, facet) for facet, corner in self._pairs)
+        return _group_pairs((corner, facet) for facet, corner in self._pairs)
 
     def _smallest(self, corners: tuple[int, ...]) -> frozenset[int]:
         """The corners of the smallest face with these."""
@@ -135,7 +135,7 @@ class Faces:
         return np.array(sorted(edges), dtype=np.int64).reshape(-1, 2)
 
 
-def _grouped(pairs: Iterable[tuple[int, int]]) -> dict[int, frozenset[int]]:
+def _group_pairs(pairs: Iterable[tuple[int, int]]) -> dict[int, frozenset[int]]:
     """The second numbers that come with each first one."""
     groups: dict[int, set[int]] = {}
     for number, other in pairs:

@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardmax.geometry._compiled import called, entry, inlined, lent
+from hardmax.geometry._compiled import entry, inline, lent
 from hardmax.numerics import FAINT, GROWN, UNIT
 
 INSIDE, UNSURE, OUTSIDE = -1, 0, 1
 
 
-class Cloud(NamedTuple):
+class FloatPoints(NamedTuple):
     """Points in floats, and how far each column may be off."""
 
     points: np.ndarray
@@ -70,7 +70,7 @@ def new_work(width: int) -> Work:
 # ---- one facet -----------------------------------------------------------------------------------
 
 
-@called
+@inline
 def _minors(rows: np.ndarray, slack_rows: np.ndarray, value: np.ndarray, error: np.ndarray) -> None:
     """All minors of the first rows, by sets of columns as bits; those of all rows come last."""
     count, width = rows.shape
@@ -99,8 +99,8 @@ def _minors(rows: np.ndarray, slack_rows: np.ndarray, value: np.ndarray, error: 
         value[chosen], error[chosen] = total, doubt
 
 
-@inlined
-def _find_normal(cloud: Cloud, corners: np.ndarray, work: Work) -> None:
+@inline
+def _find_normal(cloud: FloatPoints, corners: np.ndarray, work: Work) -> None:
     """The normal of the simplex with these corners, into `work`, and how far it may be off."""
     points, width = cloud.points, cloud.points.shape[1]
     for k in range(width - 1):
@@ -116,8 +116,8 @@ def _find_normal(cloud: Cloud, corners: np.ndarray, work: Work) -> None:
         work.blur[c] = work.error[rest]
 
 
-@inlined
-def _side(cloud: Cloud, plane: Plane, other: int) -> int:
+@inline
+def _side(cloud: FloatPoints, plane: Plane, other: int) -> int:
     """On which side of a facet's plane a point is: the sign, if it is sure."""
     points, normal, blur = cloud.points, plane.normal, plane.blur
     total, doubt = 0.0, 0.0
@@ -133,14 +133,14 @@ def _side(cloud: Cloud, plane: Plane, other: int) -> int:
     return UNSURE
 
 
-@inlined
+@inline
 def _plane_of(facets: Facets, f: int) -> Plane:
     return Plane(facets.normals[f], facets.blurs[f], facets.simplices[f, 0])
 
 
-@called
+@inline
 def _wall_side(
-    cloud: Cloud, simplex: np.ndarray, i: int, centre: int, other: int, work: Work
+    cloud: FloatPoints, simplex: np.ndarray, i: int, centre: int, other: int, work: Work
 ) -> tuple[int, int]:
     """Whether `other` is on the simplex's side of the wall through the centre and ridge i.
 
@@ -162,7 +162,7 @@ def _wall_side(
 
 
 @entry
-def orient(cloud: Cloud, facets: Facets, centre: int, work: Work) -> np.ndarray:
+def orient(cloud: FloatPoints, facets: Facets, centre: int, work: Work) -> np.ndarray:
     """Fill in the outward normals with their errors; whether the centre's side is sure."""
     cloud, facets, work = lent(cloud), lent(facets), lent(work)
     count, width = facets.simplices.shape
@@ -177,7 +177,7 @@ def orient(cloud: Cloud, facets: Facets, centre: int, work: Work) -> np.ndarray:
     return sure
 
 
-@inlined
+@inline
 def _has_corner(simplex: np.ndarray, corner: int, but: int) -> bool:
     """Whether a simplex has a corner, its place `but` not counted."""
     has = False
@@ -220,7 +220,7 @@ def apexes(simplices: np.ndarray, neighbours: np.ndarray) -> np.ndarray:
 
 
 @entry
-def ridge_sides(cloud: Cloud, facets: Facets, across: np.ndarray) -> np.ndarray:
+def ridge_sides(cloud: FloatPoints, facets: Facets, across: np.ndarray) -> np.ndarray:
     """The side of each facet on which its neighbours' other corners lie."""
     cloud, facets = lent(cloud), lent(facets)
     count, width = facets.simplices.shape
@@ -236,7 +236,7 @@ def ridge_sides(cloud: Cloud, facets: Facets, across: np.ndarray) -> np.ndarray:
 
 @entry
 def climb(
-    cloud: Cloud, facets: Facets, centre: int, others: np.ndarray, starts: np.ndarray
+    cloud: FloatPoints, facets: Facets, centre: int, others: np.ndarray, starts: np.ndarray
 ) -> np.ndarray:
     """For each other point the simplex in whose cone it probably lies, by floats alone.
 
@@ -278,7 +278,7 @@ def climb(
 
 @entry
 def walk(
-    cloud: Cloud, facets: Facets, centre: int, others: np.ndarray, starts: np.ndarray,
+    cloud: FloatPoints, facets: Facets, centre: int, others: np.ndarray, starts: np.ndarray,
     work: Work, most: int,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """For each other point the simplex in whose cone from the centre it lies, and what is sure.
@@ -311,7 +311,7 @@ def walk(
     return home, state
 
 
-@inlined
+@inline
 def _is_behind(points: np.ndarray, simplex: np.ndarray, centre: int, other: int) -> bool:
     """Whether all corners are clearly behind the centre, as seen towards the other point.
 
@@ -332,7 +332,7 @@ def _is_behind(points: np.ndarray, simplex: np.ndarray, centre: int, other: int)
 
 @entry
 def cones_over(
-    cloud: Cloud, simplices: np.ndarray, centre: int, other: int, work: Work
+    cloud: FloatPoints, simplices: np.ndarray, centre: int, other: int, work: Work
 ) -> np.ndarray:
     """For each simplex, whether the point is in its cone: OUTSIDE, as of a facet; INSIDE if not."""
     cloud, work = lent(cloud), lent(work)

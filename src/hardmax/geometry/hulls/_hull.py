@@ -87,13 +87,13 @@ def _ends(line: Points) -> tuple[int, ...]:
 def _surface(points: Points, frame: Frame) -> tuple[Surface, bool]:
     from scipy.spatial import ConvexHull, QhullError
 
-    from hardmax.geometry.hulls._verification import verified
+    from hardmax.geometry.hulls._verification import verify_surface
 
     likely: set[int] = set()
     try:
         guess = ConvexHull(points.floats)
         try:
-            return verified(points, guess.simplices, guess.neighbors), False
+            return verify_surface(points, guess.simplices, guess.neighbors), False
         except Unproved:
             likely = set(guess.vertices.tolist())
     except QhullError:
@@ -101,4 +101,4 @@ def _surface(points: Points, frame: Frame) -> tuple[Surface, bool]:
     order = np.random.default_rng(_SEED).permutation(len(points)).tolist()
     order.sort(key=lambda row: row not in likely)
     simplices, neighbours = incremental_hull(points, list(frame.rows), order)
-    return verified(points, simplices, neighbours, frame.rows), True
+    return verify_surface(points, simplices, neighbours, frame.rows), True

@@ -96,19 +96,21 @@ def incremental_hull(
         if not gone:
             continue
         rim: dict[tuple[int, ...], int] = {}
-        for f in gone:
-            facets.alive[f] = False
-            for ridge in _ridges(facets.corners[f]):
+        for facet in gone:
+            facets.alive[facet] = False
+            for ridge in _ridges(facets.corners[facet]):
                 rim[ridge] = rim.get(ridge, 0) + 1
         facets.add([(*ridge, point) for ridge, times in rim.items() if times == 1], inner)
-    return _glued([own for own, on in zip(facets.corners, facets.alive, strict=False) if on])
+    return _glue_simplices(
+        [own for own, on in zip(facets.corners, facets.alive, strict=False) if on]
+    )
 
 
 def _ridges(corners: tuple[int, ...]) -> list[tuple[int, ...]]:
     return list(itertools.combinations(sorted(corners), len(corners) - 1))
 
 
-def _glued(simplices: list[tuple[int, ...]]) -> tuple[np.ndarray, np.ndarray]:
+def _glue_simplices(simplices: list[tuple[int, ...]]) -> tuple[np.ndarray, np.ndarray]:
     """Simplices and who lies across each of their ridges."""
     across: dict[tuple[int, ...], list[tuple[int, int]]] = {}
     for f, corners in enumerate(simplices):

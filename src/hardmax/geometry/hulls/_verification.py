@@ -28,7 +28,7 @@ from hardmax.geometry.hulls._points import Points, sides_of
 _MOST_STEPS = 10_000
 
 
-def verified(
+def verify_surface(
     points: Points,
     simplices: np.ndarray,
     neighbours: np.ndarray,
@@ -54,7 +54,7 @@ class _Verification:
         self, points: Points, simplices: np.ndarray, neighbours: np.ndarray, *, exact: bool
     ) -> None:
         self.exact = exact
-        self.points, self.cloud = points, kernels.Cloud(points.floats, points.slack)
+        self.points, self.cloud = points, kernels.FloatPoints(points.floats, points.slack)
         self.simplices = np.ascontiguousarray(simplices, dtype=np.int64)
         self.neighbours = np.ascontiguousarray(neighbours, dtype=np.int64)
         self.normals, self.blurs = np.empty(simplices.shape), np.empty(simplices.shape)
@@ -104,10 +104,10 @@ class _Verification:
             if (inner * other < 0).any() or (inner == 0).any():
                 raise Unproved
             flat[f, i] = other == 0
-            self._unfolded(np.argwhere(flat), across)
+            self._check_unfolded(np.argwhere(flat), across)
         return flat
 
-    def _unfolded(self, where: np.ndarray, across: np.ndarray) -> None:
+    def _check_unfolded(self, where: np.ndarray, across: np.ndarray) -> None:
         f, i = where.T
         walls = self.simplices[f].copy()
         own = walls[np.arange(len(f)), i]
@@ -121,7 +121,7 @@ class _Verification:
             points = self.points.with_mean(self.simplices[0].tolist())
         else:
             points = self.points.with_row(self.points.floats[self.simplices[0]].mean(axis=0))
-        cloud, ray = kernels.Cloud(points.floats, points.slack), len(points) - 1
+        cloud, ray = kernels.FloatPoints(points.floats, points.slack), len(points) - 1
         sides = kernels.cones_over(cloud, self.simplices, self.centre, ray, self.work)
         over = sides == kernels.OUTSIDE
         for f in np.flatnonzero(sides == kernels.UNSURE):

@@ -11,7 +11,7 @@ DONE, PAUSED, FULL, PENDING = range(4)  # why the walk stopped
 HEAD, KNOWN, DECIDED, COUNT = range(4)  # places in `now`
 
 
-class Graph(NamedTuple):
+class EdgeArrays(NamedTuple):
     """The edges of all summands, as `EdgeGraph` tells, and a random word for each vertex.
 
     The edges at vertex v are target[start[v]:start[v + 1]], and `way` says in which of the

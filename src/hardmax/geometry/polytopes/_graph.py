@@ -58,7 +58,7 @@ def edge_graph(summands: Sequence[Polytope], *, upper: bool) -> EdgeGraph:
     terms = np.concatenate([summand.vertices for summand in summands])
     counts = [len(summand.vertices) for summand in summands]
     first = np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64)
-    vertices = joined([summand.points.take(summand.vertices) for summand in summands])
+    vertices = stack_points([summand.points.take(summand.vertices) for summand in summands])
     edges = np.concatenate(
         [
             base + np.searchsorted(summand.vertices, summand.edges)
@@ -78,7 +78,7 @@ def edge_graph(summands: Sequence[Polytope], *, upper: bool) -> EdgeGraph:
     )  # fmt: skip
 
 
-def joined(parts: Sequence[Points]) -> Points:
+def stack_points(parts: Sequence[Points]) -> Points:
     """Points one below the other."""
     floats = np.concatenate([part.floats for part in parts])
     if all(part.is_float for part in parts):

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hardmax.geometry._compiled import called, inlined
+from hardmax.geometry._compiled import inline, subroutine
 from hardmax.geometry.polytopes._arrays import EXTREME, INNER, OPEN, UNKNOWN, Cone, Scratch
 from hardmax.numerics import FAINT, GROWN, UNIT
 
@@ -30,7 +30,7 @@ _ZERO = 1e-11  # where a guess takes a float for 0: nothing is proved by it
 _PIVOTS = 60  # more than this many pivots and floats give up
 
 
-@inlined
+@inline
 def dot(a: np.ndarray, b: np.ndarray) -> float:
     total = 0.0
     for c in range(len(b)):
@@ -38,7 +38,7 @@ def dot(a: np.ndarray, b: np.ndarray) -> float:
     return total
 
 
-@inlined
+@inline
 def _doubt(vector: np.ndarray, blur: np.ndarray, x: np.ndarray) -> float:
     """How far the float <vector, x> may be off, if `vector` is within `blur` of the truth."""
     size, spread = 0.0, 0.0
@@ -51,7 +51,7 @@ def _doubt(vector: np.ndarray, blur: np.ndarray, x: np.ndarray) -> float:
 # ---- guesses -------------------------------------------------------------------------------------
 
 
-@called
+@inline
 def _guess(vectors: np.ndarray, count: int, target: np.ndarray, scratch: Scratch) -> int:
     """Weights >= 0 that make the target of the chosen vectors: whether there are any.
 
@@ -88,7 +88,7 @@ def _guess(vectors: np.ndarray, count: int, target: np.ndarray, scratch: Scratch
     return GAVE_UP
 
 
-@called
+@inline
 def _pivot(scratch: Scratch, width: int, enter: int, right: int) -> bool:
     tableau = scratch.tableau
     leave, least = -1, 0.0
@@ -111,7 +111,7 @@ def _pivot(scratch: Scratch, width: int, enter: int, right: int) -> bool:
     return True
 
 
-@inlined
+@inline
 def _write_dual(scratch: Scratch, count: int, x: np.ndarray) -> None:
     """The dual solution of a guess, with largest entry 1."""
     width, largest = len(x), 0.0
@@ -125,7 +125,7 @@ def _write_dual(scratch: Scratch, count: int, x: np.ndarray) -> None:
 # ---- what is proved ------------------------------------------------------------------------------
 
 
-@called
+@subroutine
 def _is_inner(cone: Cone, count: int, i: int, scratch: Scratch) -> bool:
     """Whether the weights that were guessed for vector i are positive beyond all doubt."""
     vectors, blurs, chosen = cone.vectors, cone.blurs, scratch.chosen
@@ -169,7 +169,7 @@ def _is_inner(cone: Cone, count: int, i: int, scratch: Scratch) -> bool:
     return least > error / (1.0 - contraction) * GROWN + FAINT
 
 
-@called
+@subroutine
 def _is_centre(cone: Cone, count: int, centre: np.ndarray) -> bool:
     """Whether <v_j, centre> < 0 beyond doubt, for all j; its largest entry becomes 1."""
     largest = 0.0
@@ -185,7 +185,7 @@ def _is_centre(cone: Cone, count: int, centre: np.ndarray) -> bool:
     return True
 
 
-@inlined
+@inline
 def find_centre(cone: Cone, count: int, hint: np.ndarray, scratch: Scratch) -> bool:
     """A centre, into scratch: whether one was found.
 
@@ -221,7 +221,7 @@ def find_centre(cone: Cone, count: int, hint: np.ndarray, scratch: Scratch) -> b
     return _is_centre(cone, count, centre)
 
 
-@inlined
+@inline
 def _first_wall(cone: Cone, count: int, centre: np.ndarray, x: np.ndarray) -> int:
     """The wall through which the ray from the centre along x leaves, if that is beyond doubt.
 
@@ -254,7 +254,7 @@ def _first_wall(cone: Cone, count: int, centre: np.ndarray, x: np.ndarray) -> in
     return at
 
 
-@inlined
+@inline
 def find_extreme_rays(cone: Cone, count: int, scratch: Scratch) -> None:
     """Say of every vector whose status is UNKNOWN whether it is EXTREME, INNER or OPEN."""
     vectors, status = cone.vectors, cone.status

@@ -51,14 +51,14 @@ class _Walk:
         self.queue.hints[0] = direction
         self.cone = arrays.new_cone(graph.most, width)
         self.scratch = arrays.new_scratch(graph.most, width, len(graph.directions))
-        self.edges = arrays.Graph(
+        self.edges = arrays.EdgeArrays(
             graph.start, graph.target, graph.way, graph.directions, graph.blurs,
             graph.whole.astype(np.int64) if is_small else np.zeros((0, 0), np.int64),
             marks, graph.floor, is_small,
         )  # fmt: skip
 
     @property
-    def known(self) -> int:
+    def vertices_known(self) -> int:
         return int(self.queue.now[arrays.KNOWN])
 
     def all_vertices(self, progress: Progress | None) -> tuple[np.ndarray, int]:
@@ -72,11 +72,11 @@ class _Walk:
             elif why == arrays.PENDING:
                 self._settle()
             elif progress is not None:
-                progress(self.known)
+                progress(self.vertices_known)
             if why == arrays.DONE:
                 decided = int(self.queue.now[arrays.DECIDED])
-                return self.queue.cells[: self.known].copy(), decided
-            if self.known > self.limit:
+                return self.queue.cells[: self.vertices_known].copy(), decided
+            if self.vertices_known > self.limit:
                 raise RequestError(
                     f"The sum has more than {self.limit:,} vertices, which is the limit that was "
                     f"set. Raise `most`, or use hardmax.bounds for an estimate."

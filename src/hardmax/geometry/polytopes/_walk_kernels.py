@@ -10,9 +10,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from hardmax.geometry._compiled import entry, inlined, lent
+from hardmax.geometry._compiled import copy_row, entry, inline, lent
 from hardmax.geometry.polytopes import _arrays as arrays
-from hardmax.geometry.polytopes._arrays import EXTREME, OPEN, UNKNOWN, Cone, Graph, Queue, Scratch
+from hardmax.geometry.polytopes._arrays import (
+    EXTREME,
+    OPEN,
+    UNKNOWN,
+    Cone,
+    EdgeArrays,
+    Queue,
+    Scratch,
+)
 from hardmax.geometry.polytopes._ray_kernels import find_centre, find_extreme_rays
 from hardmax.geometry.polytopes._whole_kernels import settle
 from hardmax.geometry.polytopes._wrap_kernels import wrap
@@ -20,7 +28,7 @@ from hardmax.geometry.polytopes._wrap_kernels import wrap
 # ---- the table of rows ---------------------------------------------------------------------------
 
 
-@inlined
+@inline
 def _slot_of(row: np.ndarray, key: np.uint64, queue: Queue) -> np.int64:
     """The slot of a row in the table: its own, or the free one where it belongs."""
     table = queue.table
@@ -54,8 +62,8 @@ def fill_table(queue: Queue) -> None:
 # ---- the walk ------------------------------------------------------------------------------------
 
 
-@inlined
-def _gather(graph: Graph, queue: Queue, cone: Cone, at: int, seen: np.ndarray) -> int:
+@inline
+def _gather(graph: EdgeArrays, queue: Queue, cone: Cone, at: int, seen: np.ndarray) -> int:
     """The directions of all edges at a vertex of the sum, each once; the floor, if any, first."""
     count = 0
     if graph.floor >= 0:
@@ -70,21 +78,22 @@ def _gather(graph: Graph, queue: Queue, cone: Cone, at: int, seen: np.ndarray) -
     return count
 
 
-@inlined
-def _load(graph: Graph, queue: Queue, cone: Cone, at: int, count: int) -> int:
+@inline
+def _load(graph: EdgeArrays, queue: Queue, cone: Cone, at: int, count: int) -> int:
     """Nothing is known of the directions but the one that leads back: which it is, or -1."""
     back = -1
     for k in range(count):
         way = cone.ways[k]
-        cone.vectors[k], cone.blurs[k] = graph.directions[way], graph.blurs[way]
+        copy_row(cone.vectors[k], graph.directions[way])
+        copy_row(cone.blurs[k], graph.blurs[way])
         cone.status[k], cone.feet[k] = UNKNOWN, np.nan
         if way == queue.arrivals[at]:
             cone.status[k], back = EXTREME, k
     return back
 
 
-@inlined
-def _step_across(graph: Graph, queue: Queue, cone: Cone, at: int, count: int) -> None:
+@inline
+def _step_across(graph: EdgeArrays, queue: Queue, cone: Cone, at: int, count: int) -> None:
     """Step across every extreme ray, and write down the vertices that are new."""
     row = np.empty_like(queue.cells[at])
     for k in range(count):
@@ -104,20 +113,24 @@ def _step_across(graph: Graph, queue: Queue, cone: Cone, at: int, count: int) ->
         if queue.table[slot] < 0:
             new = queue.now[arrays.KNOWN]
             queue.table[slot] = new
-            queue.cells[new], queue.keys[new], queue.arrivals[new] = row, key, way ^ 1
-            queue.hints[new, 0], queue.hints[new, 1] = cone.feet[k], cone.beyond[k]
+            queue.keys[new], queue.arrivals[new] = key, way ^ 1
+            copy_row(queue.cells[new], row)
+            copy_row(queue.hints[new, 0], cone.feet[k])
+            copy_row(queue.hints[new, 1], cone.beyond[k])
             queue.now[arrays.KNOWN] = new + 1
 
 
 @entry
-def leave(graph: Graph, queue: Queue, cone: Cone) -> None:
+def leave(graph: EdgeArrays, queue: Queue, cone: Cone) -> None:
     """The vertex at the head is decided, by Python: step across, and go on."""
     _step_across(graph, queue, cone, queue.now[arrays.HEAD], queue.now[arrays.COUNT])
     queue.now[arrays.HEAD] += 1
 
 
-@inlined
-def _decide(graph: Graph, queue: Queue, cone: Cone, scratch: Scratch, at: int, count: int) -> int:
+@inline
+def _decide(
+    graph: EdgeArrays, queue: Queue, cone: Cone, scratch: Scratch, at: int, count: int
+) -> int:
     """Find out by floats which directions are extreme; how many they leave open."""
     back = _load(graph, queue, cone, at, count)
     is_known = False
@@ -132,7 +145,7 @@ def _decide(graph: Graph, queue: Queue, cone: Cone, scratch: Scratch, at: int, c
 
 
 @entry
-def explore(graph: Graph, queue: Queue, cone: Cone, scratch: Scratch, budget: int) -> int:
+def explore(graph: EdgeArrays, queue: Queue, cone: Cone, scratch: Scratch, budget: int) -> int:
     """Walk on from the head for at most so many vertices; why it stopped.
 
     At a vertex that waits for Python's whole numbers (PENDING) `now` has its directions' count.
@@ -151,7 +164,7 @@ def explore(graph: Graph, queue: Queue, cone: Cone, scratch: Scratch, budget: in
             return arrays.PENDING
         if left:
             for k in range(count):
-                cone.whole[k] = graph.whole[cone.ways[k]]
+                copy_row(cone.whole[k], graph.whole[cone.ways[k]])
             settle(cone, count, scratch)
         _step_across(graph, queue, cone, at, count)
         now[arrays.HEAD] = at + 1

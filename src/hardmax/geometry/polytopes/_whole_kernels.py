@@ -13,7 +13,7 @@ import math
 import numpy as np
 from numba.extending import register_jitable
 
-from hardmax.geometry._compiled import called
+from hardmax.geometry._compiled import copy_row, subroutine
 from hardmax.geometry.polytopes._arrays import EXTREME, INNER, OPEN, UNKNOWN, Cone, Scratch
 
 _MOST = 2.0**62  # half of what int64 holds: room for the rounding of the bound itself
@@ -96,7 +96,7 @@ def _leaving_row(tableau: np.ndarray, width: int, enter: int, last: int, basis: 
     return leave
 
 
-@called
+@subroutine
 def settle(cone: Cone, count: int, scratch: Scratch) -> None:
     """Decide what is OPEN or UNKNOWN in int64, for vectors of which `fits` holds."""
     status = cone.status
@@ -106,7 +106,7 @@ def settle(cone: Cone, count: int, scratch: Scratch) -> None:
         n = 0
         for j in range(count):
             if j != i and status[j] != INNER:
-                scratch.columns[n] = cone.whole[j]
+                copy_row(scratch.columns[n], cone.whole[j])
                 n += 1
         inside = in_cone(scratch.columns, n, cone.whole[i], scratch.whole_tableau, scratch.basis)
         status[i] = INNER if inside else EXTREME

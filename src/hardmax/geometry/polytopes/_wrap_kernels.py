@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from hardmax.geometry._compiled import inlined
+from hardmax.geometry._compiled import inline
 from hardmax.geometry.polytopes._arrays import EXTREME, INNER, Cone, Scratch
 from hardmax.numerics import FAINT, GROWN, UNIT
 
 
-@inlined
+@inline
 def _minor(
     a: np.ndarray, ea: np.ndarray, b: np.ndarray, eb: np.ndarray, i: int, j: int
 ) -> tuple[float, float]:
@@ -28,7 +28,7 @@ def _minor(
     return plus - minus, error * GROWN + FAINT
 
 
-@inlined
+@inline
 def _is_left(vector: np.ndarray, spread: np.ndarray, normal: np.ndarray, blur: np.ndarray) -> bool:
     """Whether a vector is beyond doubt on the side of a plane to which its normal points."""
     total, doubt = 0.0, 0.0
@@ -40,7 +40,7 @@ def _is_left(vector: np.ndarray, spread: np.ndarray, normal: np.ndarray, blur: n
     return total > doubt * GROWN + FAINT
 
 
-@inlined
+@inline
 def _next_on_ring(vectors: np.ndarray, count: int, a: int, normal: np.ndarray) -> int:
     """The vector at which a plane through `a` has all others on its left, as floats see it."""
     b = -1
@@ -57,7 +57,7 @@ def _next_on_ring(vectors: np.ndarray, count: int, a: int, normal: np.ndarray) -
     return b
 
 
-@inlined
+@inline
 def _wrap_plane(cone: Cone, count: int, start: int) -> bool:
     vectors, blurs, status, feet = cone.vectors, cone.blurs, cone.status, cone.feet
     if count < 2:
@@ -82,7 +82,7 @@ def _wrap_plane(cone: Cone, count: int, start: int) -> bool:
     return True
 
 
-@inlined
+@inline
 def wrap(cone: Cone, count: int, start: int, scratch: Scratch) -> bool:
     """Set every status, if floats can; `start` is known to be extreme. Whether they could."""
     if cone.vectors.shape[1] == 2:
@@ -99,7 +99,9 @@ def wrap(cone: Cone, count: int, start: int, scratch: Scratch) -> bool:
             if j != a and j != b and not _is_left(vectors[j], blurs[j], normal, blur):
                 return False
         ring[length] = a
-        normals[length] = normal / np.sqrt((normal * normal).sum())
+        size = np.sqrt(normal[0] * normal[0] + normal[1] * normal[1] + normal[2] * normal[2])
+        for c in range(3):
+            normals[length, c] = normal[c] / size
         length += 1
         a = b
         if b == start:

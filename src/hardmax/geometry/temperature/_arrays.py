@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from hardmax._errors import ShapeError
 from hardmax.geometry.temperature._cloud import Cloud
-from hardmax.geometry.temperature._given import Given, coldness_of
+from hardmax.geometry.temperature._given import AttentionProblems, coldness_of
 from hardmax.geometry.temperature._table import FIELDS, Stability
 from hardmax.geometry.temperature._walls import nearest_walls
 from hardmax.numerics import (
@@ -61,25 +61,25 @@ def stability_of(
     >>> hm.stability_of([[1.0]], [[2.0], [0.0]], [[0.0], [1.0]]).winner
     array([0])
     """
-    return measure(Given.of(q, k, v, mask, bias, scale, coldness_of(temperature)))
+    return measure(AttentionProblems.of(q, k, v, mask, bias, scale, coldness_of(temperature)))
 
 
-def measure(given: Given) -> Stability:
+def measure(given: AttentionProblems) -> Stability:
     """Every number of `Stability`, for every query."""
     shape = (given.heads, given.queries)
-    found: dict[str, np.ndarray] = {}
+    columns: dict[str, np.ndarray] = {}
     for heads, block in _blocks(given):
         for queries in _slices(given.queries, max(1, _CELLS // (block.heads * given.keys))):
             for name, part in block.measure(queries).items():
-                if name not in found:
-                    found[name] = np.empty(shape, dtype=part.dtype)
-                found[name][heads, queries] = part
+                if name not in columns:
+                    columns[name] = np.empty(shape, dtype=part.dtype)
+                columns[name][heads, queries] = part
     coldness = np.broadcast_to(given.coldness[..., None], (*given.lead, given.queries))
-    arrays = {name: found[name].reshape(*given.lead, given.queries) for name in FIELDS}
+    arrays = {name: columns[name].reshape(*given.lead, given.queries) for name in FIELDS}
     return Stability(**arrays, coldness=coldness, scale=given.scale)
 
 
-def _blocks(given: Given) -> Iterator[tuple[slice, _Block]]:
+def _blocks(given: AttentionProblems) -> Iterator[tuple[slice, _Block]]:
     step = max(1, _CELLS // (given.queries * given.keys))
     for heads in _slices(given.heads, step):
         yield heads, _Block.of(given, heads)
@@ -94,7 +94,7 @@ def _slices(count: int, step: int) -> Iterator[slice]:
 class _Block:
     """Some heads, with what all their queries share."""
 
-    given: Given
+    given: AttentionProblems
     place: slice
     q: np.ndarray  # heads x queries x width, times the scale
     k: np.ndarray
@@ -106,10 +106,10 @@ class _Block:
     stray: np.ndarray  # heads x queries: how far a score may be off
 
     @classmethod
-    def of(cls, given: Given, place: slice) -> _Block:
+    def of(cls, given: AttentionProblems, place: slice) -> _Block:
         k, v = _only_seen(given, place)
         with np.errstate(over="ignore", under="ignore"):
-            asked = given.taken("q", place)
+            asked = given.take_heads("q", place)
             q = asked * given.scale
         stray = _stray(q, k, given.bias, asked, given.scale)
         keys, values = Cloud.of(k, "keys"), Cloud.of(v, "values")
@@ -118,7 +118,7 @@ class _Block:
             place,
             q,
             k,
-            given.taken("coldness", place)[:, None],
+            given.take_heads("coldness", place)[:, None],
             keys,
             values,
             keys.diameters(given.causal),
@@ -155,7 +155,7 @@ class _Block:
             scores = self.q[:, queries] @ self.k[:, :seen].swapaxes(1, 2)
         hidden = self._hidden(queries, seen)
         if given.bias is not None:
-            scores += given.taken_grid(given.bias, self.place, queries, seen)
+            scores += given.take_grid(given.bias, self.place, queries, seen)
         if hidden is not None:
             scores += hidden
         return scores, hidden
@@ -167,9 +167,9 @@ class _Block:
             later = np.arange(seen) > np.arange(queries.start, queries.stop)[:, None]
             parts.append(later[None])
         if given.mask is not None:
-            parts.append(~given.taken_grid(given.mask, self.place, queries, seen))
+            parts.append(~given.take_grid(given.mask, self.place, queries, seen))
         if given.bias is not None:
-            parts.append(given.taken_grid(given.bias, self.place, queries, seen) == -np.inf)
+            parts.append(given.take_grid(given.bias, self.place, queries, seen) == -np.inf)
         parts = [part for part in parts if part.any()]
         if not parts:
             return None
@@ -203,7 +203,7 @@ class _Block:
 
         `apart` are the keys' squared distances to the winner's.
         """
-        found = {}
+        spreads = {}
         values = self.values.squares_from(winner, apart.shape[2])
         for name, cloud, squares, diameter in (
             ("key", self.keys, apart, self.key_diameter),
@@ -214,10 +214,10 @@ class _Block:
                 squares += hidden
             radius = cloud.length(squares.max(axis=2))
             widest = diameter[:, queries] if self.given.causal else diameter
-            found[f"{name}_radius"] = np.minimum(radius, widest)
+            spreads[f"{name}_radius"] = np.minimum(radius, widest)
             with np.errstate(over="ignore"):
-                found[f"{name}_diameter"] = np.minimum(widest, 2.0 * radius)
-        return found
+                spreads[f"{name}_diameter"] = np.minimum(widest, 2.0 * radius)
+        return spreads
 
     def _actual(
         self, leads: np.ndarray, winner: np.ndarray, visible: np.ndarray
@@ -233,7 +233,7 @@ class _Block:
         even = np.minimum(powers, (total / visible)[:, :, None], out=powers).sum(axis=2)
         return {
             "weight_actual": others / total,
-            "output_actual": self.values.unscaled(away),
+            "output_actual": self.values.in_own_units(away),
             "from_uniform": np.maximum(1.0 - 1.0 / visible - even / total, 0.0),
         }
 
@@ -276,15 +276,15 @@ def _divided_down(wall: np.ndarray, scale: float) -> np.ndarray:
         return np.where(np.isinf(wall), wall, np.maximum(down(wall / scale), 0.0))
 
 
-def _only_seen(given: Given, place: slice) -> tuple[np.ndarray, np.ndarray]:
+def _only_seen(given: AttentionProblems, place: slice) -> tuple[np.ndarray, np.ndarray]:
     """Keys and values; those that no query of their head sees stand where the first seen one is.
 
     Padding may hold anything: it must not decide how widely the seen ones are rounded.
     """
-    k, v = given.taken("k", place), given.taken("v", place)
+    k, v = given.take_heads("k", place), given.take_heads("v", place)
     if given.mask is None:
         return k, v
-    mask = given.taken_grid(given.mask, place, slice(None), given.keys)
+    mask = given.take_grid(given.mask, place, slice(None), given.keys)
     seen = np.broadcast_to(mask.any(axis=1), k.shape[:2])
     first = np.where(seen, np.arange(given.keys), seen.argmax(axis=1)[:, None])[:, :, None]
     return np.take_along_axis(k, first, axis=1), np.take_along_axis(v, first, axis=1)

@@ -63,9 +63,9 @@ class Cloud:
 
     def length(self, squares: np.ndarray) -> np.ndarray:
         """True distances, rounded up, of squared ones (L x Q) as stored."""
-        return self.unscaled(up(np.sqrt(np.maximum(squares, 0.0))))
+        return self.in_own_units(up(np.sqrt(np.maximum(squares, 0.0))))
 
-    def unscaled(self, lengths: np.ndarray) -> np.ndarray:
+    def in_own_units(self, lengths: np.ndarray) -> np.ndarray:
         with np.errstate(over="ignore", under="ignore"):
             long = np.ldexp(lengths, self.exponent[:, None])
         return np.where((lengths > 0.0) & (long < FLOAT64.normal), long + TINY, long)

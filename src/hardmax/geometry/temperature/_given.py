@@ -14,7 +14,7 @@ CAUSAL = "causal"
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class AttentionProblems:
     """Attention problems over one leading shape, read lead by lead.
 
     Arrays keep the shapes they came with and are broadcast when read, so that a mask or a bias
@@ -41,7 +41,7 @@ class Given:
         bias: ArrayLike | None,
         scale: float,
         coldness: ArrayLike,
-    ) -> Given:
+    ) -> AttentionProblems:
         q, k, v = (_table(array, name) for array, name in ((q, "q"), (k, "k"), (v, "v")))
         lead = _lead(q, k, v)
         grid = (*lead, q.shape[-2], k.shape[-2])
@@ -71,11 +71,11 @@ class Given:
     def keys(self) -> int:
         return self.k.shape[-2]
 
-    def taken(self, name: str, heads: slice) -> np.ndarray:
+    def take_heads(self, name: str, heads: slice) -> np.ndarray:
         """The q, k, v or coldness of some leads, in one axis."""
         return self._some(getattr(self, name), heads, 0 if name == "coldness" else 2)
 
-    def taken_grid(self, array: np.ndarray, heads: slice, queries: slice, keys: int) -> np.ndarray:
+    def take_grid(self, array: np.ndarray, heads: slice, queries: slice, keys: int) -> np.ndarray:
         """A part of a mask or a bias: leads x queries x keys."""
         cut = array[..., queries if array.shape[-2] > 1 else slice(None), :]
         cut = cut[..., :keys] if array.shape[-1] > 1 else cut

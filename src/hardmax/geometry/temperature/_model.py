@@ -8,7 +8,12 @@ from numpy.typing import ArrayLike
 from hardmax._errors import RequestError
 from hardmax.core import Attention, Construction, HeadGroup, Transformer
 from hardmax.geometry.temperature._arrays import measure
-from hardmax.geometry.temperature._given import CAUSAL, Given, check_tolerance, coldness_of
+from hardmax.geometry.temperature._given import (
+    CAUSAL,
+    AttentionProblems,
+    check_tolerance,
+    coldness_of,
+)
 from hardmax.geometry.temperature._streams import (
     attention_of,
     embedded_chunks,
@@ -67,12 +72,12 @@ def stability(
             layer = transformer.sublayers[sublayer]
             assert isinstance(layer, Attention)
             for group in layer.groups:
-                found = _measure_group(group, seen, coldness)
+                table = _measure_group(group, seen, coldness)
                 for place, member in enumerate(group.members):
-                    one = found.of_head(place)
-                    parts.setdefault((sublayer, member), []).append((numbers, one))
+                    head_table = table.of_head(place)
+                    parts.setdefault((sublayer, member), []).append((numbers, head_table))
     steps = () if legend is None else legend.sublayers
-    heads = [_joined(place, parts[place], steps) for place in sorted(parts)]
+    heads = [_stability_of_head(place, parts[place], steps) for place in sorted(parts)]
     return StabilityReport(tuple(heads), check_tolerance(tolerance))
 
 
@@ -80,7 +85,7 @@ def _measure_group(group: HeadGroup, stream: np.ndarray, coldness: float | None)
     tokens = stream.shape[1]
     bias = group.position_bias
     query, key, value = attention_of(group, stream)
-    given = Given.of(
+    given = AttentionProblems.of(
         query,
         key,
         in_stream_lengths(group, value),
@@ -92,7 +97,9 @@ def _measure_group(group: HeadGroup, stream: np.ndarray, coldness: float | None)
     return measure(given)
 
 
-def _joined(place: _Place, parts: list[_Part], steps: tuple[tuple[str, ...], ...]) -> HeadStability:
+def _stability_of_head(
+    place: _Place, parts: list[_Part], steps: tuple[tuple[str, ...], ...]
+) -> HeadStability:
     """All queries of one head, by input and then by token."""
     numbers = [np.repeat(some, _tokens(some, one)) for some, one in parts]
     tokens = [np.tile(np.arange(_tokens(some, one)), len(some)) for some, one in parts]

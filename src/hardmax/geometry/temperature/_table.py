@@ -321,7 +321,7 @@ class StabilityReport:
 
         All heads count together, with the streams held as they are: `Stability.critical_coldness`.
         """
-        return self._pooled.critical_coldness(error, share)
+        return self._all_queries.critical_coldness(error, share)
 
     @property
     def tied(self) -> int:
@@ -333,7 +333,7 @@ class StabilityReport:
         return sum(head.table.winner.size for head in self.heads)
 
     @property
-    def _pooled(self) -> Stability:
+    def _all_queries(self) -> Stability:
         return Stability.joined([head.table for head in self.heads])
 
     def as_dict(self, *, queries: bool = True) -> dict[str, object]:

@@ -29,13 +29,13 @@ def _affine(slope: np.ndarray, offset: float) -> str:
     for number, factor in enumerate(slope.tolist(), start=1):
         if factor:
             size = "" if abs(factor) == 1.0 else f"{abs(factor):.6g} "
-            text += _signed(factor, f"{size}x{number}", bool(text))
+            text += _with_sign(factor, f"{size}x{number}", bool(text))
     if offset or not text:
-        text += _signed(offset, f"{abs(offset):.6g}", bool(text))
+        text += _with_sign(offset, f"{abs(offset):.6g}", bool(text))
     return text
 
 
-def _signed(value: float, text: str, follows: bool) -> str:
+def _with_sign(value: float, text: str, follows: bool) -> str:
     if follows:
         return f" - {text}" if value < 0.0 else f" + {text}"
     return f"-{text}" if value < 0.0 else text

@@ -24,7 +24,7 @@ from hardmax._errors import RequestError, ShapeError
 from hardmax.core import Box, Head
 from hardmax.geometry.diagrams._head_terms import fractions, head_terms
 from hardmax.geometry.hulls._points import Points
-from hardmax.geometry.polytopes._graph import joined
+from hardmax.geometry.polytopes._graph import stack_points
 from hardmax.geometry.polytopes._minkowski import upper_sum
 from hardmax.geometry.polytopes._polytope import Polytope
 from hardmax.geometry.tropical._text import maximum_text
@@ -160,8 +160,8 @@ class Tropical:
         if not isinstance(other, Tropical):
             return NotImplemented
         _same_space(self, other)
-        slopes = joined([self.slopes, other.slopes])
-        return Tropical(slopes, joined([self.offsets, other.offsets]))
+        slopes = stack_points([self.slopes, other.slopes])
+        return Tropical(slopes, stack_points([self.offsets, other.offsets]))
 
     def __add__(self, other: Tropical) -> Tropical:
         """The tropical product: the ordinary sum, with its live terms only.

@@ -12,7 +12,7 @@ from hardmax._archives import LARGEST_INFLATED
 from hardmax._errors import FileError, HardmaxError, MissingExtra, RequestError
 from hardmax._reading import naming, read_file
 from hardmax.core import Steps
-from hardmax.languages.networks.operators import ONNX, Wires, Wiring, draw, unsupported
+from hardmax.languages.networks.operators import ONNX, Wires, Wiring, draw, unsupported_operator
 
 if TYPE_CHECKING:
     from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, ValueInfoProto
@@ -34,7 +34,7 @@ def onnx_program(path: Path, data: bytes) -> Steps:
         opset = opsets.get("", opsets.get("ai.onnx"))
         if opset is None or opset < OLDEST_OPSET:
             raise FileError(f"its opset is {opset}, before {OLDEST_OPSET}: export it again.")
-        return _Reading(model.graph, path.parent).program()
+        return _OnnxReading(model.graph, path.parent).program()
     except HardmaxError:
         raise
     except Exception as reason:  # a foreign or damaged file may trip its parser anywhere
@@ -44,7 +44,7 @@ def onnx_program(path: Path, data: bytes) -> Steps:
         ) from reason
 
 
-class _Reading:
+class _OnnxReading:
     """The nodes of a graph, read in order."""
 
     def __init__(self, graph: GraphProto, folder: Path) -> None:
@@ -79,7 +79,7 @@ class _Reading:
         label = f"node {node.name or node.output[0]} ({node.op_type})"
         operator = ONNX.get(node.op_type) if node.domain in ("", "ai.onnx") else None
         if operator is None:
-            raise unsupported(label, ONNX)
+            raise unsupported_operator(label, ONNX)
         missing = [name for name in node.input if name and name not in self._values]
         if missing:
             raise FileError(f"{label} reads {missing[0]}, which no supported operator makes.")

@@ -13,7 +13,7 @@ import numpy as np
 from hardmax._errors import MissingExtra, RequestError, ShapeError
 from hardmax.core import Steps
 from hardmax.languages.networks._beside_torch import check_against_module
-from hardmax.languages.networks.operators import TORCH, Wires, Wiring, draw, unsupported
+from hardmax.languages.networks.operators import TORCH, Wires, Wiring, draw, unsupported_operator
 
 if TYPE_CHECKING:
     import torch
@@ -36,7 +36,7 @@ def torch_program(module: torch.nn.Module, shape: int | Sequence[int]) -> Steps:
     if torch.fx.Tracer().is_leaf_module(module, ""):
         traced = torch.nn.Sequential(module)  # a layer of PyTorch's own is traced from outside
     traced = copy(traced)  # the tracer leaves constants as attributes; let it be on this one
-    program = _Reading(traced, sizes).program(_trace(traced))
+    program = _TorchReading(traced, sizes).program(_trace(traced))
     check_against_module(module, program, sizes)
     return program
 
@@ -66,7 +66,7 @@ def _trace(module: torch.nn.Module) -> Graph:
         ) from reason
 
 
-class _Reading:
+class _TorchReading:
     """The nodes of a traced module, read in order."""
 
     def __init__(self, root: torch.nn.Module, shape: tuple[int, ...]) -> None:
@@ -104,7 +104,7 @@ class _Reading:
         found: object = self._root
         for name in target.split("."):
             found = getattr(found, name)
-        return _widened(found, f"Constant {target}")
+        return _to_float64(found, f"Constant {target}")
 
     def _call(self, node: Node) -> object:
         label, name, operator = self._operator(node)
@@ -114,7 +114,7 @@ class _Reading:
         if node.op != "call_module" and not _holds_wires([*args, *options.values()]):
             return _constant(label, node, args, options)
         if operator is None:
-            raise unsupported(label, TORCH)
+            raise unsupported_operator(label, TORCH)
         options |= self._module_options(node, operator)
         inputs = [_as_arrays(value) for value in args]
         options = {key: _as_arrays(value) for key, value in options.items()}
@@ -173,7 +173,9 @@ class _Reading:
         names = list(inspect.signature(operator).parameters)[2:]
         label = f"Module {node.target}"
         return {
-            name: _widened(getattr(module, name), label) for name in names if hasattr(module, name)
+            name: _to_float64(getattr(module, name), label)
+            for name in names
+            if hasattr(module, name)
         }
 
     def _mark_changed(self, x: object) -> None:
@@ -204,7 +206,7 @@ def _constant(
     return made
 
 
-def _widened(value: object, label: str) -> object:
+def _to_float64(value: object, label: str) -> object:
     """A tensor as float64 on the processor, without loss; whatever else as it is."""
     import torch
 

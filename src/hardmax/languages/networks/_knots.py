@@ -19,14 +19,14 @@ def convex_parts(knots: Numbers, values: Numbers) -> tuple[Coefficients, Coeffic
 
     Rounded once, at the end.
     """
-    plus, minus = _split(*_checked(knots, values))
+    plus, minus = _convex_parts(*_exact_knots(knots, values))
     if len(minus) == 1:
-        return _rounded(plus), None
-    plus, minus = _balanced(plus, minus)
-    return _rounded(plus), _rounded(minus)
+        return _round_lines(plus), None
+    plus, minus = _balance(plus, minus)
+    return _round_lines(plus), _round_lines(minus)
 
 
-def _checked(knots: Numbers, values: Numbers) -> tuple[list[Fraction], list[Fraction]]:
+def _exact_knots(knots: Numbers, values: Numbers) -> tuple[list[Fraction], list[Fraction]]:
     t, v = _rationals(knots, "knots"), _rationals(values, "values")
     if len(t) != len(v):
         raise ShapeError(f"Every knot needs a value, but there are {len(t)} and {len(v)}.")
@@ -47,7 +47,7 @@ def _rationals(numbers: Numbers, name: str) -> list[Fraction]:
     return list(exact(given if given.dtype == object else floats))
 
 
-def _split(t: list[Fraction], v: list[Fraction]) -> tuple[list[Line], list[Line]]:
+def _convex_parts(t: list[Fraction], v: list[Fraction]) -> tuple[list[Line], list[Line]]:
     """The pieces of both parts in order, each going on from the last by a kink at its knot.
 
     A kink of size k at t adds k max(x - t, 0), so the next piece has slope + k and
@@ -65,21 +65,23 @@ def _split(t: list[Fraction], v: list[Fraction]) -> tuple[list[Line], list[Line]
     return plus, minus
 
 
-def _balanced(plus: list[Line], minus: list[Line]) -> tuple[list[Line], list[Line]]:
+def _balance(plus: list[Line], minus: list[Line]) -> tuple[list[Line], list[Line]]:
     """Both parts plus one affine function, which leaves their difference alone.
 
     Shifting a set of numbers by c makes its largest absolute value least when the smallest and
     the largest become opposite; slopes and intercepts shift independently.
     """
     shifts = [-(min(numbers) + max(numbers)) / 2 for numbers in zip(*plus, *minus, strict=True)]
-    return [_shifted(line, shifts) for line in plus], [_shifted(line, shifts) for line in minus]
+    return [_shift_line(line, shifts) for line in plus], [
+        _shift_line(line, shifts) for line in minus
+    ]
 
 
-def _shifted(line: Line, shifts: list[Fraction]) -> Line:
+def _shift_line(line: Line, shifts: list[Fraction]) -> Line:
     return line[0] + shifts[0], line[1] + shifts[1]
 
 
-def _rounded(lines: list[Line]) -> Coefficients:
+def _round_lines(lines: list[Line]) -> Coefficients:
     try:
         table = np.array([[float(slope), float(intercept)] for slope, intercept in lines])
     except OverflowError:

@@ -12,7 +12,7 @@ import numpy as np
 from hardmax._errors import FileError, RequestError, ShapeError
 from hardmax.core import Affine, EncodedTarget, Maximum, Numbers, Steps, Univariate, by_arithmetic
 from hardmax.languages.networks._from_torch import torch_program
-from hardmax.languages.networks._layers import counted, needed
+from hardmax.languages.networks._layers import needed_tensor, number_and_noun
 from hardmax.languages.networks._relu import ReluNetwork
 from hardmax.numerics import Interval
 
@@ -125,10 +125,10 @@ class LayeredNetwork:
         return cls(Steps(sizes[0], steps))
 
     def _sizes(self) -> str:
-        return f"{self.inputs}-{self.outputs} of {counted(len(self.program.steps), 'step')}"
+        return f"{self.inputs}-{self.outputs} of {number_and_noun(len(self.program.steps), 'step')}"
 
     def __repr__(self) -> str:
-        steps = counted(len(self.program.steps), "step")
+        steps = number_and_noun(len(self.program.steps), "step")
         return (
             f"LayeredNetwork({self.inputs}-{self.outputs}, {steps}, {self.parameters} parameters)"
         )
@@ -197,7 +197,9 @@ def _decode_step(
         raise FileError(f"Step {stem} reads the values {sources}, which are not there yet.")
     match word:
         case "affine":
-            return Affine(sources, needed(tensors, f"{stem}.W"), needed(tensors, f"{stem}.b"))
+            return Affine(
+                sources, needed_tensor(tensors, f"{stem}.W"), needed_tensor(tensors, f"{stem}.b")
+            )
         case "maximum":
             return Maximum(sources, _whole(tensors, f"{stem}.groups"))
         case _:
@@ -205,7 +207,7 @@ def _decode_step(
 
 
 def _whole(tensors: Mapping[str, np.ndarray], name: str) -> np.ndarray:
-    array = needed(tensors, name)
+    array = needed_tensor(tensors, name)
     if array.dtype.kind not in "iu":
         raise FileError(f"The tensor {name} must hold whole numbers, not {array.dtype}.")
     return array

@@ -21,7 +21,7 @@ def checked_layers(
 
     The last two axes of a weight are out x in, and its bias has the same shape without the last.
     """
-    given, shifts = _listed(weights, "weights"), _listed(biases, "biases")
+    given, shifts = _as_list(weights, "weights"), _as_list(biases, "biases")
     if len(given) != len(shifts):
         raise ShapeError(
             f"Every layer needs weights and a bias, but there are {len(given)} weights and "
@@ -47,7 +47,7 @@ def checked_layers(
     return tuple(Ws), tuple(bs)
 
 
-def _listed(arrays: Iterable[ArrayLike], name: str) -> list[ArrayLike]:
+def _as_list(arrays: Iterable[ArrayLike], name: str) -> list[ArrayLike]:
     try:
         return list(arrays)
     except TypeError:
@@ -66,7 +66,7 @@ def count(*groups: Arrays) -> int:
     return sum(array.size for group in groups for array in group)
 
 
-def counted(number: int, thing: str) -> str:
+def number_and_noun(number: int, thing: str) -> str:
     """1 piece, 2 pieces."""
     return f"{number} {thing}{'s' * (number != 1)}"
 
@@ -93,12 +93,12 @@ def numbered_layers(
     numbers = [int(m[1]) for name in tensors if (m := re.fullmatch(r"[Wb]([1-9]\d{0,5})", name))]
     depth = max(numbers, default=1)
     return (
-        [needed(tensors, f"W{i}") for i in range(1, depth + 1)],
-        [needed(tensors, f"b{i}") for i in range(1, depth + 1)],
+        [needed_tensor(tensors, f"W{i}") for i in range(1, depth + 1)],
+        [needed_tensor(tensors, f"b{i}") for i in range(1, depth + 1)],
     )
 
 
-def needed(tensors: Mapping[str, np.ndarray], name: str) -> np.ndarray:
+def needed_tensor(tensors: Mapping[str, np.ndarray], name: str) -> np.ndarray:
     """The tensor of that name, whose absence is the file's fault."""
     if name not in tensors:
         raise FileError(f"The tensor {name} is missing; save the network again with all of them.")

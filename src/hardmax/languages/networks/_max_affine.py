@@ -10,7 +10,7 @@ from typing import overload
 import numpy as np
 
 from hardmax.core import Affine, EncodedTarget, Maximum, Numbers, Steps, affine_rows, by_arithmetic
-from hardmax.languages.networks._layers import checked_layers, counted, needed
+from hardmax.languages.networks._layers import checked_layers, needed_tensor, number_and_noun
 from hardmax.numerics import Interval
 
 
@@ -70,15 +70,15 @@ class MaxAffine:
         return Steps(self.inputs, [pieces, Maximum((1,), np.arange(self.pieces)[None])])
 
     def encode(self) -> EncodedTarget:
-        pieces = counted(self.pieces, "affine function")
-        text = f"maximum of {pieces} of {counted(self.inputs, 'variable')}"
+        pieces = number_and_noun(self.pieces, "affine function")
+        text = f"maximum of {pieces} of {number_and_noun(self.inputs, 'variable')}"
         return EncodedTarget("max-affine", text, {"W1": self.weights, "b1": self.biases})
 
     @classmethod
     def decode(cls, tensors: Mapping[str, np.ndarray]) -> MaxAffine:
         """The function whose encoding holds these tensors."""
-        return cls(needed(tensors, "W1"), needed(tensors, "b1"))
+        return cls(needed_tensor(tensors, "W1"), needed_tensor(tensors, "b1"))
 
     def __repr__(self) -> str:
-        pieces = counted(self.pieces, "piece")
+        pieces = number_and_noun(self.pieces, "piece")
         return f"MaxAffine({self.inputs}-1, {pieces}, {self.parameters} parameters)"

@@ -11,7 +11,7 @@ import numpy as np
 from hardmax._errors import FileError
 from hardmax.core import Target
 from hardmax.languages.networks._layered import LayeredNetwork
-from hardmax.languages.networks._layers import fits_float64, needed, numbered_layers
+from hardmax.languages.networks._layers import fits_float64, needed_tensor, numbered_layers
 from hardmax.languages.networks._maxout import MaxoutNetwork
 from hardmax.languages.networks._piecewise import PiecewiseLinear
 from hardmax.languages.networks._relu import ReluNetwork
@@ -23,9 +23,9 @@ def network_of(tensors: Tensors) -> Target:
     """The network that the names call for; a file that speaks two conventions is refused."""
     spoken = {}
     for pattern, reader in _CONVENTIONS.items():
-        found = {name: tensors[name] for name in tensors if re.fullmatch(pattern, name)}
-        if found:
-            spoken[reader] = found
+        named = {name: tensors[name] for name in tensors if re.fullmatch(pattern, name)}
+        if named:
+            spoken[reader] = named
     names = (
         "W1, b1, ...; 0.weight, 0.bias, ...; plus.W, plus.b; or knots, values; or write the file "
         "with save_network"
@@ -33,12 +33,12 @@ def network_of(tensors: Tensors) -> Target:
     if not spoken:
         raise FileError(f"It holds no weights; name them {names}.")
     if len(spoken) > 1:
-        firsts = " and ".join(next(iter(found)) for found in spoken.values())
+        firsts = " and ".join(next(iter(named)) for named in spoken.values())
         raise FileError(f"It holds {firsts}, which do not go together; name weights {names}.")
-    ((reader, found),) = spoken.items()
+    ((reader, named),) = spoken.items()
     if reader is _torch_style:
-        _refuse_strays(tensors, found)
-    return reader(checked_reals(found))
+        _refuse_strays(tensors, named)
+    return reader(checked_reals(named))
 
 
 def checked_reals(tensors: Tensors) -> Tensors:
@@ -49,7 +49,7 @@ def checked_reals(tensors: Tensors) -> Tensors:
     return tensors
 
 
-def _numbered(tensors: Tensors) -> Target:
+def _network_of_layers(tensors: Tensors) -> Target:
     weights, biases = numbered_layers(tensors)
     ranks = {W.ndim: f"W{i}" for i, W in enumerate(weights, 1)}
     if ranks.keys() == {2, 3}:
@@ -61,7 +61,9 @@ def _numbered(tensors: Tensors) -> Target:
 
 
 def _interpolant(tensors: Tensors) -> Target:
-    return PiecewiseLinear.from_knots(needed(tensors, "knots"), needed(tensors, "values"))
+    return PiecewiseLinear.from_knots(
+        needed_tensor(tensors, "knots"), needed_tensor(tensors, "values")
+    )
 
 
 def _torch_style(tensors: Tensors) -> Target:
@@ -73,7 +75,7 @@ def _torch_style(tensors: Tensors) -> Target:
                 f"Nothing says whether {first}weight or {second}weight comes first; number the "
                 f"layers."
             )
-    weights = [needed(tensors, f"{stem}weight") for stem in stems]
+    weights = [needed_tensor(tensors, f"{stem}weight") for stem in stems]
     for stem, W in zip(stems, weights, strict=True):
         if W.ndim != 2:
             raise FileError(
@@ -102,7 +104,7 @@ def _refuse_strays(tensors: Tensors, found: Tensors) -> None:
 
 
 _CONVENTIONS: dict[str, Callable[[Tensors], Target]] = {
-    r"[Wb]\d+": _numbered,
+    r"[Wb]\d+": _network_of_layers,
     r"(.+\.)?(weight|bias)": _torch_style,
     r"(plus|minus)\.[Wb]": PiecewiseLinear.decode,
     r"knots|values": _interpolant,

@@ -12,7 +12,7 @@ import numpy as np
 from hardmax._errors import ShapeError
 from hardmax.core import Affine, EncodedTarget, Maximum, Numbers, Steps
 from hardmax.languages.networks._knots import convex_parts
-from hardmax.languages.networks._layers import counted, needed
+from hardmax.languages.networks._layers import needed_tensor, number_and_noun
 from hardmax.languages.networks._max_affine import MaxAffine
 from hardmax.numerics import Interval
 
@@ -108,11 +108,11 @@ class PiecewiseLinear:
 
     def _pieces(self) -> str:
         if self.minus is None:
-            return counted(self.plus.pieces, "piece")
-        return f"{self.plus.pieces} - {counted(self.minus.pieces, 'piece')}"
+            return number_and_noun(self.plus.pieces, "piece")
+        return f"{self.plus.pieces} - {number_and_noun(self.minus.pieces, 'piece')}"
 
     def encode(self) -> EncodedTarget:
-        variables = counted(self.inputs, "variable")
+        variables = number_and_noun(self.inputs, "variable")
         text = f"piecewise linear function of {variables}, {self._pieces()}"
         tensors: dict[str, np.ndarray] = {}
         for name, part in zip(("plus", "minus"), self._parts, strict=False):
@@ -122,10 +122,12 @@ class PiecewiseLinear:
     @classmethod
     def decode(cls, tensors: Mapping[str, np.ndarray]) -> PiecewiseLinear:
         """The function whose encoding holds these tensors."""
-        plus = MaxAffine(needed(tensors, "plus.W"), needed(tensors, "plus.b"))
+        plus = MaxAffine(needed_tensor(tensors, "plus.W"), needed_tensor(tensors, "plus.b"))
         if not {"minus.W", "minus.b"} & set(tensors):
             return cls(plus)
-        return cls(plus, MaxAffine(needed(tensors, "minus.W"), needed(tensors, "minus.b")))
+        return cls(
+            plus, MaxAffine(needed_tensor(tensors, "minus.W"), needed_tensor(tensors, "minus.b"))
+        )
 
     def __repr__(self) -> str:
         return f"PiecewiseLinear({self.inputs}-1, {self._pieces()}, {self.parameters} parameters)"

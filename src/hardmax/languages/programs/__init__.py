@@ -5,8 +5,8 @@ Other rooms come in here, and find the internals that they lower, print or store
 """
 
 from hardmax.languages.programs._items import Item as Item
-from hardmax.languages.programs._items import counted as counted
 from hardmax.languages.programs._items import exact_number as exact_number
+from hardmax.languages.programs._items import number_in_mean as number_in_mean
 from hardmax.languages.programs._library import copy as copy
 from hardmax.languages.programs._library import count_of as count_of
 from hardmax.languages.programs._library import counter as counter
@@ -50,11 +50,11 @@ from hardmax.languages.programs._nodes import select as select
 from hardmax.languages.programs._nodes import there as there
 from hardmax.languages.programs._nodes import where as where
 from hardmax.languages.programs._pointwise import conjuncts as conjuncts
-from hardmax.languages.programs._pointwise import evaluated as evaluated
+from hardmax.languages.programs._pointwise import evaluate_pointwise as evaluate_pointwise
 from hardmax.languages.programs._pointwise import keys_and_queries as keys_and_queries
 from hardmax.languages.programs._pointwise import roots_of as roots_of
 from hardmax.languages.programs._pointwise import selects as selects
-from hardmax.languages.programs._printing import written as written
+from hardmax.languages.programs._printing import step_text as step_text
 from hardmax.languages.programs._program import Program as Program
 from hardmax.languages.programs._program import program as program
 from hardmax.languages.programs._rasp import from_rasp as from_rasp

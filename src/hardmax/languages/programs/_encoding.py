@@ -18,7 +18,7 @@ from typing import TypedDict, cast
 
 from hardmax._errors import FileError, HardmaxError, SemanticsError
 from hardmax.core import EncodedTarget, Words
-from hardmax.languages.programs._interpreter import applied, related
+from hardmax.languages.programs._interpreter import apply_function, relation_holds
 from hardmax.languages.programs._items import Item, Kept
 from hardmax.languages.programs._machines import Machine
 from hardmax.languages.programs._nodes import (
@@ -95,7 +95,7 @@ class _Unwritable(Exception):
 
 def encode_program(program: Program, words: Words, sets: Sets) -> EncodedTarget | None:
     """The program on these words as JSON; None if its tables cannot be written."""
-    writer = _Writer(sets)
+    writer = _JsonWriter(sets)
     try:
         nodes = [writer.node(value) for value in program.values]
     except _Unwritable:
@@ -110,7 +110,7 @@ def encode_program(program: Program, words: Words, sets: Sets) -> EncodedTarget 
     return EncodedTarget(KIND, json.dumps(content, separators=(",", ":")), {})
 
 
-class _Writer:
+class _JsonWriter:
     def __init__(self, sets: Sets) -> None:
         self.sets = sets
         self.place: dict[Value, int] = {}
@@ -122,7 +122,7 @@ class _Writer:
             case Given(what=what):
                 return {"kind": what}
             case Constant(item=same):
-                return {"kind": "constant", "item": _packed(same)}
+                return {"kind": "constant", "item": _item_to_json(same)}
             case Applied():
                 function = self._function(value.function, value.sources, _applier(value))
                 return {
@@ -142,7 +142,7 @@ class _Writer:
                     "selection": self._selection(value.selection),
                     "how": value.kind,
                     "value": read,
-                    "default": _packed(value.default),
+                    "default": _item_to_json(value.default),
                 }
             case Ranked():
                 return {
@@ -150,18 +150,20 @@ class _Writer:
                     "selection": self._selection(value.selection),
                     "value": self.place[value.value],
                     "rank": self.place[value.rank],
-                    "default": _packed(value.default),
+                    "default": _item_to_json(value.default),
                 }
             case Scanned(source=source, machine=machine):
                 return {"kind": "scanned", "source": self.place[source], **_machine(machine)}
             case Memorised(source=source, rows=rows, otherwise=otherwise):
                 self._count(len(rows))
-                pairs = [(_all(word), _all(answer)) for word, answer in rows.items()]
+                pairs = [
+                    (_items_to_json(word), _items_to_json(answer)) for word, answer in rows.items()
+                ]
                 return {
                     "kind": "memorised",
                     "source": self.place[source],
                     "rows": pairs,
-                    "otherwise": _packed(otherwise),
+                    "otherwise": _item_to_json(otherwise),
                 }
         raise AssertionError(f"unknown value {type(value).__name__}")
 
@@ -175,7 +177,9 @@ class _Writer:
             case Related(keys=keys, queries=queries, relation=relation, text=text):
 
                 def holds(*given: Item) -> bool:
-                    return related(selection, list(given[: len(keys)]), list(given[len(keys) :]))
+                    return relation_holds(
+                        selection, list(given[: len(keys)]), list(given[len(keys) :])
+                    )
 
                 function = self._function(relation, (*keys, *queries), holds)
                 part: SelectionPart = {
@@ -202,7 +206,7 @@ class _Writer:
         rows = []
         for given in itertools.product(*lists):
             try:
-                rows.append((_all(given), _packed(call(*given))))
+                rows.append((_items_to_json(given), _item_to_json(call(*given))))
             except SemanticsError:
                 continue
         return rows
@@ -214,22 +218,22 @@ class _Writer:
 
 
 def _applier(value: Applied) -> Callable[..., Item]:
-    return lambda *given: applied(value, list(given))
+    return lambda *given: apply_function(value, list(given))
 
 
 def _machine(machine: Machine) -> MachinePart:
     return {
-        "alphabet": _all(machine.alphabet),
+        "alphabet": _items_to_json(machine.alphabet),
         "moves": [list(row) for row in machine.moves],
         "accepting": sorted(machine.accepting),
     }
 
 
-def _all(items: Iterable[Item]) -> list[Packed]:
-    return [_packed(one) for one in items]
+def _items_to_json(items: Iterable[Item]) -> list[Packed]:
+    return [_item_to_json(one) for one in items]
 
 
-def _packed(one: Item) -> Packed:
+def _item_to_json(one: Item) -> Packed:
     """JSON has no fractions: they are written in a list of their own; so are floats and bools."""
     if isinstance(one, Kept):
         if type(one.seen) not in (bool, float):  # NumPy's numbers, say, which no file has
@@ -238,15 +242,15 @@ def _packed(one: Item) -> Packed:
     return [str(one)] if isinstance(one, Fraction) else one
 
 
-def _unpacked(one: Packed) -> Item:
+def _item_from_json(one: Packed) -> Item:
     if isinstance(one, list):
-        return _fraction(*one) if len(one) == 1 else _kept(*one)
+        return _fraction(*one) if len(one) == 1 else _seen_number(*one)
     if one is not None and not isinstance(one, str | int | float):
         raise FileError("holds a program with an item that is no symbol and no number.")
     return one
 
 
-def _kept(number: str, kind: str, look: str) -> Kept:
+def _seen_number(number: str, kind: str, look: str) -> Kept:
     """A float or a bool that functions saw as such."""
     seen = {"bool": look == "True", "float": float(_fraction(number))}.get(kind)
     if seen is None:
@@ -268,7 +272,7 @@ def decode_program(text: str) -> tuple[Program, Words]:
     """The program that `encode_program` wrote, and the words it is about."""
     try:
         content = json.loads(text)
-        reader = _Reader()
+        reader = _JsonReader()
         for node in content["nodes"]:
             reader.values.append(reader.value(node))
         outputs = [reader.values[place] for place in content["outputs"]]
@@ -282,7 +286,7 @@ def decode_program(text: str) -> tuple[Program, Words]:
         raise FileError(f"holds a program that cannot be read: {reason!r:.200}.") from reason
 
 
-class _Reader:
+class _JsonReader:
     def __init__(self) -> None:
         self.values: list[Value] = []
 
@@ -291,7 +295,7 @@ class _Reader:
         if kind in ("tokens", "index", "length"):
             return getattr(Sequence(), kind)
         if kind == "constant":
-            return Constant(_unpacked(node["item"]))
+            return Constant(_item_from_json(node["item"]))
         if kind == "applied":
             function = _function(node["function"])
             return Applied(function, self._all(node["sources"]), node["text"], node["nothing"])
@@ -300,20 +304,20 @@ class _Reader:
             return Combined(self._all(node["sources"]), tuple(weights), constant)
         if kind == "aggregated":
             read = None if node["value"] is None else self.values[node["value"]]
-            default = _unpacked(node["default"])
+            default = _item_from_json(node["default"])
             return Aggregated(self._selection(node["selection"]), node["how"], read, default)
         if kind == "ranked":
             value, rank = self.values[cast(int, node["value"])], self.values[node["rank"]]
-            default = _unpacked(node["default"])
+            default = _item_from_json(node["default"])
             return Ranked(self._selection(node["selection"]), value, rank, default)
         if kind == "scanned":
             return Scanned(self.values[node["source"]], _machine_from(node))
         if kind == "memorised":
             rows = {
-                tuple(map(_unpacked, word)): tuple(map(_unpacked, answer))
+                tuple(map(_item_from_json, word)): tuple(map(_item_from_json, answer))
                 for word, answer in node["rows"]
             }
-            otherwise = _unpacked(node["otherwise"])
+            otherwise = _item_from_json(node["otherwise"])
             return Memorised(self.values[node["source"]], rows, otherwise)
         raise FileError(f"holds a program with a step of the unknown kind {kind!r}.")
 
@@ -331,13 +335,13 @@ class _Reader:
 def _function(written: FunctionPart) -> Callable[..., Item]:
     if isinstance(written, str):
         return _NAMED[written]
-    table = {tuple(map(_unpacked, given)): _unpacked(found) for given, found in written}
+    table = {tuple(map(_item_from_json, given)): _item_from_json(found) for given, found in written}
     return lambda *given: table[given]
 
 
 def _machine_from(node: NodePart) -> Machine:
     moves = tuple(tuple(map(int, row)) for row in node["moves"])
-    alphabet = tuple(map(_unpacked, node["alphabet"]))
+    alphabet = tuple(map(_item_from_json, node["alphabet"]))
     states = range(len(moves))
     if not all(len(row) == len(alphabet) and all(s in states for s in row) for row in moves):
         raise FileError("holds a machine whose transition table is incomplete.")

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from hardmax._errors import SemanticsError
 from hardmax.core import plain
-from hardmax.languages.programs._items import Item, counted, exact_number, in_order, item
+from hardmax.languages.programs._items import Item, exact_number, in_order, item, number_in_mean
 from hardmax.languages.programs._machines import Machine
 from hardmax.languages.programs._nodes import (
     Aggregated,
@@ -25,7 +25,7 @@ from hardmax.languages.programs._nodes import (
     Selection,
     Value,
 )
-from hardmax.languages.programs._printing import written
+from hardmax.languages.programs._printing import step_text
 
 Row = list[Item]
 _T = TypeVar("_T")
@@ -60,19 +60,19 @@ def sources_of(value: Value) -> list[Value]:
         case Scanned(source=source) | Memorised(source=source):
             return [source]
         case Ranked(selection=selection, value=read, rank=rank):
-            return [*compared(selection), read, rank]
+            return [*values_compared(selection), read, rank]
         case Aggregated(selection=selection, value=read):
-            return [*compared(selection), *([] if read is None else [read])]
+            return [*values_compared(selection), *([] if read is None else [read])]
     return []
 
 
-def compared(selection: Selection) -> list[Value]:
+def values_compared(selection: Selection) -> list[Value]:
     """The keys and queries of a selection."""
     match selection:
         case Related(keys=keys, queries=queries):
             return [*keys, *queries]
         case Joined(parts=parts):
-            return [value for part in parts for value in compared(part)]
+            return [value for part in parts for value in values_compared(part)]
     raise AssertionError(f"unknown selection {selection!r}")
 
 
@@ -86,13 +86,13 @@ class _Run:
     def of(self, value: Value) -> Row:
         for behind in values_behind(value):
             if id(behind) not in self._known:
-                self._known[id(behind)] = behind, self._made(behind)
+                self._known[id(behind)] = behind, self._work_out(behind)
         return self._known[id(value)][1]
 
     def _row(self, value: Value) -> Row:
         return self._known[id(value)][1]
 
-    def _made(self, value: Value) -> Row:
+    def _work_out(self, value: Value) -> Row:
         places = range(len(self.symbols))
         match value:
             case Given(what="tokens"):
@@ -105,28 +105,30 @@ class _Run:
                 return [same] * len(places)
             case Applied(sources=sources):
                 rows = [self._row(source) for source in sources]
-                return [applied(value, [row[t] for row in rows]) for t in places]
+                return [apply_function(value, [row[t] for row in rows]) for t in places]
             case Combined(sources=sources):
                 rows = [self._row(source) for source in sources]
-                return [combined(value, [row[t] for row in rows]) for t in places]
+                return [combine_numbers(value, [row[t] for row in rows]) for t in places]
             case Scanned(source=source, machine=machine):
-                return scanned(machine, self._row(source))
+                return states_after(machine, self._row(source))
             case Memorised(source=source, rows=rows, otherwise=otherwise):
                 return list(rows.get(tuple(self._row(source)), [otherwise] * len(places)))
             case Aggregated():
                 return [self._aggregate(value, t) for t in places]
             case Ranked(rank=rank):
                 ranks = self._row(rank)
-                return [ranked(value, self._chosen(value, t), ranks[t]) for t in places]
+                return [
+                    item_of_rank(value, self._items_selected(value, t), ranks[t]) for t in places
+                ]
         raise AssertionError(f"unknown value {value!r}")
 
     def _aggregate(self, value: Aggregated, here: int) -> Item:
-        chosen = self._chosen(value, here)
+        chosen = self._items_selected(value, here)
         if value.check is not None:
-            _called(value, value.check, chosen)
-        return len(chosen) if value.value is None else aggregated(value, chosen)
+            _call_function(value, value.check, chosen)
+        return len(chosen) if value.value is None else aggregate_items(value, chosen)
 
-    def _chosen(self, value: Aggregated | Ranked, here: int) -> Row:
+    def _items_selected(self, value: Aggregated | Ranked, here: int) -> Row:
         """What is held at the positions selected."""
         places = [t for t in range(len(self.symbols)) if self._selects(value.selection, t, here)]
         row = self.symbols if value.value is None else self._row(value.value)
@@ -136,21 +138,21 @@ class _Run:
         match selection:
             case Related(keys=keys, queries=queries):
                 own = [self._row(key)[there] for key in keys]
-                return related(selection, own, [self._row(query)[here] for query in queries])
+                return relation_holds(selection, own, [self._row(query)[here] for query in queries])
             case Joined(how=how, parts=parts):
                 found = (self._selects(part, there, here) for part in parts)
-                return joined(how, list(found) if selection.is_strict else found)
+                return join_verdicts(how, list(found) if selection.is_strict else found)
         raise AssertionError(f"unknown selection {selection!r}")
 
 
-def applied(value: Applied, given: list[Item]) -> Item:
+def apply_function(value: Applied, given: list[Item]) -> Item:
     """A function's answer for one position."""
     if not value.takes_nothing and any(one is None for one in given):
         return None
-    return _called(value, lambda *held: item(value.function(*held)), given)
+    return _call_function(value, lambda *held: item(value.function(*held)), given)
 
 
-def combined(value: Combined, given: list[Item]) -> Item:
+def combine_numbers(value: Combined, given: list[Item]) -> Item:
     """A combination's number for one position."""
     if any(one is None for one in given):
         return None
@@ -159,20 +161,20 @@ def combined(value: Combined, given: list[Item]) -> Item:
     except Exception as reason:
         held = ", ".join(map(repr, given))
         raise SemanticsError(
-            f"The step {written(value)} adds numbers, but it was given {held}."
+            f"The step {step_text(value)} adds numbers, but it was given {held}."
         ) from reason
     return plain(sum(terms, value.constant))
 
 
-def related(selection: Related, keys: list[Item], queries: list[Item]) -> bool:
+def relation_holds(selection: Related, keys: list[Item], queries: list[Item]) -> bool:
     """Whether the relation holds; nothing stands in no relation, unless it says so itself."""
     given = [*keys, *queries]
     if not selection.takes_nothing and any(one is None for one in given):
         return False
-    return bool(_called(selection, selection.relation, given))
+    return bool(_call_function(selection, selection.relation, given))
 
 
-def _called(node: Value | Selection, function: Callable[..., _T], given: list[Item]) -> _T:
+def _call_function(node: Value | Selection, function: Callable[..., _T], given: list[Item]) -> _T:
     """A user's function, which may fail: then the step and what it was given are named."""
     try:
         return function(*given)
@@ -180,11 +182,11 @@ def _called(node: Value | Selection, function: Callable[..., _T], given: list[It
         held = ", ".join(map(repr, given))
         kind = "step" if isinstance(node, Value) else "selection"
         raise SemanticsError(
-            f"The {kind} {written(node)} fails on {held}: {type(reason).__name__}: {reason}"
+            f"The {kind} {step_text(node)} fails on {held}: {type(reason).__name__}: {reason}"
         ) from reason
 
 
-def scanned(machine: Machine, row: Row) -> Row:
+def states_after(machine: Machine, row: Row) -> Row:
     """The states after each symbol; the machine's start comes before the first."""
     states: Row = []
     state = 0
@@ -194,26 +196,26 @@ def scanned(machine: Machine, row: Row) -> Row:
     return states
 
 
-def joined(how: str, parts: Iterable[bool]) -> bool:
+def join_verdicts(how: str, parts: Iterable[bool]) -> bool:
     if how == "and":
         return all(parts)
     return any(parts) if how == "or" else not any(parts)
 
 
-def aggregated(value: Aggregated, selected: list[Item]) -> Item:
+def aggregate_items(value: Aggregated, selected: list[Item]) -> Item:
     """What becomes of the values selected; nothing there counts as not selected."""
     held: list[Item] = [one for one in selected if one is not None]
     if value.kind == "sum":
         return plain(sum(_numbers(value, held), Fraction(0)))
     if value.kind == "mean":
-        held = [counted(one) for one in held]
+        held = [number_in_mean(one) for one in held]
     if not held:
         return value.default
     if all(operator.eq(one, held[0]) for one in held):
         return held[0]
     if value.kind == "only":
         raise SemanticsError(
-            f"{written(value)} is about one position, but several were selected that hold "
+            f"{step_text(value)} is about one position, but several were selected that hold "
             f"{sorted(map(str, set(held)))}. Use mean, min or max, or first and last."
         )
     numbers = _numbers(value, held)
@@ -222,7 +224,7 @@ def aggregated(value: Aggregated, selected: list[Item]) -> Item:
     return plain(min(numbers) if value.kind == "min" else max(numbers))
 
 
-def ranked(value: Ranked, selected: list[Item], rank: Item) -> Item:
+def item_of_rank(value: Ranked, selected: list[Item], rank: Item) -> Item:
     """The item of a rank among those selected, numbers before symbols."""
     held = sorted((one for one in selected if one is not None), key=in_order)
     if rank is None or isinstance(rank, str):
@@ -233,7 +235,7 @@ def ranked(value: Ranked, selected: list[Item], rank: Item) -> Item:
 def _numbers(value: Aggregated, held: list[Item]) -> list[Fraction]:
     if any(isinstance(one, str) for one in held):
         raise SemanticsError(
-            f"The {value.kind} in {written(value)} is of the symbols {sorted(map(str, held))}: "
+            f"The {value.kind} in {step_text(value)} is of the symbols {sorted(map(str, held))}: "
             f"symbols can be told apart, but not be added or ordered. Map them to numbers first."
         )
     return [exact_number(one) for one in held]

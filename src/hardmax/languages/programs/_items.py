@@ -46,7 +46,7 @@ def item(given: object) -> Item:
     return plain(exact_number(given))
 
 
-def counted(one: Item) -> Item:
+def number_in_mean(one: Item) -> Item:
     """What an item is in a mean: the number itself, whatever functions see it as."""
     return plain(Fraction(one)) if isinstance(one, Kept) else one
 

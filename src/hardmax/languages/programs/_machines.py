@@ -141,7 +141,7 @@ def machine_of_regex(pattern: str, alphabet: Iterable[str]) -> Machine:
     symbols = tuple(alphabet)
     if not all(isinstance(symbol, str) and len(symbol) == 1 for symbol in symbols):
         raise RequestError("A regular expression reads symbols of one character each.")
-    start = _Parser(pattern, symbols).parsed()
+    start = _Parser(pattern, symbols).parse_all()
     states, moves = {start: 0}, []
     todo = [start]
     while todo:
@@ -232,7 +232,7 @@ class _Parser:
     def __init__(self, pattern: str, alphabet: tuple[str, ...]) -> None:
         self.pattern, self.alphabet, self.place = pattern, alphabet, 0
 
-    def parsed(self) -> Regex:
+    def parse_all(self) -> Regex:
         found = self._alternatives()
         if self.place < len(self.pattern):
             raise self._error("an unmatched )")
@@ -247,10 +247,10 @@ class _Parser:
     def _sequence(self) -> Regex:
         found = _END
         while self.place < len(self.pattern) and self.pattern[self.place] not in "|)":
-            found = _then(found, self._repeated())
+            found = _then(found, self._repetition())
         return found
 
-    def _repeated(self) -> Regex:
+    def _repetition(self) -> Regex:
         found = self._atom()
         while self.place < len(self.pattern) and self.pattern[self.place] in "*+?":
             sign = self._next()
@@ -264,10 +264,10 @@ class _Parser:
         sign = self._next()
         match sign:
             case "(":
-                found = self._alternatives()
+                inner = self._alternatives()
                 if not self._took(")"):
                     raise self._error("a ( that is not closed")
-                return found
+                return inner
             case "[":
                 return self._class()
             case ".":

@@ -321,24 +321,24 @@ class There:
     __hash__ = object.__hash__
 
     def __eq__(self, other: object) -> Selection:  # type: ignore[override]
-        return self._related(operator.eq, other, "==")
+        return self._relate(operator.eq, other, "==")
 
     def __ne__(self, other: object) -> Selection:  # type: ignore[override]
-        return self._related(operator.ne, other, "!=")
+        return self._relate(operator.ne, other, "!=")
 
     def __lt__(self, other: Operand) -> Selection:
-        return self._related(operator.lt, other, "<")
+        return self._relate(operator.lt, other, "<")
 
     def __le__(self, other: Operand) -> Selection:
-        return self._related(operator.le, other, "<=")
+        return self._relate(operator.le, other, "<=")
 
     def __gt__(self, other: Operand) -> Selection:
-        return self._related(operator.gt, other, ">")
+        return self._relate(operator.gt, other, ">")
 
     def __ge__(self, other: Operand) -> Selection:
-        return self._related(operator.ge, other, ">=")
+        return self._relate(operator.ge, other, ">=")
 
-    def _related(self, relation: Callable[..., object], here: object, sign: str) -> Selection:
+    def _relate(self, relation: Callable[..., object], here: object, sign: str) -> Selection:
         if isinstance(here, There):
             raise RequestError("A selection compares what is held there with what is held here.")
         return Related((self.value,), (as_value(here),), relation, f"there {{}} {sign} {{}}")
@@ -426,7 +426,7 @@ def where(condition: Operand, then: Operand, otherwise: Operand) -> Value:
     >>> program(lambda s: where(s.tokens == "a", "b", s.tokens))("abc")
     ['b', 'b', 'c']
     """
-    return apply(_chosen, condition, then, otherwise, text="{1} if {0} else {2}", nothing=True)
+    return apply(_either_of, condition, then, otherwise, text="{1} if {0} else {2}", nothing=True)
 
 
 def or_else(value: Operand, default: Item) -> Value:
@@ -478,5 +478,5 @@ def _either(a: object, b: object) -> bool:
     return bool(a) or bool(b)
 
 
-def _chosen(condition: Item, then: Item, otherwise: Item) -> Item:
+def _either_of(condition: Item, then: Item, otherwise: Item) -> Item:
     return None if condition is None else then if condition else otherwise

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hardmax.languages.programs._interpreter import applied, combined, joined, related
+from hardmax.languages.programs._interpreter import (
+    apply_function,
+    combine_numbers,
+    join_verdicts,
+    relation_holds,
+)
 from hardmax.languages.programs._items import Item
 from hardmax.languages.programs._nodes import Applied, Combined, Constant, Joined, Related
 from hardmax.languages.programs._nodes import Selection as Selection
@@ -13,25 +18,25 @@ from hardmax.languages.programs._nodes import Value as Value
 
 def roots_of(value: Value) -> list[Value]:
     """The values behind this one that no function of others at the same position makes."""
-    found: dict[Value, None] = {}
+    roots: dict[Value, None] = {}
     stack = [value]
     seen: set[Value] = set()
     while stack:
-        one = stack.pop()
-        if one in seen:
+        node = stack.pop()
+        if node in seen:
             continue
-        seen.add(one)
-        match one:
+        seen.add(node)
+        match node:
             case Applied(sources=sources) | Combined(sources=sources):
                 stack += reversed(sources)
             case Constant():
                 pass
             case _:
-                found[one] = None
-    return list(found)
+                roots[node] = None
+    return list(roots)
 
 
-def evaluated(value: Value, given: Mapping[Value, Item]) -> Item:
+def evaluate_pointwise(value: Value, given: Mapping[Value, Item]) -> Item:
     """What the value is where its roots (or values on the way to them) hold given items."""
     if value in given:
         return given[value]
@@ -39,9 +44,9 @@ def evaluated(value: Value, given: Mapping[Value, Item]) -> Item:
         case Constant(item=same):
             return same
         case Applied(sources=sources):
-            return applied(value, [evaluated(source, given) for source in sources])
+            return apply_function(value, [evaluate_pointwise(source, given) for source in sources])
         case Combined(sources=sources):
-            return combined(value, [evaluated(source, given) for source in sources])
+            return combine_numbers(value, [evaluate_pointwise(source, given) for source in sources])
     raise KeyError(value)
 
 
@@ -69,7 +74,7 @@ def selects(selection: Selection, there: Mapping[Value, Item], here: Mapping[Val
     match selection:
         case Related(keys=keys, queries=queries):
             own = [there[key] for key in keys]
-            return related(selection, own, [here[query] for query in queries])
+            return relation_holds(selection, own, [here[query] for query in queries])
         case Joined(how=how, parts=parts):
-            return joined(how, (selects(part, there, here) for part in parts))
+            return join_verdicts(how, (selects(part, there, here) for part in parts))
     raise AssertionError(f"unknown selection {selection!r}")

@@ -23,7 +23,7 @@ from hardmax.languages.programs._nodes import (
 _DEEPEST = 6  # nested steps that are still written in one line
 
 
-def written(node: Value | Selection, names: dict[int, str] | None = None, depth: int = 0) -> str:
+def step_text(node: Value | Selection, names: dict[int, str] | None = None, depth: int = 0) -> str:
     """A value or selection in one line; parts with a name are called by it."""
     names = {} if names is None else names
     if depth and id(node) in names:
@@ -32,7 +32,7 @@ def written(node: Value | Selection, names: dict[int, str] | None = None, depth:
         return "..."
 
     def inner(part: Value | Selection) -> str:
-        return written(part, names, depth + 1)
+        return step_text(part, names, depth + 1)
 
     match node:
         case Given(what=what):
@@ -40,7 +40,7 @@ def written(node: Value | Selection, names: dict[int, str] | None = None, depth:
         case Constant(item=held):
             return repr(held) if isinstance(held, str) else str(held)
         case Applied(sources=sources, text=text):
-            return text.format(*map(_bracketed, map(inner, sources)))
+            return text.format(*map(_in_brackets, map(inner, sources)))
         case Combined():
             return _sum(node, inner)
         case Aggregated(selection=selection, kind=kind, value=value, default=default):
@@ -50,14 +50,14 @@ def written(node: Value | Selection, names: dict[int, str] | None = None, depth:
             of = "" if value is None else f" of {inner(value)}"
             return f"{kind}{of} over [{inner(selection)}]{rest}"
         case Ranked(selection=selection, value=read, rank=rank):
-            parts = [written(one, names, depth + 1) for one in (rank, read, selection)]
+            parts = [step_text(one, names, depth + 1) for one in (rank, read, selection)]
             return "number {} in order of {} where {}".format(*parts)
         case Scanned(source=source, machine=machine):
             return f"state of {machine!r} after {inner(source)}"
         case Memorised(source=source, rows=rows):
             return f"table of {len(rows)} words at {inner(source)}"
         case Related(keys=keys, queries=queries, text=text):
-            return text.format(*map(_bracketed, map(inner, (*keys, *queries))))
+            return text.format(*map(_in_brackets, map(inner, (*keys, *queries))))
         case Joined(how="not", parts=(part,)):
             return f"not ({inner(part)})"
         case Joined(how=how, parts=parts):
@@ -65,14 +65,14 @@ def written(node: Value | Selection, names: dict[int, str] | None = None, depth:
     raise AssertionError(f"unknown node {type(node).__name__}")
 
 
-def _bracketed(text: str) -> str:
+def _in_brackets(text: str) -> str:
     return f"({text})" if " " in text else text
 
 
 def _sum(node: Combined, inner: Callable[[Value], str]) -> str:
     parts = []
     for weight, source in zip(node.weights, node.sources, strict=True):
-        text = _bracketed(inner(source))
+        text = _in_brackets(inner(source))
         size = "" if abs(weight) == 1 else f"{abs(weight)} * "
         parts.append((weight < 0, size + text))
     if node.constant or not parts:

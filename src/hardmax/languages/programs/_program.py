@@ -9,7 +9,7 @@ from hardmax._errors import RequestError
 from hardmax.languages.programs._interpreter import Row, sources_of, values_behind, values_on
 from hardmax.languages.programs._items import Item
 from hardmax.languages.programs._nodes import Operand, Sequence, Value, as_value
-from hardmax.languages.programs._printing import written
+from hardmax.languages.programs._printing import step_text
 
 Answer = list[Item] | list[tuple[Item, ...]] | tuple[Item, ...] | Item
 
@@ -89,9 +89,9 @@ class Program:
         lines = []
         for value in self.values:
             if readers.get(id(value), 0) > 1 and sources_of(value):
-                lines.append(f"v{len(names)} = {written(value, names)}")
+                lines.append(f"v{len(names)} = {step_text(value, names)}")
                 names[id(value)] = f"v{len(names)}"
-        answer = ", ".join(names.get(id(out), written(out, names)) for out in self.outputs)
+        answer = ", ".join(names.get(id(out), step_text(out, names)) for out in self.outputs)
         where = "" if self.at is None else f" at position {self.at}"
         return "\n".join([f"{self.name}:", *(f"  {line}" for line in lines), f"  {answer}{where}"])
 

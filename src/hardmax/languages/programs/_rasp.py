@@ -79,14 +79,14 @@ def from_rasp(expression: object, *, causal: bool = False, name: str | None = No
     ['a', 'b']
     """
     root = cast(RaspNode, expression)
-    found = _Reader(causal, _looked_at(root)).value(root)
+    found = _TreeReader(causal, _looked_at(root)).value(root)
     if not _is_whole(root):
         found = apply(_number, found, text="{}")
     label = getattr(expression, "name", None) or "rasp"
     return Program(found, str(label) if name is None else name)
 
 
-class _Reader:
+class _TreeReader:
     """Each node of the tree once: its identity is the object, not its name."""
 
     def __init__(self, causal: bool, seen: set[int]) -> None:
@@ -116,19 +116,19 @@ class _Reader:
             case "TokensType" | "IndicesType" | "LengthType":
                 return getattr(Sequence(), _GIVEN[kind])
             case "Map":
-                return _applied(node.f, self.value(node.inner))
+                return _apply_python(node.f, self.value(node.inner))
             case "SequenceMap":
-                return _applied(node.f, self.value(node.fst), self.value(node.snd))
+                return _apply_python(node.f, self.value(node.fst), self.value(node.snd))
             case "LinearSequenceMap":
                 return self._linear(node, self.value(node.fst), self.value(node.snd))
             case "Full":
-                return Constant(_kept(node.fill))
+                return Constant(_item_of_python(node.fill))
             case "ConstantSOp":
                 return _constant(node.value)
             case "SelectorWidth":
                 return self.selection(node.selector).count()
             case "Aggregate":
-                return self._aggregated(node, self.selection(node.selector), self.value(node.sop))
+                return self._aggregate(node, self.selection(node.selector), self.value(node.sop))
         raise RequestError(f"{kind} is not one of the RASP values that are known.")
 
     def _linear(self, node: RaspNode, first: Value, second: Value) -> Value:
@@ -136,9 +136,9 @@ class _Reader:
         a, b = node.fst_fac, node.snd_fac
         if _is_whole(node):
             return combination([(a, first), (b, second)])
-        return _applied(lambda x, y: a * x + b * y, first, second)
+        return _apply_python(lambda x, y: a * x + b * y, first, second)
 
-    def _aggregated(self, node: RaspNode, chosen: Selection, held: Value) -> Value:
+    def _aggregate(self, node: RaspNode, chosen: Selection, held: Value) -> Value:
         default = getattr(node, "default", None)
         if _selects_one_at_most(node.selector):
             return _only(chosen, held, default)
@@ -151,23 +151,23 @@ class _Reader:
         match kind:
             case "Select":
                 keys, queries = self.value(node.keys), self.value(node.queries)
-                found = select(keys, queries, _relation(node.predicate), nothing=True)
-                return found.causal() if self.causal else found
+                selection = select(keys, queries, _relation(node.predicate), nothing=True)
+                return selection.causal() if self.causal else selection
             case "SelectorAnd":
                 return Joined("and", self._both(node), is_strict=True)
             case "SelectorOr":
                 return Joined("or", self._both(node), is_strict=True)
             case "SelectorNot":
-                found = ~self.selection(node.inner)
-                return found.causal() if self.causal else found
+                selection = ~self.selection(node.inner)
+                return selection.causal() if self.causal else selection
             case "ConstantSelector":
-                return self._stated(cast(Iterable[Iterable[object]], node.value))
+                return self._selection_of_rows(cast(Iterable[Iterable[object]], node.value))
         raise RequestError(f"{kind} is not one of the RASP selectors that are known.")
 
     def _both(self, node: RaspNode) -> tuple[Selection, Selection]:
         return self.selection(node.fst), self.selection(node.snd)
 
-    def _stated(self, rows: Iterable[Iterable[object]]) -> Selection:
+    def _selection_of_rows(self, rows: Iterable[Iterable[object]]) -> Selection:
         """Rows of queries, columns of keys, written out for words of that length."""
         table = [list(row) for row in rows]
 
@@ -176,15 +176,15 @@ class _Reader:
             return bool(table[query][key])
 
         s = Sequence()
-        found = select(s.index, (s.index, s.length), holds, text="stated({}, {}, {})")
-        return found.causal() if self.causal else found
+        selection = select(s.index, (s.index, s.length), holds, text="stated({}, {}, {})")
+        return selection.causal() if self.causal else selection
 
 
 def _constant(value: object) -> Value:
     """One item everywhere, or a list with one for each position."""
     if not isinstance(value, list | tuple):
-        return Constant(_kept(value))
-    items = list(map(_kept, value))
+        return Constant(_item_of_python(value))
+    items = list(map(_item_of_python, value))
 
     def at(index: int, length: int) -> Item:
         _check_length(length, len(items))
@@ -212,22 +212,22 @@ def _is_whole(node: RaspNode) -> bool:
     return False
 
 
-def _applied(function: Callable[..., object], *sources: Value) -> Value:
-    def seen(*held: Item) -> Item:
-        return _kept(function(*map(_python, held)))
+def _apply_python(function: Callable[..., object], *sources: Value) -> Value:
+    def answer(*held: Item) -> Item:
+        return _item_of_python(function(*map(_item_to_python, held)))
 
-    seen.__name__ = getattr(function, "__name__", "function")
-    return apply(seen, *sources)
+    answer.__name__ = getattr(function, "__name__", "function")
+    return apply(answer, *sources)
 
 
-def _python(one: Item) -> str | float | None:
+def _item_to_python(one: Item) -> str | float | None:
     """An item as the function that made it returned it: numbers that are not whole are floats."""
     if isinstance(one, Kept):
         return one.seen
     return float(one) if isinstance(one, Fraction) else one
 
 
-def _kept(found: object) -> Item:
+def _item_of_python(found: object) -> Item:
     """What a function returned; floats that are whole, and bools, are told from ints."""
     if found is None or isinstance(found, str) or type(found) is int:
         return found
@@ -290,7 +290,7 @@ def _selects_one_at_most(selector: RaspNode) -> bool:
 
 def _only(chosen: Selection, held: Value, default: object) -> Value:
     """What the one position selected holds; the default where there is none."""
-    found = Aggregated(chosen, "only", held, _kept(default))
+    found = Aggregated(chosen, "only", held, _item_of_python(default))
     return found if default is None else _unless_none(found, chosen, held)
 
 
@@ -309,35 +309,35 @@ def _mean(chosen: Selection, held: Value, default: object) -> Value:
 
     A mean that is whole and beyond floats is that of one (`_check_mean`): it is not rounded.
     """
-    found = Aggregated(chosen, "mean", held, None, _check_mean)
+    aggregate = Aggregated(chosen, "mean", held, None, _check_mean)
 
     def answer(mean: Item) -> Item:
         if mean is None:
-            return _kept(default)
+            return _item_of_python(default)
         return float(mean) if isinstance(mean, Fraction) else mean
 
-    number = apply(answer, found, text="{}", nothing=True)
+    number = apply(answer, aggregate, text="{}", nothing=True)
     return number if default is None else _unless_none(number, chosen, held)
 
 
 def _seen_mean(chosen: Selection, held: Value, default: object, is_whole: bool) -> Value:
     """The mean of several as a float; what one position holds as what it is."""
-    mean = Aggregated(chosen, "mean", held, None, _check_mean)
+    aggregate = Aggregated(chosen, "mean", held, None, _check_mean)
     look: Value = Constant(0) if is_whole else chosen.max(apply(_look, held, text="look of {}"))
 
     def answer(found: Item, look: int | None, count: int) -> Item:
         if count == 0 or found is None:
-            return None if count else _kept(default)
+            return None if count else _item_of_python(default)
         if isinstance(found, str):
             return found
-        return _kept(float(found)) if count > 1 else _seen_as(exact_number(found), look)
+        return _item_of_python(float(found)) if count > 1 else _seen_as(exact_number(found), look)
 
-    return apply(answer, mean, look, chosen.count(), text="{} as {} of {}", nothing=True)
+    return apply(answer, aggregate, look, chosen.count(), text="{} as {} of {}", nothing=True)
 
 
 def _look(one: Item) -> int:
     """As what a function sees an item: 0 an int (or a symbol), 1 a float, 2 a bool, 3 is -0.0."""
-    seen = _python(one)
+    seen = _item_to_python(one)
     if isinstance(seen, str) or type(seen) is int:
         return 0
     if type(seen) not in (float, bool):
@@ -351,7 +351,7 @@ def _seen_as(found: Fraction, look: int | None) -> Item:
     item = items[0 if look is None else look]
     if item != found:
         raise ValueError(f"{found} is no {type(item).__name__}")  # they never come together
-    return _kept(item)
+    return _item_of_python(item)
 
 
 def _check_mean(*selected: Item) -> None:
@@ -360,7 +360,7 @@ def _check_mean(*selected: Item) -> None:
     Also where Python's sum is rounded on the way, so that it is not the nearest to the mean, and
     where the mean of several is whole and no float is equal to it.
     """
-    seen = [_python(one) for one in selected]
+    seen = [_item_to_python(one) for one in selected]
     if len(seen) < 2:
         return
     held = [one for one in seen if isinstance(one, int | float)]
@@ -375,9 +375,9 @@ def _check_mean(*selected: Item) -> None:
 def _relation(predicate: object) -> Callable[..., bool]:
     label = _comparison(predicate)
     if label is not None:
-        return _compared(label)
+        return _comparison_called(label)
     if callable(predicate):
-        return lambda key, query: bool(predicate(_python(key), _python(query)))
+        return lambda key, query: bool(predicate(_item_to_python(key), _item_to_python(query)))
     raise RequestError(
         f"A RASP predicate is a comparison ({', '.join(_COMPARISONS)}) or a function of key and "
         f"query, not {predicate!r}."
@@ -390,14 +390,14 @@ def _comparison(predicate: object) -> str | None:
     return label if isinstance(label, str) and label in _COMPARISONS else None
 
 
-def _compared(label: str) -> Callable[..., bool]:
+def _comparison_called(label: str) -> Callable[..., bool]:
     """A comparison, which is not for None."""
     relation = _COMPARISONS[label]
 
     def holds(key: Item, query: Item) -> bool:
         if key is None or query is None:
             raise ValueError(f"{label} compares None")
-        return relation(_python(key), _python(query))
+        return relation(_item_to_python(key), _item_to_python(query))
 
     return holds
 

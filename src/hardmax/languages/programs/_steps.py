@@ -27,8 +27,13 @@ from hardmax.core import (
     plain,
 )
 from hardmax.core import Selection as Chosen
-from hardmax.languages.programs._interpreter import applied, combined, joined, related
-from hardmax.languages.programs._items import Exact, Item, counted, exact_number
+from hardmax.languages.programs._interpreter import (
+    apply_function,
+    combine_numbers,
+    join_verdicts,
+    relation_holds,
+)
+from hardmax.languages.programs._items import Exact, Item, exact_number, number_in_mean
 from hardmax.languages.programs._machines import Machine
 from hardmax.languages.programs._nodes import (
     Aggregated,
@@ -117,17 +122,17 @@ def _are_new(value: Value, sets: Mapping[Value, Items]) -> bool:
     return bool({*sets[value]} - {*sets[value.value], value.default})
 
 
-def steps_of(program: Program, words: Words, codes: Mapping[Value, Code]) -> Written:
+def steps_of(program: Program, words: Words, codes: Mapping[Value, Code]) -> ProgramSteps:
     """The steps of a program, whose outputs are numbers by their codes."""
-    writer = _Writer(words, codes)
+    writer = _StepWriter(words, codes)
     for value in program.values:
         writer.place[value] = writer.write(value)
     outputs = [writer.place[out] for out in program.outputs]
     steps = SequenceSteps(writer.steps, outputs, program.at)
-    return Written(steps, writer.place, writer.scans)
+    return ProgramSteps(steps, writer.place, writer.scans)
 
 
-class Written(NamedTuple):
+class ProgramSteps(NamedTuple):
     """Steps, the number of each value among them, and the rounds of machines."""
 
     steps: SequenceSteps
@@ -135,7 +140,7 @@ class Written(NamedTuple):
     scans: dict[Value, list[Round]]
 
 
-class _Writer:
+class _StepWriter:
     def __init__(self, words: Words, codes: Mapping[Value, Code]) -> None:
         self.words, self.codes = words, codes
         self.steps: list[SequenceStep] = []
@@ -157,12 +162,12 @@ class _Writer:
             case Constant(item=same):
                 return self._add(Combination((), (), code.number(same)))
             case Applied(sources=sources):
-                return self._pointwise(sources, lambda given: applied(value, given), code)
+                return self._pointwise(sources, lambda given: apply_function(value, given), code)
             case Combined(sources=sources, weights=weights, constant=constant):
                 if code.is_plain and all(self.codes[source].is_plain for source in sources):
                     places = tuple(self.place[source] for source in sources)
                     return self._add(Combination(places, weights, constant))
-                return self._pointwise(sources, lambda given: combined(value, given), code)
+                return self._pointwise(sources, lambda given: combine_numbers(value, given), code)
             case Scanned(source=source, machine=machine):
                 return self._scan(value, self.place[source], self.codes[source], machine)
             case Memorised():
@@ -170,7 +175,7 @@ class _Writer:
             case Aggregated():
                 return self._aggregate(value, code)
             case Ranked():
-                return self._ranked(value, code)
+                return self._rank(value, code)
         raise AssertionError(f"unknown value {type(value).__name__}")
 
     def _pointwise(
@@ -190,12 +195,12 @@ class _Writer:
     def _aggregate(self, value: Aggregated, code: Code) -> int:
         if value.value is None:
             return self._count(value.selection)
-        read, chosen = value.value, self._chosen(value.selection, value.value)
+        read, chosen = value.value, self._relation_of(value.selection, value.value)
         if value.kind == "sum":
             return self._by(code, self._add(Aggregate(chosen, "sum", self._plain(read))))
         if value.kind == "mean" and not self._has_symbols(read):
             return self._mean(value, chosen, code)
-        recoded = self._recoded(read, code, is_mean=value.kind == "mean")
+        recoded = self._recode(read, code, is_mean=value.kind == "mean")
         kind = value.kind if value.kind in ("min", "max") else "mean"
         return self._add(Aggregate(chosen, kind, recoded, code.number_or(value.default, 0)))
 
@@ -205,33 +210,33 @@ class _Writer:
         So it is counted by heads, too: each of the two is simpler than their union.
         """
         if not (isinstance(selection, Joined) and selection.how == "or"):
-            return self._add(Aggregate(self._chosen(selection, None), "count"))
+            return self._add(Aggregate(self._relation_of(selection, None), "count"))
         first, *rest = selection.parts
         other = rest[0] if len(rest) == 1 else Joined("or", tuple(rest))
         counts = [self._count(part) for part in (first, other, Joined("and", (first, other)))]
         return self._add(Combination(tuple(counts), (1, 1, -1)))
 
-    def _ranked(self, value: Ranked, code: Code) -> int:
+    def _rank(self, value: Ranked, code: Code) -> int:
         """u_0 + sum over v of (u_(v+1) - u_v) where at most `rank` items are <= u_v.
 
         The items of a rank are those for which more than `rank` items are not larger: the sum
         stops at the first of them. Past the last item, and below 0, there is the default.
         """
-        items = [one for one in self.codes[value.value].items if one is not None]
+        items = [number for number in self.codes[value.value].items if number is not None]
         if not items:
             return self._add(Combination((), (), code.number(value.default)))
-        numbers = [code.number(one) for one in items]
+        numbers = [code.number(number) for number in items]
         default = code.number_or(value.default, numbers[-1])
         terms, weights = [], []
         rank = self.place[value.rank]
         whole = self.codes[value.rank]
-        for v, (one, after) in enumerate(zip(numbers, [*numbers[1:], default], strict=True)):
-            if after == one:
+        for place, (number, after) in enumerate(zip(numbers, [*numbers[1:], default], strict=True)):
+            if after == number:
                 continue
-            below = frozenset(items[: v + 1])
-            count = self._add(Aggregate(self._chosen(_held_in(value, below), None), "count"))
-            terms.append(self._add(Pointwise((count, rank), _reached(whole))))
-            weights.append(after - one)
+            below = frozenset(items[: place + 1])
+            count = self._add(Aggregate(self._relation_of(_held_in(value, below), None), "count"))
+            terms.append(self._add(Pointwise((count, rank), _is_reached_by(whole))))
+            weights.append(after - number)
         first = code.number_or(value.default, numbers[0])
         terms.append(self._add(Pointwise((rank,), lambda n: int(not _is_rank(whole.item(n))))))
         weights.append(first - numbers[0])
@@ -264,19 +269,19 @@ class _Writer:
             return self.place[value]
         return self._add(Pointwise((self.place[value],), lambda n: _or_zero(code.item(n))))
 
-    def _recoded(self, value: Value, code: Code, *, is_mean: bool) -> int:
+    def _recode(self, value: Value, code: Code, *, is_mean: bool) -> int:
         """The value by the code of what is made of it; nothing, which nobody selects, is 0."""
         own = self.codes[value]
         if own.items == code.items or (own.is_numeric and code.is_numeric):
             return self.place[value]
 
         def again(number: Exact) -> Exact:
-            one = own.item(number)
-            return 0 if one is None else code.number(counted(one) if is_mean else one)
+            item = own.item(number)
+            return 0 if item is None else code.number(number_in_mean(item) if is_mean else item)
 
         return self._add(Pointwise((self.place[value],), again))
 
-    def _chosen(self, selection: Selection, read: Value | None) -> Chosen:
+    def _relation_of(self, selection: Selection, read: Value | None) -> Chosen:
         """One relation for a tree of selections; where nothing is read, nothing is selected."""
         keys: dict[Value, int] = {}
         queries: dict[Value, int] = {}
@@ -354,12 +359,12 @@ def _is_rank(one: Item) -> bool:
     return one is not None and not isinstance(one, str) and one >= 0 and one == int(one)
 
 
-def _reached(whole: Code) -> Callable[[Exact, Exact], int]:
-    def reached(count: Exact, n: Exact) -> int:
+def _is_reached_by(whole: Code) -> Callable[[Exact, Exact], int]:
+    def is_reached(count: Exact, n: Exact) -> int:
         rank = whole.item(n)
         return int(_is_rank(rank) and count <= cast(Exact, rank))
 
-    return reached
+    return is_reached
 
 
 def _or_zero(one: Item) -> Exact:
@@ -388,7 +393,9 @@ def _holds(
     match selection:
         case Related():
             own = [there[keys[key]] for key in selection.keys]
-            return related(selection, own, [here[queries[query]] for query in selection.queries])
+            return relation_holds(
+                selection, own, [here[queries[query]] for query in selection.queries]
+            )
         case Joined(how=how, parts=parts):
-            return joined(how, (_holds(part, keys, queries, there, here) for part in parts))
+            return join_verdicts(how, (_holds(part, keys, queries, there, here) for part in parts))
     raise AssertionError(f"unknown selection {type(selection).__name__}")

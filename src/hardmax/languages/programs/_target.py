@@ -13,7 +13,7 @@ from hardmax.languages.programs._encoding import decode_program, encode_program
 from hardmax.languages.programs._items import Exact, Item
 from hardmax.languages.programs._nodes import Value
 from hardmax.languages.programs._program import Answer, Program
-from hardmax.languages.programs._steps import Code, Round, Written, codes_of, steps_of
+from hardmax.languages.programs._steps import Code, ProgramSteps, Round, codes_of, steps_of
 from hardmax.languages.programs._value_sets import value_sets
 
 
@@ -52,9 +52,9 @@ class ProgramTarget:
         return None
 
     def __call__(self, word: Sequence[Item], /) -> list[list[Exact]]:
-        return [self._numbers(row) for row in self.program.rows(self._checked(word))]
+        return [self._numbers(row) for row in self.program.rows(self._symbols_of(word))]
 
-    def _checked(self, word: Sequence[Item]) -> list[Item]:
+    def _symbols_of(self, word: Sequence[Item]) -> list[Item]:
         """Longer words and foreign symbols are refused, not guessed at."""
         symbols = list(word)
         if len(symbols) not in self.words.lengths:
@@ -97,7 +97,7 @@ class ProgramTarget:
         return self._steps.scans.get(value, [])
 
     @cached_property
-    def _steps(self) -> Written:
+    def _steps(self) -> ProgramSteps:
         return steps_of(self.program, self.words, self.codes)
 
     def encode(self) -> EncodedTarget | None:

@@ -86,22 +86,22 @@ def parse_program(text: str, name: str | None = None) -> Program:
         raise RequestError(
             f"The program has {len(text):,} characters; at most {LONGEST_TEXT:,} are read."
         )
-    reader = _Reader(text)
+    reader = _TextReader(text)
     answer = reader.answer
     try:
-        found = reader.defined(answer)
+        meaning = reader.meaning_of(answer)
     except RecursionError:
         raise RequestError("The program is nested too deeply; give parts of it names.") from None
-    outputs = found if isinstance(found, tuple) else (found,)
+    outputs = meaning if isinstance(meaning, tuple) else (meaning,)
     return Program([as_value(one) for one in outputs], answer if name is None else name)
 
 
-class _Reader:
+class _TextReader:
     def __init__(self, text: str) -> None:
         self.definitions: dict[str, ast.expr] = {}
         self._made: dict[str, Meaning] = {}
         self._open: list[str] = []
-        lines = _parsed(text)
+        lines = _statements_of(text)
         for line in lines:
             self._define(line)
         if not self.definitions:
@@ -115,119 +115,121 @@ class _Reader:
             case ast.Expr(value=value):
                 name = "answer"
             case _:
-                raise _refused(line, "is no definition: write name = value")
+                raise _refusal(line, "is no definition: write name = value")
         if name in _GIVEN or name in _FUNCTIONS:
-            raise _refused(line, f"defines {name!r}, which has a meaning already")
+            raise _refusal(line, f"defines {name!r}, which has a meaning already")
         if name in self.definitions:
-            raise _refused(line, f"defines {name!r} a second time")
+            raise _refusal(line, f"defines {name!r} a second time")
         self.definitions[name] = value
 
-    def defined(self, name: str) -> Meaning:
+    def meaning_of(self, name: str) -> Meaning:
         """What a name stands for."""
         if name in self._open:
             around = " -> ".join([*self._open[self._open.index(name) :], name])
             raise RequestError(f"The definition of {name!r} is cyclic: {around}.")
         if name not in self._made:
             self._open.append(name)
-            self._made[name] = self.read(self.definitions[name])
+            self._made[name] = self.meaning_at(self.definitions[name])
             self._open.pop()
         return self._made[name]
 
-    def read(self, node: ast.expr) -> Meaning:
+    def meaning_at(self, node: ast.expr) -> Meaning:
         match node:
             case ast.Name(id=name):
-                return self._named(node, name)
+                return self._meaning_of_name(node, name)
             case ast.Constant(value=value) if value is None or isinstance(value, str | int | float):
                 return value
             case ast.Tuple(elts=parts):
-                return tuple(self.read(part) for part in parts)
+                return tuple(self.meaning_at(part) for part in parts)
             case ast.Dict(keys=keys, values=values):
                 pairs = zip(keys, values, strict=True)
                 if None in keys:
-                    raise _refused(node, "a table is written out, without **")
+                    raise _refusal(node, "a table is written out, without **")
                 return {self._plain(k): self._plain(v) for k, v in pairs if k is not None}
             case ast.UnaryOp(op=op, operand=operand):
-                return self._unary(node, op, self.read(operand))
+                return self._unary(node, op, self.meaning_at(operand))
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-                sides = self.read(left), self.read(right)
+                sides = self.meaning_at(left), self.meaning_at(right)
                 if any(isinstance(side, str | dict | tuple) for side in sides):
-                    raise _refused(node, "calculates with something that is no number")
-                return self._tried(node, _BINARY[type(op)], *sides)
+                    raise _refusal(node, "calculates with something that is no number")
+                return self._try_to(node, _BINARY[type(op)], *sides)
             case ast.BoolOp(op=op, values=parts):
                 sign = operator.and_ if isinstance(op, ast.And) else operator.or_
-                first, *others = [self.read(part) for part in parts]
-                return reduce(lambda a, b: self._tried(node, sign, a, b), others, first)
+                first, *others = [self.meaning_at(part) for part in parts]
+                return reduce(lambda a, b: self._try_to(node, sign, a, b), others, first)
             case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARED:
-                return self._compared(node, _COMPARED[type(op)], self.read(left), self.read(right))
+                return self._comparison(
+                    node, _COMPARED[type(op)], self.meaning_at(left), self.meaning_at(right)
+                )
             case ast.Call(func=func, args=arguments, keywords=options):
-                return self._called(node, func, arguments, options)
-        raise _refused(node, "says something that programs do not know")
+                return self._call(node, func, arguments, options)
+        raise _refusal(node, "says something that programs do not know")
 
-    def _named(self, node: ast.expr, name: str) -> Meaning:
+    def _meaning_of_name(self, node: ast.expr, name: str) -> Meaning:
         if name in _GIVEN:
             return _GIVEN[name]
         if name in self.definitions:
-            return self.defined(name)
+            return self.meaning_of(name)
         known = ", ".join([*_GIVEN, *self.definitions])
-        raise _refused(node, f"uses {name!r}, which is not defined; there are {known}")
+        raise _refusal(node, f"uses {name!r}, which is not defined; there are {known}")
 
     def _plain(self, node: ast.expr) -> Item:
         """A literal of a table."""
-        found = self.read(node)
+        found = self.meaning_at(node)
         if isinstance(found, Value | Selection | There | dict | tuple):
-            raise _refused(node, "has a table that does not consist of numbers and texts")
+            raise _refusal(node, "has a table that does not consist of numbers and texts")
         return found
 
     def _unary(self, node: ast.expr, op: ast.unaryop, operand: Meaning) -> Meaning:
         match op:
             case ast.USub():
-                return self._tried(node, operator.neg, operand)
+                return self._try_to(node, operator.neg, operand)
             case ast.Not() | ast.Invert() if isinstance(operand, Value | Selection):
                 return ~operand
-        raise _refused(node, "says something that programs do not know")
+        raise _refusal(node, "says something that programs do not know")
 
-    def _compared(
+    def _comparison(
         self, node: ast.expr, sign: Callable[..., Meaning], left: Meaning, right: Meaning
     ) -> Meaning:
         """`here < there` is `there > here`: a selection compares there with here."""
         if isinstance(right, There) and not isinstance(left, There):
             left, right, sign = right, left, _MIRRORED.get(sign, sign)
         if not isinstance(left, Value | There) and not isinstance(right, Value):
-            raise _refused(node, "compares two constants")
-        return self._tried(node, sign, left, right)
+            raise _refusal(node, "compares two constants")
+        return self._try_to(node, sign, left, right)
 
-    def _called(
+    def _call(
         self, node: ast.expr, func: ast.expr, arguments: list[ast.expr], options: list[ast.keyword]
     ) -> Meaning:
-        given = [self.read(argument) for argument in arguments]
-        named = {option.arg: self.read(option.value) for option in options if option.arg}
+        given = [self.meaning_at(argument) for argument in arguments]
+        named = {option.arg: self.meaning_at(option.value) for option in options if option.arg}
         match func:
             case ast.Name(id=name) if name in _FUNCTIONS:
-                return self._tried(node, _FUNCTIONS[name], *given, **named)
+                return self._try_to(node, _FUNCTIONS[name], *given, **named)
             case ast.Attribute(value=value, attr=word):
-                owner = self.read(value)
+                owner = self.meaning_at(value)
                 words = _OF_VALUES if isinstance(owner, Value) else _OF_SELECTIONS
                 if word == "map" and not (len(given) == 1 and isinstance(given[0], dict)):
-                    raise _refused(node, "maps by something that is no table such as {'a': 1}")
+                    raise _refusal(node, "maps by something that is no table such as {'a': 1}")
                 if isinstance(owner, Value | Selection) and word in words:
-                    return self._tried(node, getattr(owner, word), *given, **named)
+                    return self._try_to(node, getattr(owner, word), *given, **named)
                 kind = "selection" if isinstance(owner, Selection) else "value"
                 known = ", ".join(_OF_SELECTIONS if kind == "selection" else _OF_VALUES)
-                raise _refused(node, f"asks a {kind} for {word!r}; it knows {known}")
-        raise _refused(node, "calls something that programs do not know")
+                raise _refusal(node, f"asks a {kind} for {word!r}; it knows {known}")
+        raise _refusal(node, "calls something that programs do not know")
 
-    def _tried(
+    def _try_to(
         self, node: ast.expr, make: Callable[..., Meaning], *given: Meaning, **named: Meaning
     ) -> Meaning:
         try:
             return make(*given, **named)
         except RequestError as reason:
-            raise _refused(node, f"is wrong: {reason}") from reason
+            raise _refusal(node, f"is wrong: {reason}") from reason
         except (TypeError, AttributeError, ArithmeticError):
-            raise _refused(node, "combines things that do not go together") from None
+            raise _refusal(node, "combines things that do not go together") from None
 
 
-def _parsed(text: str) -> list[ast.stmt]:
+def _statements_of(text: str) -> list[ast.stmt]:
     try:
         return ast.parse(text).body
     except SyntaxError as reason:
@@ -238,7 +240,7 @@ def _parsed(text: str) -> list[ast.stmt]:
         raise RequestError("The program could not be read: it is nested too deeply.") from None
 
 
-def _unparsed(node: ast.AST) -> str:
+def _text_of(node: ast.AST) -> str:
     """The text of a part of a program; Python writes none that is nested a thousand times."""
     try:
         return ast.unparse(node)
@@ -246,7 +248,7 @@ def _unparsed(node: ast.AST) -> str:
         return "a deeply nested part"
 
 
-def _refused(node: ast.AST, why: str) -> RequestError:
-    text = _unparsed(node)
+def _refusal(node: ast.AST, why: str) -> RequestError:
+    text = _text_of(node)
     shown = text if len(text) <= 60 else text[:57] + "..."
     return RequestError(f"Line {getattr(node, 'lineno', 1)} of the program, {shown!r}, {why}.")

@@ -17,13 +17,13 @@ from fractions import Fraction
 from hardmax._errors import RequestError, SemanticsError
 from hardmax.core import Words, plain
 from hardmax.languages.programs._interpreter import (
-    applied,
-    combined,
-    related,
+    apply_function,
+    combine_numbers,
+    relation_holds,
     sources_of,
     values_behind,
 )
-from hardmax.languages.programs._items import Item, counted, exact_number, in_order
+from hardmax.languages.programs._items import Item, exact_number, in_order, number_in_mean
 from hardmax.languages.programs._nodes import (
     Aggregated,
     Applied,
@@ -38,7 +38,7 @@ from hardmax.languages.programs._nodes import (
     Selection,
     Value,
 )
-from hardmax.languages.programs._printing import written
+from hardmax.languages.programs._printing import step_text
 
 LARGEST = 2**14  # items of one value
 _MOST_CASES = 2**20  # combinations of arguments that are tried
@@ -76,8 +76,8 @@ class _Sets:
             table = self._table(value)
             if table is not None:
                 self.local[value] = table
-            found = self._items(value) if table is None else table.values()
-            self.sets[value] = _ordered(found)
+            items = self._items(value) if table is None else table.values()
+            self.sets[value] = _sort_items(items)
             if len(self.sets[value]) > LARGEST:
                 raise _too_large(value, len(self.sets[value]))
         return self.sets
@@ -108,22 +108,26 @@ class _Sets:
                 return {(0, 0, 0): same}
             case Applied(sources=sources) | Combined(sources=sources):
                 if all(source in self.local for source in sources):
-                    return self._computed(value, sources)
+                    return self._compute_cases(value, sources)
         return None
 
-    def _computed(self, value: Applied | Combined, sources: tuple[Value, ...]) -> dict[Case, Item]:
+    def _compute_cases(
+        self, value: Applied | Combined, sources: tuple[Value, ...]
+    ) -> dict[Case, Item]:
         parts = [(self.reads[source], self.local[source]) for source in sources]
         joint = [any(reads[k] for reads, _ in parts) for k in range(3)]
         reads = self.reads[value] = (joint[0], joint[1], joint[2])
         memory: dict[Items, Item] = {}
         return {
-            case: self._once(memory, value, tuple(table[_seen(case, own)] for own, table in parts))
+            case: self._once(
+                memory, value, tuple(table[_part_read(case, own)] for own, table in parts)
+            )
             for case in self._cases(reads)
         }
 
     def _once(self, memory: dict[Items, Item], value: Applied | Combined, given: Items) -> Item:
         if given not in memory:
-            memory[given] = _called(value, given)
+            memory[given] = _answer_for(value, given)
         return memory[given]
 
     # ---- what it learns of others ------------------------------------------------------------
@@ -153,14 +157,14 @@ class _Sets:
         cases = math.prod(len(self.sets[source]) for source in distinct)
         if cases > _MOST_CASES:
             raise _too_large(value, cases)
-        found: set[Item] = set()
+        answers: set[Item] = set()
         for items in itertools.product(*(self.sets[source] for source in distinct)):
             held = dict(zip(distinct, items, strict=True))
             try:
-                found.add(_called(value, tuple(held[source] for source in value.sources)))
+                answers.add(_answer_for(value, tuple(held[source] for source in value.sources)))
             except SemanticsError:
                 continue  # these may never come together; if they do, the interpreter says so
-        return found
+        return answers
 
     def _sums(self, value: Combined) -> set[Item]:
         """All sums of multiples of the sources' numbers; nothing, where one may be nothing."""
@@ -185,10 +189,10 @@ class _Sets:
         nothing = set() if self._finds_some(value, items) else {value.default}
         if value.kind in ("only", "min", "max"):
             return held | nothing
-        held = {counted(one) for one in held} if value.kind == "mean" else held
+        held = {number_in_mean(one) for one in held} if value.kind == "mean" else held
         symbols = {one for one in held if isinstance(one, str)}
         if value.kind == "mean" and symbols:
-            return held | nothing | self._mixed(value, held - symbols)
+            return held | nothing | self._means_beside_symbols(value, held - symbols)
         numbers = sorted(map(exact_number, held)) or [Fraction(0)]
         unit = _unit(numbers)
         longest = self.words.longest
@@ -196,11 +200,13 @@ class _Sets:
         steps = int((high - low) * longest / unit)
         if value.kind == "sum":
             if steps > LARGEST:
-                return {plain(one) for sums in self._added(value, numbers, steps) for one in sums}
+                return {
+                    plain(one) for sums in self._sums_of_many(value, numbers, steps) for one in sums
+                }
             return {plain(low * longest + k * unit) for k in range(steps + 1)}
         return self._means(value, numbers, unit) | nothing
 
-    def _mixed(self, value: Aggregated, held: set[Item]) -> set[Item]:
+    def _means_beside_symbols(self, value: Aggregated, held: set[Item]) -> set[Item]:
         """The means of the numbers beside symbols, if several of them may be selected."""
         if len(held) < 2 or self._selects_one_at_most(value.selection):
             return set()
@@ -237,7 +243,7 @@ class _Sets:
             return False
         reads = self.reads[query]
         both = self._cases((reads[0], True, True))
-        asked = {(self.local[query][_seen(case, reads)], case[2]) for case in both}
+        asked = {(self.local[query][_part_read(case, reads)], case[2]) for case in both}
         return all(_selects_some(selection, one, length) for one, length in asked)
 
     def _has_rank(self, value: Ranked, items: Items) -> bool:
@@ -257,23 +263,25 @@ class _Sets:
                 if any(key is not query for key, query in zip(keys, queries, strict=True)):
                     return False
                 held = [[one] for key in keys for one in self.sets[key]] or [[]]
-                return all(related(selection, one, one) for one in held)
+                return all(relation_holds(selection, one, one) for one in held)
         return False
 
     def _means(self, value: Aggregated, numbers: list[Fraction], unit: Fraction) -> set[Item]:
         """n numbers between the least and the largest add up to a multiple of the unit."""
-        found: set[Item] = set()
+        means: set[Item] = set()
         spread = int((numbers[-1] - numbers[0]) / unit)
         total = spread * self.words.longest * (self.words.longest + 1) // 2
         if total > _MOST_CASES:
-            sums = enumerate(self._added(value, numbers, total))
+            sums = enumerate(self._sums_of_many(value, numbers, total))
             return {plain(one / count) for count, added in sums if count for one in added}
         for count in range(1, self.words.longest + 1):
             shares = range(spread * count + 1)
-            found |= {plain(numbers[0] + unit * Fraction(k, count)) for k in shares}
-        return found
+            means |= {plain(numbers[0] + unit * Fraction(k, count)) for k in shares}
+        return means
 
-    def _added(self, value: Aggregated, numbers: list[Fraction], size: int) -> list[set[Fraction]]:
+    def _sums_of_many(
+        self, value: Aggregated, numbers: list[Fraction], size: int
+    ) -> list[set[Fraction]]:
         """The sums of 0, 1, 2, ... of the numbers: few, if the numbers are, however close."""
         found = [{Fraction(0)}]
         for _ in range(self.words.longest):
@@ -288,7 +296,7 @@ def _selects_some(selection: Related, query: Item, length: int) -> bool:
     if selection.relation is operator.eq:
         return query in range(length)
     try:
-        return any(related(selection, [index], [query]) for index in range(length))
+        return any(relation_holds(selection, [index], [query]) for index in range(length))
     except SemanticsError:
         return False
 
@@ -296,19 +304,21 @@ def _selects_some(selection: Related, query: Item, length: int) -> bool:
 def _may_select(selection: Related, index: int, queries: Items) -> bool:
     """Whether queries select an index; where the relation fails there will be no answer at all."""
     try:
-        return related(selection, [index], list(queries))
+        return relation_holds(selection, [index], list(queries))
     except SemanticsError:
         return False
 
 
-def _seen(case: Case, reads: Reads) -> Case:
+def _part_read(case: Case, reads: Reads) -> Case:
     """The part of a case that matters."""
     return (case[0] * reads[0], case[1] * reads[1], case[2] * reads[2])
 
 
-def _called(value: Applied | Combined, given: Items) -> Item:
+def _answer_for(value: Applied | Combined, given: Items) -> Item:
     held = list(given)
-    return applied(value, held) if isinstance(value, Applied) else combined(value, held)
+    return (
+        apply_function(value, held) if isinstance(value, Applied) else combine_numbers(value, held)
+    )
 
 
 def _unit(numbers: list[Fraction]) -> Fraction:
@@ -318,13 +328,13 @@ def _unit(numbers: list[Fraction]) -> Fraction:
     return Fraction(above or 1, below)
 
 
-def _ordered(items: Iterable[Item]) -> Items:
+def _sort_items(items: Iterable[Item]) -> Items:
     """Nothing first, then numbers, then symbols, each in order."""
     return tuple(sorted(set(items), key=in_order))
 
 
 def _too_large(value: Value, size: int) -> TooLarge:
     return TooLarge(
-        f"The step {written(value)} may take {size:,} values or more, which is too many to "
+        f"The step {step_text(value)} may take {size:,} values or more, which is too many to "
         f"compile. Shorten the words, or map its arguments to fewer values first."
     )

@@ -16,17 +16,17 @@ from hardmax.languages.programs import (
     Ranked,
     Sequence,
     Value,
-    counted,
-    evaluated,
+    evaluate_pointwise,
     exact_number,
+    number_in_mean,
     roots_of,
     select,
-    written,
+    step_text,
 )
 from hardmax.lowering.gadgets import Scores, hard_head, uniform_scores
-from hardmax.lowering.programs._codes import lost
+from hardmax.lowering.programs._codes import largest_rounding
 from hardmax.lowering.programs._placing import Made, Placing
-from hardmax.lowering.programs._questions import Question
+from hardmax.lowering.programs._questions import SelectionQuestion
 from hardmax.lowering.programs._relations import Relations
 from hardmax.lowering.programs._totals import Totals, is_index
 from hardmax.lowering.sketch import Placed, WordForm
@@ -52,28 +52,28 @@ class Aggregates:
 
     # ---- means and single places ---------------------------------------------------------------
 
-    def _mean(self, value: Aggregated, question: Question, levels: np.ndarray) -> Made:
+    def _mean(self, value: Aggregated, question: SelectionQuestion, levels: np.ndarray) -> Made:
         read = value.value
         assert read is not None
         own = dict(zip(self.placing.items(value), levels.tolist(), strict=True))
-        numbers = self._recoded(value, read, own)
+        numbers = self._recode(value, read, own)
         held = self.placing.place(read, numbers, clean=True)
         if self.placing.code(value).keeps_numbers:
-            held = held.looser(lost(self.placing.items(read)))
+            held = held.looser(largest_rounding(self.placing.items(read)))
         default = own.get(value.default, 0.0)
         return Made(self._mean_of(value, question, held, default), levels)
 
-    def _recoded(self, value: Aggregated, read: Value, own: Mapping[Item, float]) -> list[float]:
+    def _recode(self, value: Aggregated, read: Value, own: Mapping[Item, float]) -> list[float]:
         """The numbers of what is read, in those of what is made of it."""
         held = self.placing.items(read)
         if value.kind == "mean":
-            held = tuple(map(counted, held))
+            held = tuple(map(number_in_mean, held))
         return [0.0 if one is None else own[one] for one in held]
 
     def _mean_of(
-        self, value: Aggregated, question: Question, held: Placed, default: float
+        self, value: Aggregated, question: SelectionQuestion, held: Placed, default: float
     ) -> Placed:
-        step, order = written(value), question.order
+        step, order = step_text(value), question.order
         attend = partial(hard_head, self.sketch, step)
         if question.wants_all and order == "one":
             return self._gather(step, question, held, default)
@@ -89,7 +89,9 @@ class Aggregates:
         default, agree = 0.0 if is_sure else default, value.kind == "only"
         return attend(scores, held, causal=causal, mask=mask, default=default, agree=agree)
 
-    def _gather(self, step: str, question: Question, held: Placed, default: float) -> Placed:
+    def _gather(
+        self, step: str, question: SelectionQuestion, held: Placed, default: float
+    ) -> Placed:
         """At most one place for each index: parabola routing on the index."""
         if self.sketch.positions in ("relative", "none"):
             self.sketch.needs_start = True
@@ -120,7 +122,7 @@ class Aggregates:
         fits = np.where(wanted > 0, line == wanted, line <= 0).all()
         return line.astype(float) if fits else wanted
 
-    def _never_empty(self, question: Question) -> bool:
+    def _never_empty(self, question: SelectionQuestion) -> bool:
         """Whether everybody selects somebody, whatever the word."""
         if question.is_reflexive and np.diagonal(question.mask).all():
             return True
@@ -129,7 +131,7 @@ class Aggregates:
             return False
         return all(self._all_select(question, n) for n in self.words.lengths)
 
-    def _all_select(self, question: Question, n: int) -> bool:
+    def _all_select(self, question: SelectionQuestion, n: int) -> bool:
         """Whether every index of words of length n selects one, where tokens do not matter."""
         keys = [self._number_at(question.keys, j, n) for j in range(n)]
         queries = [self._number_at(question.queries, i, n) for i in range(n)]
@@ -141,17 +143,17 @@ class Aggregates:
         for value in values:
             given = {root: i if is_index(root) else n for root in roots_of(value)}
             items = self.placing.items(value)
-            number = number * len(items) + items.index(evaluated(value, given))
+            number = number * len(items) + items.index(evaluate_pointwise(value, given))
         return number
 
     # ---- minima and maxima ---------------------------------------------------------------------
 
-    def _extreme(self, value: Aggregated, question: Question, levels: np.ndarray) -> Made:
+    def _extreme(self, value: Aggregated, question: SelectionQuestion, levels: np.ndarray) -> Made:
         """The score is the rank of what is read; what is not selected is below all ranks."""
         read = value.value
         assert read is not None
         own = dict(zip(self.placing.items(value), levels.tolist(), strict=True))
-        held = self.placing.place(read, self._recoded(value, read, own), clean=True)
+        held = self.placing.place(read, self._recode(value, read, own), clean=True)
         ranks = self._ranks(read, value.kind)
         order = question.order
         mask = None if order in ("all", "causal") else question.mask
@@ -173,9 +175,9 @@ class Aggregates:
                 max(scores.ready, rank.ready),
                 1.0 / (4.0 * len(ranks)),
             )
-        attend = partial(hard_head, self.sketch, written(value), scores, held)
-        found = attend(causal=order == "causal", mask=mask, default=default, agree=True)
-        return Made(found, levels)
+        attend = partial(hard_head, self.sketch, step_text(value), scores, held)
+        extreme = attend(causal=order == "causal", mask=mask, default=default, agree=True)
+        return Made(extreme, levels)
 
     def _ranks(self, read: Value, kind: str) -> np.ndarray:
         numbers = self.placing.natural(read)
@@ -199,20 +201,24 @@ class Aggregates:
         is_rank = np.array([isinstance(r, int) and r >= 0 for r in ranks])
         default = float(code.number_or(value.default, numbers[-1]))
         total = Placed(WordForm({}, numbers[0]), 0, True)
-        for v, after in enumerate([*numbers[1:], default]):
-            if after == numbers[v]:
+        for place, after in enumerate([*numbers[1:], default]):
+            if after == numbers[place]:
                 continue
-            below = frozenset(items[: v + 1])
-            text = f"there {{}} among the {v + 1} least"
+            below = frozenset(items[: place + 1])
+            text = f"there {{}} among the {place + 1} least"
             low = select(value.value, (), below.__contains__, text=text)
             count = (value.selection & low).count()
             self.placing.learn(count, tuple(range(self.longest + 1)))
-            total = total + self._reached(count, value.rank, after - numbers[v], is_rank)
+            total = total + self._gain_where_reached(
+                count, value.rank, after - numbers[place], is_rank
+            )
         missing = (float(code.number_or(value.default, numbers[0])) - numbers[0]) * ~is_rank
         total = total + self.placing.place(value.rank, missing)
         return Made(total, self.placing.natural(value))
 
-    def _reached(self, count: Value, rank: Value, gain: float, is_rank: np.ndarray) -> Placed:
+    def _gain_where_reached(
+        self, count: Value, rank: Value, gain: float, is_rank: np.ndarray
+    ) -> Placed:
         """What is gained where a count is at most the rank: where their difference is, in fact."""
         if not is_rank.all():
             counts, ranks = np.arange(self.longest + 1), self.placing.items(rank)

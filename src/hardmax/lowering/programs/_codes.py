@@ -16,13 +16,13 @@ from hardmax.languages.programs import (
     ProgramTarget,
     Value,
     codes_of,
-    evaluated,
+    evaluate_pointwise,
     exact_number,
     value_sets,
 )
-from hardmax.lowering.programs._lookup import Code as LookUpCode
+from hardmax.lowering.programs._lookup import LookupCode as LookUpCode
 from hardmax.lowering.programs._lookup import find_code
-from hardmax.lowering.programs._questions import Question, ask
+from hardmax.lowering.programs._questions import SelectionQuestion, ask
 from hardmax.numerics import up
 
 
@@ -36,11 +36,11 @@ class Codes(dict[Value, Code]):
     def __init__(self, target: ProgramTarget) -> None:
         super().__init__(target.codes)
         self._words = target.words
-        self._questions: dict[Value, Question] = {}
+        self._questions: dict[Value, SelectionQuestion] = {}
         self._cases: dict[tuple, tuple[np.ndarray, ...]] = {}
         self._look_ups: dict[tuple, LookUpCode] = {}
 
-    def asked_by(self, value: Aggregated) -> Question:
+    def asked_by(self, value: Aggregated) -> SelectionQuestion:
         if value not in self._questions:
             self._questions[value] = ask(value, self._words, self)
         return self._questions[value]
@@ -50,15 +50,15 @@ class Codes(dict[Value, Code]):
         if (roots, values) not in self._cases:
             numbers = [{item: k for k, item in enumerate(self[one].items)} for one in values]
             items = [self[root].items for root in roots]
-            found = np.full([len(values), *map(len, items)], -1)
-            for index in np.ndindex(found.shape[1:]):
+            cases = np.full([len(values), *map(len, items)], -1)
+            for index in np.ndindex(cases.shape[1:]):
                 given = {r: own[k] for r, own, k in zip(roots, items, index, strict=True)}
                 with contextlib.suppress(SemanticsError, KeyError):
-                    held = [evaluated(value, given) for value in values]
-                    found[(slice(None), *index)] = [
+                    held = [evaluate_pointwise(value, given) for value in values]
+                    cases[(slice(None), *index)] = [
                         n[one] for n, one in zip(numbers, held, strict=True)
                     ]
-            self._cases[roots, values] = tuple(found)
+            self._cases[roots, values] = tuple(cases)
         return self._cases[roots, values]
 
     def look_up(
@@ -82,7 +82,7 @@ def _is_long(one: Item) -> bool:
     return isinstance(one, int) and one.bit_length() > 53
 
 
-def lost(items: Iterable[Item]) -> float:
+def largest_rounding(items: Iterable[Item]) -> float:
     """How far floats are from numbers, at most."""
     exact = [exact_number(one) for one in items if isinstance(one, Fraction) or _is_long(one)]
     worst = max((abs(one - Fraction(float(one))) for one in exact), default=Fraction(0))

@@ -25,7 +25,7 @@ from hardmax.languages.programs import (
 )
 from hardmax.lowering.gadgets import Scores, hard_head, soft_sum, spare_start
 from hardmax.lowering.programs._aggregates import Aggregates
-from hardmax.lowering.programs._codes import Codes, lost
+from hardmax.lowering.programs._codes import Codes, largest_rounding
 from hardmax.lowering.programs._order import check_positions
 from hardmax.lowering.programs._placing import Made, Placing
 from hardmax.lowering.programs._questions import compares_jointly
@@ -94,13 +94,13 @@ def lower_program(
     open_choices = [
         replace(choices, parallel=route == "parallel") for choices in _open_choices(program)
     ]
-    made = _made(target, open_choices, positions)
+    made = _build_all(target, open_choices, positions)
     if words.longest > _SHARES_HOLD and any(choices.by_values for choices, _ in made):
         made = [one for one in made if one[0].by_values]
     return min((one for _, one in made), key=lambda one: padded_parameters(one.transformer))
 
 
-def _made(
+def _build_all(
     target: ProgramTarget, open_choices: list[Choices], positions: str
 ) -> list[tuple[Choices, Construction]]:
     """What all choices build, with as little care as can be kept; the first refusal if none can.
@@ -115,7 +115,7 @@ def _made(
         hopeful = []
         for choices in (replace(choices, care=care, flat=flat) for choices in open_choices):
             try:
-                made.append((choices, _compiled(target, codes, choices, positions)))
+                made.append((choices, _build(target, codes, choices, positions)))
             except Unkept as reason:
                 refusals.append(reason)
                 hopeful.append(choices)
@@ -159,16 +159,14 @@ def _open_choices(program: Program) -> list[Choices]:
     ]
 
 
-def _compiled(
-    target: ProgramTarget, codes: Codes, choices: Choices, positions: str
-) -> Construction:
+def _build(target: ProgramTarget, codes: Codes, choices: Choices, positions: str) -> Construction:
     try:
-        return _Compiler(target, codes, choices, positions, sane_start=False).construction()
+        return _ProgramCompiler(target, codes, choices, positions, sane_start=False).construction()
     except NeedsSaneStart:
-        return _Compiler(target, codes, choices, positions, sane_start=True).construction()
+        return _ProgramCompiler(target, codes, choices, positions, sane_start=True).construction()
 
 
-class _Compiler:
+class _ProgramCompiler:
     def __init__(
         self,
         target: ProgramTarget,
@@ -208,7 +206,8 @@ class _Compiler:
         aside = max(self.aside.get(one, 0.0) for one in outputs)
         softening, rounding = (max(column) for column in zip(*strays, strict=True))
         rounding += max(
-            lost(map(target.codes[one].number, target.codes[one].items)) for one in outputs
+            largest_rounding(map(target.codes[one].number, target.codes[one].items))
+            for one in outputs
         )
         used = aside + softening + rounding
         if not used <= aside + _KEPT * (room - aside):
@@ -235,9 +234,9 @@ class _Compiler:
                 held.append((placed.ready - 1, placed.form, step))
         for sublayer, form, step in sorted(held, key=lambda one: one[0]):
             kept = rename(form)
-            found = None if kept is None else assembly.holding(kept, sublayer, step)
-            if found is not None:
-                yield found
+            holding = None if kept is None else assembly.holding(kept, sublayer, step)
+            if holding is not None:
+                yield holding
 
     def _answer(self, output: Value) -> WordForm:
         code = self.target.codes[output]
@@ -287,12 +286,12 @@ class _Compiler:
     def _length(self, value: Given) -> Made:
         levels = self.placing.natural(value)
         if self.choices.length == "sum":
-            one = Placed(WordForm({}, 1.0), 0, True)
-            return Made(soft_sum(self.sketch, "length", one, None, False), levels)
+            constant = Placed(WordForm({}, 1.0), 0, True)
+            return Made(soft_sum(self.sketch, "length", constant, None, False), levels)
         words = self.target.words
         places = np.arange(float(words.longest))
         index = self.sketch.column("index", np.zeros(len(words.alphabet)), places)
         scores = Scores([self.sketch.token], [index], 0, 1.0)
         held = Placed(index, 0, True)
-        found = hard_head(self.sketch, "length", scores, held, agree=True)
-        return Made(found.scaled(1.0, 1.0), levels)
+        last_index = hard_head(self.sketch, "length", scores, held, agree=True)
+        return Made(last_index.scaled(1.0, 1.0), levels)

@@ -40,7 +40,7 @@ def points_of(codes: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 @dataclass(frozen=True, eq=False)
-class Code:
+class LookupCode:
     """What each value of each variable adds to the number that is looked up."""
 
     numbers: tuple[np.ndarray, ...]
@@ -72,19 +72,21 @@ def additive_parts(values: np.ndarray) -> tuple[list[np.ndarray], float] | None:
     return parts, off
 
 
-def find_code(values: np.ndarray, levels: Sequence[np.ndarray | None], flat: bool = False) -> Code:
+def find_code(
+    values: np.ndarray, levels: Sequence[np.ndarray | None], flat: bool = False
+) -> LookupCode:
     """A code for a function of several variables; variables without levels can be numbered freely.
 
     Mixed radix codes always work. From each of them the weights are improved one at a time: small
     whole weights let different arguments share a number where the function allows.
     """
-    best: Code | None = None
+    best: LookupCode | None = None
     orders = 6 if values.size <= _SMALL else 2
     for numbers in itertools.islice(_numberings(values, levels), 4):
         for order in itertools.islice(itertools.permutations(range(values.ndim)), orders):
-            found = _improved(values, numbers, _radix(numbers, order), flat)
-            if found is not None and (best is None or found.cost < best.cost):
-                best = found
+            code = _improve_weights(values, numbers, _radix(numbers, order), flat)
+            if code is not None and (best is None or code.cost < best.cost):
+                best = code
             if best is not None and best.cost[0] <= _FEWEST:
                 return best
     if best is None:
@@ -124,10 +126,10 @@ def _radix(numbers: list[np.ndarray], order: Sequence[int]) -> np.ndarray:
     return weights
 
 
-def _improved(
+def _improve_weights(
     values: np.ndarray, numbers: list[np.ndarray], weights: np.ndarray, flat: bool
-) -> Code | None:
-    best = _coded(values, numbers, weights, flat)
+) -> LookupCode | None:
+    best = _code_by_weights(values, numbers, weights, flat)
     if best is None:
         return None
     for _ in range(2 if values.size <= _SMALL else 1):
@@ -135,9 +137,9 @@ def _improved(
             for weight in _alternatives(weights, axis):
                 tried = weights.copy()
                 tried[axis] = weight
-                found = _coded(values, numbers, tried, flat)
-                if found is not None and found.cost < best.cost:
-                    best, weights = found, tried
+                code = _code_by_weights(values, numbers, tried, flat)
+                if code is not None and code.cost < best.cost:
+                    best, weights = code, tried
     return best
 
 
@@ -148,18 +150,18 @@ def _alternatives(weights: np.ndarray, axis: int) -> list[float]:
     return list(dict.fromkeys(w for w in tried if w != own))
 
 
-def _coded(
+def _code_by_weights(
     values: np.ndarray, numbers: list[np.ndarray], weights: np.ndarray, flat: bool
-) -> Code | None:
+) -> LookupCode | None:
     parts = [w * n for w, n in zip(weights, numbers, strict=True)]
     total = np.zeros(values.shape)
     for axis, part in enumerate(parts):
         total = total + part.reshape([-1 if a == axis else 1 for a in range(values.ndim)])
-    found = points_of(total.reshape(-1), values.reshape(-1))
-    if found is None:
+    points = points_of(total.reshape(-1), values.reshape(-1))
+    if points is None:
         return None
-    x, y, off = found
-    return Code(tuple(parts), polygon(x, y, flat), off)
+    x, y, off = points
+    return LookupCode(tuple(parts), polygon(x, y, flat), off)
 
 
 def varies(table: np.ndarray, axis: int) -> bool:

@@ -25,7 +25,7 @@ def check_positions(program: Program, words: Words, positions: str) -> None:
             f"There are no positions {positions!r}; choose one of {', '.join(POSITIONS)}."
         )
     if positions == "none":
-        for word in _tried(words):
+        for word in _words_to_try(words):
             other = word[1:] + word[:1]
             shown = _shows_order(program, word, other)
             if shown is not None:
@@ -37,7 +37,7 @@ def check_positions(program: Program, words: Words, positions: str) -> None:
                 )
 
 
-def _tried(words: Words) -> Iterator[Word]:
+def _words_to_try(words: Words) -> Iterator[Word]:
     few = words.alphabet[:3]
     for length in range(2, min(words.longest, 4) + 1):
         if length >= words.shortest:

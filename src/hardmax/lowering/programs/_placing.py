@@ -26,10 +26,10 @@ from hardmax.languages.programs import (
     Value,
     exact_number,
     roots_of,
-    written,
+    step_text,
 )
 from hardmax.lowering.gadgets import polygon, polygon_by_units
-from hardmax.lowering.programs._codes import Codes, lost
+from hardmax.lowering.programs._codes import Codes, largest_rounding
 from hardmax.lowering.programs._lookup import additive_parts, affine_map, diagonal, varies
 from hardmax.lowering.programs._questions import same_values
 from hardmax.lowering.sketch import Placed, WordForm, WordSketch, spanned
@@ -81,7 +81,7 @@ class Placing:
     def items(self, value: Value) -> tuple[Item, ...]:
         return self.code(value).items
 
-    def made(self, value: Value) -> Made:
+    def made_of(self, value: Value) -> Made:
         if value not in self._made:
             self._made[value] = found = self._make(value)
             self._note(value, found.levels, found.placed)
@@ -139,21 +139,22 @@ class Placing:
         roots = _distinct(root for value in values for root in roots_of(value))
         if self._cases(roots) <= self._few:
             return roots
-        found = _distinct(source for value in values for source in self._arguments(value))
-        if self._cases(found) > _MOST_CASES:
+        frontier = _distinct(source for value in values for source in self._arguments(value))
+        if self._cases(frontier) > _MOST_CASES:
             raise RequestError(
-                f"The step {written(values[0])} depends on {self._cases(found):,} combinations of "
-                f"values, which is too many to compile. Map its arguments to fewer values first."
+                f"The step {step_text(values[0])} depends on {self._cases(frontier):,} "
+                f"combinations of values, which is too many to compile. Map its arguments to "
+                f"fewer values first."
             )
         expanded = True
         while expanded:
             expanded = False
-            for one in found:
-                further = _distinct(s for v in found for s in (_behind(v) if v is one else [v]))
-                if not same_values(further, found) and self._cases(further) <= self._few:
-                    found, expanded = further, True
+            for one in frontier:
+                further = _distinct(s for v in frontier for s in (_behind(v) if v is one else [v]))
+                if not same_values(further, frontier) and self._cases(further) <= self._few:
+                    frontier, expanded = further, True
                     break
-        return found
+        return frontier
 
     def _arguments(self, value: Value) -> list[Value]:
         """What a function reads; sums of numbers need no look-up and stay."""
@@ -185,23 +186,25 @@ class Placing:
         if affine is None or not all(self.code(source).is_plain for source in value.sources):
             return None
         scale, shift, off = affine
-        total = Placed(WordForm({}, float(value.constant), lost([value.constant])), 0, True)
+        total = Placed(
+            WordForm({}, float(value.constant), largest_rounding([value.constant])), 0, True
+        )
         for source, weight in zip(value.sources, value.weights, strict=True):
             items = self.items(source)
-            own = self.place(source, _numbers(items), clean=clean).looser(lost(items))
+            own = self.place(source, _numbers(items), clean=clean).looser(largest_rounding(items))
             most = max(abs(float(exact_number(one))) for one in items)
-            total = total + own.scaled(float(weight), 0.0, lost([weight]) * most)
-        return total.looser(lost(self.items(value))).scaled(scale, shift, off)
+            total = total + own.scaled(float(weight), 0.0, largest_rounding([weight]) * most)
+        return total.looser(largest_rounding(self.items(value))).scaled(scale, shift, off)
 
     # ---- look-ups ------------------------------------------------------------------------------
 
     def _look_up(self, roots: list[Value], table: np.ndarray, clean: bool) -> Placed:
         key = (tuple(roots), table.shape, (table + 0.0).tobytes(), clean)  # -0 is 0
         if key not in self._looked_up:
-            self._looked_up[key] = self._found(roots, table, clean)
+            self._looked_up[key] = self._place_table(roots, table, clean)
         return self._looked_up[key]
 
-    def _found(self, roots: list[Value], table: np.ndarray, clean: bool) -> Placed:
+    def _place_table(self, roots: list[Value], table: np.ndarray, clean: bool) -> Placed:
         kept = [axis for axis in range(table.ndim) if varies(table, axis)]
         table = table[tuple(slice(None) if a in kept else 0 for a in range(table.ndim))]
         roots = [roots[axis] for axis in kept]
@@ -217,22 +220,22 @@ class Placing:
         return polygon_by_units(self.sketch, name, inner, code.polygon, lowest, clean=clean)
 
     def _levels(self, root: Value) -> np.ndarray | None:
-        return None if _is_column(root) else self.held(root).levels
+        return None if _is_column(root) else self.in_own_numbers(root).levels
 
-    def held(self, root: Value) -> Made:
+    def in_own_numbers(self, root: Value) -> Made:
         """A value in numbers of its own: those of its head, or the items' own numbers."""
         if not roots_of(root) or roots_of(root)[0] is not root:
             numbers = self.natural(root)
             return Made(self.place(root, numbers), numbers)
-        return self.made(root)
+        return self.made_of(root)
 
     def numbers(self, value: Value) -> np.ndarray:
         """The numbers themselves, which are added up."""
         code = self.code(value)
         if not code.adds_up:
             raise RequestError(
-                f"The numbers of {written(value)} are too large, or too close to each other, to be "
-                f"added up in float64. Scale them, or map them to fewer values first."
+                f"The numbers of {step_text(value)} are too large, or too close to each other, to "
+                f"be added up in float64. Scale them, or map them to fewer values first."
             )
         return self.natural(value)
 
@@ -263,7 +266,7 @@ class Placing:
         return total
 
     def _unary(self, root: Value, numbers: np.ndarray, clean: bool) -> Placed:
-        made = self.held(root)
+        made = self.in_own_numbers(root)
         affine = affine_map(made.levels, numbers)
         if affine is not None and (made.placed.is_clean or not clean):
             return made.placed.scaled(*affine)
@@ -275,11 +278,11 @@ class Placing:
             for (_, placed), weight in zip(known, weights[1:], strict=True):
                 total = total + placed.scaled(weight) if weight else total
             return total
-        found = self._looked(root, made, numbers, clean)
-        self._functions.setdefault(root, []).append((numbers, found))
-        return found
+        placed = self._place_polygon(root, made, numbers, clean)
+        self._functions.setdefault(root, []).append((numbers, placed))
+        return placed
 
-    def _looked(self, root: Value, made: Made, numbers: np.ndarray, clean: bool) -> Placed:
+    def _place_polygon(self, root: Value, made: Made, numbers: np.ndarray, clean: bool) -> Placed:
         order = np.argsort(made.levels)
         found = polygon(made.levels[order], numbers[order], self._flat)
         lowest, name = float(made.levels.min()), _name([root])
@@ -300,7 +303,7 @@ def _is_column(root: Value) -> bool:
 
 
 def _name(roots: list[Value]) -> str:
-    return ", ".join(written(root) for root in roots)
+    return ", ".join(step_text(root) for root in roots)
 
 
 def _numbers(items: Sequence[Item]) -> np.ndarray:

@@ -24,18 +24,18 @@ from hardmax.languages.programs import (
     Selection,
     Value,
     conjuncts,
-    evaluated,
+    evaluate_pointwise,
     keys_and_queries,
     roots_of,
     selects,
-    written,
+    step_text,
 )
 
 MOST_PAIRS = 2**20  # of keys and queries
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class SelectionQuestion:
     """Here at index i, which j there with which keys: mask[i, j] and holds[keys, queries]."""
 
     mask: np.ndarray
@@ -89,7 +89,7 @@ class Question:
         return key_class.reshape(-1), query_class.reshape(-1), table
 
 
-def ask(value: Aggregated, words: Words, codes: Mapping[Value, Code]) -> Question:
+def ask(value: Aggregated, words: Words, codes: Mapping[Value, Code]) -> SelectionQuestion:
     """The question behind an aggregate."""
     parts = conjuncts(value.selection)
     by_index = [part for part in parts if _is_about_index(part)]
@@ -109,15 +109,17 @@ def ask(value: Aggregated, words: Words, codes: Mapping[Value, Code]) -> Questio
         keys.setdefault(read, None)
     holds = _table(value, others, list(keys), list(queries), codes)
     alone = () if may_be_nothing else tuple(others)
-    return Question(mask, tuple(keys), tuple(queries), holds, alone)
+    return SelectionQuestion(mask, tuple(keys), tuple(queries), holds, alone)
 
 
-def part_of(question: Question, part: Selection, codes: Mapping[Value, Code]) -> Question:
+def part_of(
+    question: SelectionQuestion, part: Selection, codes: Mapping[Value, Code]
+) -> SelectionQuestion:
     """The question that one of several conditions asks by itself."""
     keys, queries = keys_and_queries(part)
     alone = Aggregated(part, "count", None)
     holds = _table(alone, [part], keys, queries, codes)
-    return Question(question.mask, tuple(keys), tuple(queries), holds)
+    return SelectionQuestion(question.mask, tuple(keys), tuple(queries), holds)
 
 
 def compares_jointly(value: Value) -> bool:
@@ -144,7 +146,7 @@ def _at_index(values: Sequence[Value], index: int) -> dict[Value, Item]:
     held = {}
     for value in values:
         given: dict[Value, Item] = dict.fromkeys(roots_of(value), index)
-        held[value] = evaluated(value, given)
+        held[value] = evaluate_pointwise(value, given)
     return held
 
 
@@ -158,7 +160,7 @@ def _table(
     sizes = [[len(codes[one].items) for one in side] for side in (keys, queries)]
     if math.prod(sizes[0]) * math.prod(sizes[1]) > MOST_PAIRS:
         raise RequestError(
-            f"The selection of {written(value)} compares {math.prod(sizes[0]):,} keys with "
+            f"The selection of {step_text(value)} compares {math.prod(sizes[0]):,} keys with "
             f"{math.prod(sizes[1]):,} queries, which is too many to compile. Shorten the words, or "
             f"map what it compares to fewer values first."
         )

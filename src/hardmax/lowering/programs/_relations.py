@@ -10,7 +10,7 @@ import numpy as np
 from hardmax.languages.programs import Value, exact_number
 from hardmax.lowering.gadgets import Scores, against_start, equality_scores
 from hardmax.lowering.programs._placing import Placing
-from hardmax.lowering.programs._questions import Question, part_of
+from hardmax.lowering.programs._questions import SelectionQuestion, part_of
 from hardmax.lowering.sketch import Placed, WordForm
 
 
@@ -20,7 +20,7 @@ class Relations:
     def __init__(self, placing: Placing, joint: bool) -> None:
         self.placing, self.sketch, self.joint = placing, placing.sketch, joint
 
-    def scores(self, question: Question, start: str) -> Scores:
+    def scores(self, question: SelectionQuestion, start: str) -> Scores:
         """Equality by a parabola, everything else by classes."""
         if question.is_about_keys:
             holds = question.holds[:, 0].astype(float)
@@ -31,10 +31,10 @@ class Relations:
             return self._jointly(question, start)
         numbers = self._equality(question)
         if numbers is None:
-            return self.related(question, start)
+            return self.scores_by_classes(question, start)
         return self.equal(question.keys, numbers[0], question.queries, numbers[1], start)
 
-    def _jointly(self, question: Question, start: str) -> Scores:
+    def _jointly(self, question: SelectionQuestion, start: str) -> Scores:
         """Several conditions, each with a score of its own: what meets all of them has them all.
 
         A condition adds q^2 - (k - q)^2 (equality) or 1 and 0 to the score of a symbol, so whoever
@@ -68,7 +68,7 @@ class Relations:
         return Scores(query, [alike, token * -1.0, *joined.key], joined.ready, 1.0 - shift)
 
     def _one_condition(
-        self, asked: Question, numbers: tuple[np.ndarray, np.ndarray] | None
+        self, asked: SelectionQuestion, numbers: tuple[np.ndarray, np.ndarray] | None
     ) -> Scores:
         """Scores whose first query is the token, or 1."""
         if asked.is_about_keys:
@@ -76,13 +76,13 @@ class Relations:
             holds = holds.reshape([len(self.placing.items(key)) for key in asked.keys])
             return self.by_key(asked.keys, holds, None, 1.0)
         if numbers is not None:
-            found = self.equal(asked.keys, numbers[0], asked.queries, numbers[1], "loses")
-            return replace(found, query=found.query[::-1], key=found.key[::-1])
-        found = self.related(asked, "loses")
+            scores = self.equal(asked.keys, numbers[0], asked.queries, numbers[1], "loses")
+            return replace(scores, query=scores.query[::-1], key=scores.key[::-1])
+        scores = self.scores_by_classes(asked, "loses")
         token = self.sketch.token
-        return replace(found, query=[token, *found.query], key=[WordForm(), *found.key])
+        return replace(scores, query=[token, *scores.query], key=[WordForm(), *scores.key])
 
-    def _equality(self, question: Question) -> tuple[np.ndarray, np.ndarray] | None:
+    def _equality(self, question: SelectionQuestion) -> tuple[np.ndarray, np.ndarray] | None:
         """Whole numbers from 1 on for keys and queries, equal where they are related."""
         sides = (question.keys, question.queries)
         shapes = [[len(self.placing.items(v)) for v in side] for side in sides]
@@ -139,7 +139,7 @@ class Relations:
         level = place(queries, query_numbers**2 + shift)
         return against_start(self.sketch, scores, level, 1.0 + shift)
 
-    def related(self, question: Question, start: str) -> Scores:
+    def scores_by_classes(self, question: SelectionQuestion, start: str) -> Scores:
         """Any relation, by classes of keys or of queries, whichever are fewer.
 
         The table of scores 0 and 1 between classes is a product of matrices, one row per class on
@@ -154,9 +154,9 @@ class Relations:
         place = self.placing.place_function
         query, key, ready = [], [], 0
         by_keys = len(there) <= len(here)
-        for one in there if by_keys else here:
-            own = (key_class == one).astype(float) if by_keys else table[:, one][key_class]
-            asked = table[one][query_class] if by_keys else (query_class == one).astype(float)
+        for number in there if by_keys else here:
+            own = (key_class == number).astype(float) if by_keys else table[:, number][key_class]
+            asked = table[number][query_class] if by_keys else (query_class == number).astype(float)
             left = place(question.keys, own.reshape(shapes[0]), clean=True)
             right = place(question.queries, asked.reshape(shapes[1]))
             key.append(left.form)

@@ -22,11 +22,11 @@ from hardmax.languages.programs import (
     Scanned,
     Sequence,
     apply,
-    evaluated,
+    evaluate_pointwise,
     exact_number,
     roots_of,
+    step_text,
     there,
-    written,
 )
 from hardmax.lowering.gadgets import hard_head, multiplexer
 from hardmax.lowering.programs._placing import Made, Placing
@@ -53,14 +53,14 @@ class Scans:
         machine = value.machine
         levels = self.placing.natural(value)
         if not self.parallel and machine.counter is not None:
-            return Made(self._counted(value), levels)
+            return Made(self._by_counter(value), levels)
         if not self.parallel and machine.resets:
-            return Made(self._reset(value), levels)
-        return Made(self._composed(value, rounds), levels)
+            return Made(self._by_resets(value), levels)
+        return Made(self._by_rounds(value, rounds), levels)
 
     # ---- one layer -----------------------------------------------------------------------------
 
-    def _counted(self, value: Scanned) -> Placed:
+    def _by_counter(self, value: Scanned) -> Placed:
         machine = value.machine
         assert machine.counter is not None
         circle, shifts = machine.counter
@@ -72,7 +72,7 @@ class Scans:
         ]
         return self.placing.place(total, states)
 
-    def _reset(self, value: Scanned) -> Placed:
+    def _by_resets(self, value: Scanned) -> Placed:
         """Score: the index, and more than that for a reset; the start token in between."""
         machine, longest = value.machine, self.placing.words.longest
         symbols = self.placing.items(value.source)
@@ -83,11 +83,11 @@ class Scans:
         asked = self.relations.by_key((value.source, index), scores, longest - 0.5, 0.5)
         held = self.placing.place(value.source, [float(leads[0]) for leads in moves], clean=True)
         self.sketch.needs_start = True
-        return hard_head(self.sketch, written(value), asked, held, causal=True, agree=True)
+        return hard_head(self.sketch, step_text(value), asked, held, causal=True, agree=True)
 
     # ---- rounds --------------------------------------------------------------------------------
 
-    def _composed(self, value: Scanned, rounds: list[Round]) -> Placed:
+    def _by_rounds(self, value: Scanned, rounds: list[Round]) -> Placed:
         maps, track, most = self._maps(value), self._track(), value.machine.states - 1.0
         before = [self.sketch.register(f"earlier {one.name}", most) for one in maps]
         for register in (*maps, *before):
@@ -113,7 +113,9 @@ class Scans:
         self.sketch.needs_start = True
         machine: Machine = value.machine
         tokens = Sequence().tokens
-        read = [evaluated(value.source, {tokens: one}) for one in self.placing.words.alphabet]
+        read = [
+            evaluate_pointwise(value.source, {tokens: one}) for one in self.placing.words.alphabet
+        ]
         maps = []
         for state in range(machine.states):
             register = self.sketch.register(f"map of {state}", machine.states - 1.0)
@@ -145,7 +147,7 @@ class Scans:
         values = [WordForm({register: 1.0}) for register in maps]
         output = [{register: 1.0} for register in before]
         weighting = self.sketch.coldness(1.0)
-        step = f"{written(value)}: maps {stride} earlier"
+        step = f"{step_text(value)}: maps {stride} earlier"
         head = WordHead(step, query, key, values, output, weighting, does="fetch")
         self.sketch.head(sublayer, head)
 
@@ -158,19 +160,19 @@ class Scans:
         """
         most = len(maps) - 1.0
         unit, wanted = self.sketch.unit, range(1 if last else len(maps))
-        for s in wanted:
+        for state in wanted:
             rungs = (
-                WordForm({before[s]: most}) + WordForm({option: 1.0}) + -most * t
+                WordForm({before[state]: most}) + WordForm({option: 1.0}) + -most * t
                 for t, option in enumerate(maps)
             )
-            multiplexer(self.sketch, sublayer, f"compose {s}", rungs, most, maps[s])
+            multiplexer(self.sketch, sublayer, f"compose {state}", rungs, most, maps[state])
             unit(
                 sublayer,
-                f"compose {s}",
-                WordForm({before[s]: 1.0}),
-                {maps[s]: -most, before[s]: -1.0},
+                f"compose {state}",
+                WordForm({before[state]: 1.0}),
+                {maps[state]: -most, before[state]: -1.0},
             )
-            unit(sublayer, f"compose {s}", WordForm({maps[s]: 1.0}), {maps[s]: -1.0})
+            unit(sublayer, f"compose {state}", WordForm({maps[state]: 1.0}), {maps[state]: -1.0})
 
     def _note(
         self,

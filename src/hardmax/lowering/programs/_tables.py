@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hardmax.languages.programs import Item, Memorised, Sequence, written
+from hardmax.languages.programs import Item, Memorised, Sequence, step_text
 from hardmax.lowering.gadgets import multiplexer, soft_sum
 from hardmax.lowering.programs._placing import Made, Placing
 from hardmax.lowering.sketch import OneOf, Placed, WordForm, feed_forward_from
@@ -41,9 +41,9 @@ class Tables:
         parabola = self._index(2)
         sublayer = feed_forward_from(digit.ready)
         places = []
-        for p in range(self.longest):
-            away = parabola.form + index.form * (-2.0 * p) + float(p * p)
-            name = f"symbol {p}"
+        for place in range(self.longest):
+            away = parabola.form + index.form * (-2.0 * place) + float(place * place)
+            name = f"symbol {place}"
             register = self.sketch.register(name, float(symbols))
             inner = self.sketch.linear(digit.form + away * -(symbols + 1.0))
             self.sketch.unit(sublayer, name, inner, {register: 1.0})
@@ -63,7 +63,7 @@ class Tables:
         code = self.placing.code(value)
         usual = float(code.number(value.otherwise))
         numbers = self.placing.natural(value)
-        found = [
+        answers = [
             self.sketch.register(f"answer {p}", float(np.ptp(numbers))) for p in range(self.longest)
         ]
         sublayer = feed_forward_from(square.ready)
@@ -76,14 +76,14 @@ class Tables:
             for d, place in zip(row, places, strict=False):
                 inner = inner + place.form * (4.0 * d)
             outer = {
-                found[p]: float(code.number(one)) - usual
+                answers[p]: float(code.number(one)) - usual
                 for p, one in enumerate(answer)
                 if code.number(one) != code.number(value.otherwise)
             }
             self.sketch.unit(sublayer, f"row {''.join(map(str, word))}", inner, outer, law)
             for register, weight in outer.items():
                 register.open_to(inner, weight)
-        return [Placed(WordForm({register: 1.0}), sublayer + 1, False) for register in found]
+        return [Placed(WordForm({register: 1.0}), sublayer + 1, False) for register in answers]
 
     def _own(self, value: Memorised, answers: list[Placed]) -> Placed:
         """The answer of the own index: a multiplexer with the index as number."""
@@ -92,7 +92,7 @@ class Tables:
         usual = float(self.placing.code(value).number(value.otherwise))
         index = self._index(1)
         sublayer = feed_forward_from(answers[0].ready)
-        register = self.sketch.register(written(value), most * self.longest)
+        register = self.sketch.register(step_text(value), most * self.longest)
         rungs = [
             option.form + index.form * most + (usual - low - most * t)
             for t, option in enumerate(answers)

@@ -18,13 +18,13 @@ from hardmax.languages.programs import (
     Value,
     keys_and_queries,
     roots_of,
+    step_text,
     there,
-    written,
 )
 from hardmax.lowering.gadgets import hard_head, number_with_open_gate, soft_sum
-from hardmax.lowering.programs._codes import lost
+from hardmax.lowering.programs._codes import largest_rounding
 from hardmax.lowering.programs._placing import Made, Placing
-from hardmax.lowering.programs._questions import Question, same_values
+from hardmax.lowering.programs._questions import SelectionQuestion, same_values
 from hardmax.lowering.programs._relations import Relations
 from hardmax.lowering.sketch import Placed, WordForm
 
@@ -51,7 +51,7 @@ class Totals:
         if value.kind == "sum":
             return self._sum_of_counts(value, levels)
         if value in self.by_values:
-            return Made(self._count_by_values(written(value), [(1.0, question)]), levels)
+            return Made(self._count_by_values(step_text(value), [(1.0, question)]), levels)
         return self._count(value, question, levels)
 
     def _rewritten(self, value: Aggregated) -> Combined | None:
@@ -92,9 +92,9 @@ class Totals:
         ):
             return None
         weights = map(float, terms.weights)
-        return self._count_by_values(written(value), list(zip(weights, questions, strict=True)))
+        return self._count_by_values(step_text(value), list(zip(weights, questions, strict=True)))
 
-    def _sum(self, value: Aggregated, question: Question, levels: np.ndarray) -> Made:
+    def _sum(self, value: Aggregated, question: SelectionQuestion, levels: np.ndarray) -> Made:
         """What is not selected adds 0: a sum over all places."""
         read = value.value
         items = () if read is None else self.placing.items(read)
@@ -105,10 +105,12 @@ class Totals:
         table = holds
         if read is not None:
             sources, table = [*sources, read], np.multiply.outer(holds, own)
-        each = self.placing.place_function(sources, table, clean=True).looser(lost(items))
-        return Made(self._over_places(written(value), each, question), levels)
+        each = self.placing.place_function(sources, table, clean=True).looser(
+            largest_rounding(items)
+        )
+        return Made(self._over_places(step_text(value), each, question), levels)
 
-    def _over_places(self, step: str, each: Placed, question: Question) -> Placed:
+    def _over_places(self, step: str, each: Placed, question: SelectionQuestion) -> Placed:
         """The sum of what each place adds, over the places that the question is about."""
 
         def over(causal: bool) -> Placed:
@@ -136,22 +138,24 @@ class Totals:
         """sum over u of u times how many selected hold u."""
         read = value.value
         assert read is not None
-        numbers = [one for one in self.placing.items(read) if one]
+        numbers = [number for number in self.placing.items(read) if number]
         if len(numbers) > _MOST_SUMMANDS:
             raise RequestError(
-                f"The sum {written(value)} is over {len(numbers)} different numbers, whose "
+                f"The sum {step_text(value)} is over {len(numbers)} different numbers, whose "
                 f"selection depends on who asks: too many to compile. Map them to fewer first."
             )
-        counts = tuple((value.selection & (there(read) == one)).count() for one in numbers)
+        counts = tuple((value.selection & (there(read) == number)).count() for number in numbers)
         for count in counts:
             self.placing.learn(count, tuple(range(self.longest + 1)))
         total = Placed(WordForm(), 0, True)
-        for one, count in zip(numbers, counts, strict=True):
-            every = np.arange(self.longest + 1.0) * float(one)
-            total = total + self.placing.place(count, every).looser(self.longest * lost([one]))
+        for number, count in zip(numbers, counts, strict=True):
+            every = np.arange(self.longest + 1.0) * float(number)
+            total = total + self.placing.place(count, every).looser(
+                self.longest * largest_rounding([number])
+            )
         return Made(total, levels)
 
-    def _count_by_values(self, step: str, terms: list[tuple[float, Question]]) -> Placed:
+    def _count_by_values(self, step: str, terms: list[tuple[float, SelectionQuestion]]) -> Placed:
         """What every class of queries would count, of which each place keeps its own.
 
         A class c of queries counts T_c, a sum over all places of what its keys add. One hidden unit
@@ -182,7 +186,7 @@ class Totals:
             parts.append((total, mine))
         return number_with_open_gate(self.sketch, step, parts, float(self.longest))
 
-    def _count(self, value: Aggregated, question: Question, levels: np.ndarray) -> Made:
+    def _count(self, value: Aggregated, question: SelectionQuestion, levels: np.ndarray) -> Made:
         """w matches and the start token share the weight: the matches have w/(1 + w) of it."""
         scores = self.relations.scores(question, "ties")
         own = 0
@@ -197,8 +201,8 @@ class Totals:
         elif order not in ("all", "causal"):
             causal, mask = False, question.mask
         share = Placed(self.sketch.token, 0, True)
-        found = hard_head(self.sketch, written(value), scores, share, causal=causal, mask=mask)
-        return Made(found, 1.0 - 1.0 / (1.0 + own + levels))
+        mean = hard_head(self.sketch, step_text(value), scores, share, causal=causal, mask=mask)
+        return Made(mean, 1.0 - 1.0 / (1.0 + own + levels))
 
 
 def counted_by_values(values: Iterable[Value]) -> frozenset[Value]:

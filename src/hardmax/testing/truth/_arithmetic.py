@@ -89,7 +89,7 @@ class Balls:
             return mean([row for _, row in pairs])
         powers = [((score - best.mid()) * weighting.coldness).exp() for score in scores]
         total = sum(powers, self.number(0))
-        return weighted([power / total for power in powers], rows)
+        return weighted_sum([power / total for power in powers], rows)
 
     def apply(self, name: str, value: Any, exponent: float | Fraction) -> Any:
         match name:
@@ -177,19 +177,19 @@ class Jets:
     def mix(self, scores: Sequence[Jet], weighting: Weighting, rows: Sequence[Row]) -> Row:
         best = max(scores, key=lambda score: score.value.mid())
         if isinstance(weighting, Hardmax):
-            return self._won(best, scores, rows)
+            return self._hull_of_winners(best, scores, rows)
         top, coldness = best.value.mid(), self.number(weighting.coldness)
         shifted = [Jet(score.value - top, score.slope, score.bend) * coldness for score in scores]
         powers = [self.apply("exp", score, 1.0) for score in shifted]
         share = self.apply("reciprocal", sum(powers[1:], powers[0]), 1.0)
-        return weighted([power * share for power in powers], rows)
+        return weighted_sum([power * share for power in powers], rows)
 
-    def _won(self, best: Jet, scores: Sequence[Jet], rows: Sequence[Row]) -> Row:
+    def _hull_of_winners(self, best: Jet, scores: Sequence[Jet], rows: Sequence[Row]) -> Row:
         """Whoever may win; several that are not the same make a jump possible, in their hull."""
         pairs = [(s, row) for s, row in zip(scores, rows, strict=True) if not s.value < best.value]
         if all(_same(score, best) for score, _ in pairs):
             share = Jet(self.number(1).value / len(pairs), *[self.number(0).value] * 2)
-            return weighted([share] * len(pairs), [row for _, row in pairs])
+            return weighted_sum([share] * len(pairs), [row for _, row in pairs])
         self.jumps = True
         hull = pairs[0][1]
         for _, row in pairs[1:]:
@@ -221,7 +221,7 @@ class Jets:
         raise SemanticsError(f"There is no {name} here.")
 
 
-def weighted(weights: Sequence[Any], rows: Sequence[Row]) -> Row:
+def weighted_sum(weights: Sequence[Any], rows: Sequence[Row]) -> Row:
     """sum_j weights[j] rows[j]."""
     columns = zip(*rows, strict=True)
     products = [[w * v for w, v in zip(weights, column, strict=True)] for column in columns]

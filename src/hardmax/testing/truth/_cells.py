@@ -17,46 +17,46 @@ from itertools import combinations
 
 from hardmax._errors import SemanticsError
 from hardmax.core import Box, Hardmax, Steps, Transformer, Weighting
-from hardmax.testing.truth._arithmetic import Row, weighted
+from hardmax.testing.truth._arithmetic import Row, weighted_sum
 from hardmax.testing.truth._meaning import outputs_on_vector, values_of_steps
 
 Point = tuple[Fraction, ...]
-Evaluate = Callable[["Forms"], Sequence["Form"]]
+Evaluate = Callable[["Forms"], Sequence["AffineForm"]]
 
 
 @dataclass(frozen=True)
-class Form:
+class AffineForm:
     """constant + coefficients . x."""
 
     constant: Fraction
     coefficients: Point
 
-    def __add__(self, other: Form) -> Form:
+    def __add__(self, other: AffineForm) -> AffineForm:
         pairs = zip(self.coefficients, other.coefficients, strict=True)
-        return Form(self.constant + other.constant, tuple(a + b for a, b in pairs))
+        return AffineForm(self.constant + other.constant, tuple(a + b for a, b in pairs))
 
-    def __sub__(self, other: Form) -> Form:
+    def __sub__(self, other: AffineForm) -> AffineForm:
         return self + other.times(Fraction(-1))
 
-    def __mul__(self, other: Form) -> Form:
+    def __mul__(self, other: AffineForm) -> AffineForm:
         if not any(other.coefficients):
             return self.times(other.constant)
         if not any(self.coefficients):
             return other.times(self.constant)
         raise SemanticsError("A product of two values that depend on the input is not affine.")
 
-    def times(self, factor: Fraction) -> Form:
-        return Form(factor * self.constant, tuple(factor * c for c in self.coefficients))
+    def times(self, factor: Fraction) -> AffineForm:
+        return AffineForm(factor * self.constant, tuple(factor * c for c in self.coefficients))
 
     def at(self, point: Point) -> Fraction:
         products = (c * x for c, x in zip(self.coefficients, point, strict=True))
         return sum(products, self.constant)
 
 
-class Cut(Exception):
+class TakesBothSigns(Exception):
     """A form takes both signs on the cell."""
 
-    def __init__(self, form: Form) -> None:
+    def __init__(self, form: AffineForm) -> None:
         super().__init__("the cell has to be cut")
         self.form = form
 
@@ -65,7 +65,7 @@ class Cut(Exception):
 class Cell:
     """Where all the forms are >= 0, with the vertices of that polytope."""
 
-    walls: tuple[Form, ...]
+    walls: tuple[AffineForm, ...]
     vertices: tuple[Point, ...]
 
     @classmethod
@@ -74,21 +74,21 @@ class Cell:
         walls = []
         for i in range(box.dimension):
             unit = tuple(Fraction(i == j) for j in range(box.dimension))
-            walls += [Form(-low[i], unit), Form(high[i], tuple(-c for c in unit))]
+            walls += [AffineForm(-low[i], unit), AffineForm(high[i], tuple(-c for c in unit))]
         return cls(tuple(walls), _vertices(tuple(walls), ()))
 
-    def within(self, form: Form) -> Cell:
+    def within(self, form: AffineForm) -> Cell:
         """The part in which the form is >= 0; vertices that stay are kept, new ones lie on it."""
         kept = [vertex for vertex in self.vertices if form.at(vertex) >= 0]
         return Cell((*self.walls, form), tuple({*kept, *_vertices(self.walls, (form,))}))
 
-    def face(self, form: Form) -> Cell:
+    def face(self, form: AffineForm) -> Cell:
         """Where a form is 0 that is nowhere negative: a face, whose vertices are among these."""
         walls = (*self.walls, form, form.times(Fraction(-1)))
         return Cell(walls, tuple(vertex for vertex in self.vertices if not form.at(vertex)))
 
 
-def _vertices(walls: tuple[Form, ...], through: tuple[Form, ...]) -> tuple[Point, ...]:
+def _vertices(walls: tuple[AffineForm, ...], through: tuple[AffineForm, ...]) -> tuple[Point, ...]:
     """Points on as many walls as there are dimensions, inside of all the others."""
     dimension = len(walls[0].coefficients)
     found = set()
@@ -99,7 +99,7 @@ def _vertices(walls: tuple[Form, ...], through: tuple[Form, ...]) -> tuple[Point
     return tuple(found)
 
 
-def _solution(forms: Sequence[Form]) -> Point | None:
+def _solution(forms: Sequence[AffineForm]) -> Point | None:
     """Where all the forms are 0, if that is a point."""
     rows = [[*form.coefficients, -form.constant] for form in forms]
     for column in range(len(rows)):
@@ -126,15 +126,15 @@ class Forms:
     ties: list[Cell] = field(default_factory=list)
 
     @property
-    def inputs(self) -> list[Form]:
+    def inputs(self) -> list[AffineForm]:
         dimension = len(self.cell.vertices[0])
         units = [tuple(Fraction(i == j) for j in range(dimension)) for i in range(dimension)]
-        return [Form(Fraction(0), unit) for unit in units]
+        return [AffineForm(Fraction(0), unit) for unit in units]
 
-    def number(self, value: float) -> Form:
-        return Form(Fraction(value), (Fraction(0),) * len(self.cell.vertices[0]))
+    def number(self, value: float) -> AffineForm:
+        return AffineForm(Fraction(value), (Fraction(0),) * len(self.cell.vertices[0]))
 
-    def is_at_least(self, a: Form, b: Form) -> bool:
+    def is_at_least(self, a: AffineForm, b: AffineForm) -> bool:
         """Whether a >= b on all of the cell; if b > a on all of it, not."""
         difference = a - b
         values = [difference.at(vertex) for vertex in self.cell.vertices]
@@ -142,15 +142,15 @@ class Forms:
             return True
         if max(values) <= 0:
             return False
-        raise Cut(difference)
+        raise TakesBothSigns(difference)
 
-    def maximum(self, values: Sequence[Form]) -> Form:
+    def maximum(self, values: Sequence[AffineForm]) -> AffineForm:
         best = values[0]
         for value in values[1:]:
             best = best if self.is_at_least(best, value) else value
         return best
 
-    def mix(self, scores: Sequence[Form], weighting: Weighting, rows: Sequence[Row]) -> Row:
+    def mix(self, scores: Sequence[AffineForm], weighting: Weighting, rows: Sequence[Row]) -> Row:
         if not isinstance(weighting, Hardmax):
             raise SemanticsError("A softmax is not piecewise affine.")
         best = self.maximum(scores)
@@ -163,9 +163,9 @@ class Forms:
             elif zeros:
                 self.ties.append(self.cell.face(behind))
         share = self.number(1).times(Fraction(1, len(won)))
-        return weighted([share] * len(won), won)
+        return weighted_sum([share] * len(won), won)
 
-    def apply(self, name: str, value: Form, exponent: float | Fraction) -> Form:
+    def apply(self, name: str, value: AffineForm, exponent: float | Fraction) -> AffineForm:
         match name:
             case "relu":
                 return self.maximum([value, self.number(0)])
@@ -177,7 +177,7 @@ class Forms:
 def largest_error_on_cells(transformer: Transformer, target: Steps, box: Box) -> Fraction:
     """sup |Transformer - target| over the box, over all outputs, exactly."""
 
-    def differences(forms: Forms) -> list[Form]:
+    def differences(forms: Forms) -> list[AffineForm]:
         x = forms.inputs
         ours, theirs = outputs_on_vector(transformer, x, forms), values_of_steps(target, x, forms)
         return [a - b for a, b in zip(ours, theirs, strict=True)]
@@ -190,9 +190,9 @@ def largest_error_on_cells(transformer: Transformer, target: Steps, box: Box) ->
     )
 
 
-def affine_pieces(box: Box, evaluate: Evaluate) -> list[tuple[Cell, Sequence[Form]]]:
+def affine_pieces(box: Box, evaluate: Evaluate) -> list[tuple[Cell, Sequence[AffineForm]]]:
     """Cells that cover a box, and what is evaluated on them as affine forms."""
-    waiting, found, seen = [Cell.of(box)], [], set()
+    waiting, pieces, seen = [Cell.of(box)], [], set()
     while waiting:
         cell = waiting.pop()
         if (corners := frozenset(cell.vertices)) in seen:
@@ -200,8 +200,8 @@ def affine_pieces(box: Box, evaluate: Evaluate) -> list[tuple[Cell, Sequence[For
         seen.add(corners)
         forms = Forms(cell)
         try:
-            found.append((cell, evaluate(forms)))
+            pieces.append((cell, evaluate(forms)))
             waiting += forms.ties
-        except Cut as cut:
+        except TakesBothSigns as cut:
             waiting += [cell.within(form) for form in (cut.form, cut.form.times(Fraction(-1)))]
-    return found
+    return pieces

@@ -12,10 +12,10 @@ from typing import NoReturn
 from hardmax._errors import DomainError, RequestError
 from hardmax.core import Box, Construction, Transformer
 from hardmax.geometry.counting._domains import Slice
-from hardmax.geometry.counting.conic._search import Search
+from hardmax.geometry.counting.conic._search import ConicSearch
 from hardmax.geometry.counting.conic._tree import Tree
-from hardmax.geometry.counting.conic._walls import Wall
-from hardmax.geometry.counting.switch._transformer import checked
+from hardmax.geometry.counting.conic._walls import ConicWall
+from hardmax.geometry.counting.switch._transformer import vector_input_of
 from hardmax.numerics import above_float
 
 Point = tuple[Fraction, Fraction]
@@ -122,18 +122,18 @@ def conic_cells(
     `budget` is the number of boxes to look at, `progress` hears the number of cells so far.
     """
     model = transformer.transformer if isinstance(transformer, Construction) else transformer
-    inputs = checked(model).inputs
+    inputs = vector_input_of(model).inputs
     if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
         raise RequestError(f"The budget is a number of boxes, 1 or more, but it is {budget!r}.")
     plane = _Plane.of(domain, inputs)
     tree = Tree(model, plane.frame())
     sides = tuple(plane.side(tree, k) for k in range(len(plane.corners)))
-    search = Search(tree, sides)
+    search = ConicSearch(tree, sides)
     search.run(budget, progress)
     return _result(search, plane)
 
 
-def _result(search: Search, plane: _Plane) -> ConicRegions:
+def _result(search: ConicSearch, plane: _Plane) -> ConicRegions:
     left = search.open
     witnesses = {pattern: plane.inputs(point) for pattern, (_, point) in search.witnesses.items()}
     maps = {search.tree.output(leaf) for leaf, _ in search.witnesses.values()}
@@ -210,7 +210,7 @@ class _Plane:
         u, v = point
         return tuple(level + p * u + q * v for level, p, q in self.frame())
 
-    def side(self, tree: Tree, number: int) -> Wall:
+    def side(self, tree: Tree, number: int) -> ConicWall:
         """Positive left of the edge behind a corner: inside, as corners run counter-clockwise."""
         (a, b), (c, d) = (
             tuple((x - o) / s for x, o, s in zip(corner, self.low, self.size, strict=True))

@@ -15,8 +15,8 @@ from itertools import combinations
 import numpy as np
 
 from hardmax.geometry.counting.conic._boxes import Block, Chart, Point
-from hardmax.geometry.counting.conic._tree import Node, Tree, meeting
-from hardmax.geometry.counting.conic._walls import Signs, Wall
+from hardmax.geometry.counting.conic._tree import Tree, TreeNode, meeting
+from hardmax.geometry.counting.conic._walls import ConicWall, Signs
 
 Reduced = list[tuple[int, tuple[int, ...]]]  # signs of one factor, or of the product of two
 
@@ -28,7 +28,7 @@ _DEEPEST = 80  # halvings: ends of boxes stay exact in floats
 
 
 @dataclass(eq=False)
-class Search:
+class ConicSearch:
     """The state: witnesses by pattern, and boxes with the leaves that may be there.
 
     Leaves None means that nothing is known yet. `sides` are the walls whose positive sides make
@@ -36,17 +36,19 @@ class Search:
     """
 
     tree: Tree
-    sides: tuple[Wall, ...]
-    witnesses: dict[tuple, tuple[Node, Point]] = field(default_factory=dict)
+    sides: tuple[ConicWall, ...]
+    witnesses: dict[tuple, tuple[TreeNode, Point]] = field(default_factory=dict)
     boxes: int = 0
     _rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
-    _waiting: deque[tuple[Block, list[Node] | None]] = field(default_factory=deque)
-    _stuck: list[tuple[Block, list[Node] | None]] = field(default_factory=list)
-    _reached: list[Node] = field(default_factory=list)  # by the last listing that became too long
+    _waiting: deque[tuple[Block, list[TreeNode] | None]] = field(default_factory=deque)
+    _stuck: list[tuple[Block, list[TreeNode] | None]] = field(default_factory=list)
+    _reached: list[TreeNode] = field(
+        default_factory=list
+    )  # by the last listing that became too long
 
     def run(self, budget: int, progress: Callable[[int], None] | None) -> None:
         """Look at `budget` boxes, or fewer if all patterns are settled before."""
-        self._seed()
+        self._guess_anywhere()
         self._waiting.append((Block(Chart(self.tree.factors), 0.0, 1.0, 0.0, 1.0), None))
         while self._waiting and self.boxes < budget:
             self.boxes += 1
@@ -55,7 +57,7 @@ class Search:
                 progress(len(self.witnesses))
 
     @property
-    def open(self) -> list[tuple[Block, list[Node] | None]]:
+    def open(self) -> list[tuple[Block, list[TreeNode] | None]]:
         """Boxes that are not settled, with their leaves that have no witness."""
         left = [
             (box, None if leaves is None else self._unseen(leaves))
@@ -63,14 +65,14 @@ class Search:
         ]
         return [(box, leaves) for box, leaves in left if leaves is None or leaves]
 
-    def _unseen(self, leaves: Iterable[Node]) -> list[Node]:
+    def _unseen(self, leaves: Iterable[TreeNode]) -> list[TreeNode]:
         return [leaf for leaf in leaves if leaf.pattern not in self.witnesses]
 
-    def _look(self, box: Block, leaves: list[Node] | None) -> None:
+    def _look(self, box: Block, leaves: list[TreeNode] | None) -> None:
         if leaves is None:
             leaves = self._possible(box)
         else:
-            leaves = self._filtered(box, self._unseen(leaves))
+            leaves = self._leaves_possible_in(box, self._unseen(leaves))
         if leaves is not None:
             leaves = self._unseen(leaves)
             if not leaves:
@@ -89,7 +91,7 @@ class Search:
 
     # ---- witnesses ---------------------------------------------------------------------------
 
-    def _seed(self) -> None:
+    def _guess_anywhere(self) -> None:
         points = self._rng.random((_SEEDS, 2))
         self._guess(points[self._inside(points)])
 
@@ -100,18 +102,18 @@ class Search:
     def _inside(self, points: np.ndarray) -> np.ndarray:
         return self._holds(self.sides, points)
 
-    def _holds(self, walls: Sequence[Wall], points: np.ndarray) -> np.ndarray:
+    def _holds(self, walls: Sequence[ConicWall], points: np.ndarray) -> np.ndarray:
         """In floats: the points at which all walls are positive."""
         numbers = sorted({number for wall in walls for number in wall.factors})
         place = {number: k for k, number in enumerate(numbers)}
         values = self.tree.factors.values(numbers, points)
-        found = np.ones(len(points), dtype=bool)
+        inside = np.ones(len(points), dtype=bool)
         for wall in walls:
             product = np.full(len(points), float(wall.sign))
             for number in wall.factors:
                 product = product * values[place[number]]
-            found &= product > 0.0
-        return found
+            inside &= product > 0.0
+        return inside
 
     def _witness(self, point: np.ndarray) -> None:
         """Enter the pattern at a point of floats, which are rationals, if all of it is strict."""
@@ -121,13 +123,13 @@ class Search:
             if leaf is not None:
                 self.witnesses.setdefault(leaf.pattern, (leaf, exact))
 
-    def _value(self, wall: Wall, point: Point) -> Fraction:
+    def _value(self, wall: ConicWall, point: Point) -> Fraction:
         value = Fraction(wall.sign)
         for number in wall.factors:
             value *= _at(self.tree.factors.forms[number], point)
         return value
 
-    def _try(self, box: Block, leaves: list[Node] | None) -> None:
+    def _try(self, box: Block, leaves: list[TreeNode] | None) -> None:
         points = box.sample(self._rng, _TRIES)
         points = points[self._inside(points)]
         if leaves is None:
@@ -139,35 +141,35 @@ class Search:
 
     # ---- what is possible --------------------------------------------------------------------
 
-    def _filtered(self, box: Block, leaves: list[Node]) -> list[Node]:
+    def _leaves_possible_in(self, box: Block, leaves: list[TreeNode]) -> list[TreeNode]:
         numbers = {number for leaf in leaves for wall in leaf.walls for number in wall.factors}
         numbers |= {number for wall in self.sides for number in wall.factors}
         signs = box.signs(sorted(numbers))
-        found = []
+        possible = []
         for leaf in leaves:
-            needed = _reduced((*self.sides, *leaf.walls), signs)
-            if _agree(Signs(), needed) and not _excluded(box, needed or []):
-                found.append(leaf)
-        return found
+            needed = _requirements((*self.sides, *leaf.walls), signs)
+            if _agree(Signs(), needed) and not _is_excluded(box, needed or []):
+                possible.append(leaf)
+        return possible
 
-    def _possible(self, box: Block) -> list[Node] | None:
+    def _possible(self, box: Block) -> list[TreeNode] | None:
         """All leaves that no sign excludes; None if they are too many to list."""
         known = box.signs(sorted({n for wall in self.sides for n in wall.factors}))
         start = Signs()
-        if not _agree(start, _reduced(self.sides, known)):
+        if not _agree(start, _requirements(self.sides, known)):
             return []
         level = [(self.tree.root, start)]
         for _ in range(self.tree.depth):
-            found: list[tuple[Node, Signs]] = []
+            deeper: list[tuple[TreeNode, Signs]] = []
             for node, signs in level:
-                if not self._extend(box, node, signs, found):
+                if not self._extend(box, node, signs, deeper):
                     self._reached = [one for one, _ in level]
                     return None
-            level = found
+            level = deeper
         return [node for node, _ in level]
 
     def _extend(
-        self, box: Block, node: Node, start: Signs, found: list[tuple[Node, Signs]]
+        self, box: Block, node: TreeNode, start: Signs, found: list[tuple[TreeNode, Signs]]
     ) -> bool:
         """Add the children of a node that are possible; False if that becomes too many."""
         contests = self.tree.contests(node)
@@ -175,7 +177,7 @@ class Search:
         known = box.signs(sorted(numbers))
         partial: list[tuple[tuple[int, ...], Signs]] = [((), start)]
         for contest in contests:
-            rows = [_reduced(row.values(), known) for row in contest.beats]
+            rows = [_requirements(row.values(), known) for row in contest.beats]
             partial = [
                 ((*chosen, p), after)
                 for chosen, signs in partial
@@ -189,7 +191,7 @@ class Search:
 
     # ---- where many walls meet ---------------------------------------------------------------
 
-    def _centre(self, box: Block, leaves: list[Node] | None) -> Point | None:
+    def _centre(self, box: Block, leaves: list[TreeNode] | None) -> Point | None:
         """A rational point of a small box in which the most undecided walls meet, two at least."""
         if box.chart.centre is not None or box.depth < _BLOW or box.depth % 4:
             return None
@@ -213,9 +215,9 @@ class Search:
         return best if _meet(forms, best) >= 2 else None
 
 
-def _ancestors(nodes: Iterable[Node | None]) -> list[Node]:
+def _ancestors(nodes: Iterable[TreeNode | None]) -> list[TreeNode]:
     """The nodes themselves, and all above them."""
-    found: dict[int, Node] = {}
+    found: dict[int, TreeNode] = {}
     for node in nodes:
         while node is not None and id(node) not in found:
             found[id(node)] = node
@@ -245,9 +247,9 @@ def _meet(forms: Sequence[Sequence[int]], point: Point) -> int:
     )
 
 
-def _reduced(walls: Iterable[Wall], known: dict[int, int]) -> Reduced | None:
+def _requirements(walls: Iterable[ConicWall], known: dict[int, int]) -> Reduced | None:
     """What the walls require of undecided factors to be positive; None if one of them cannot be."""
-    found: dict[tuple[int, tuple[int, ...]], None] = {}
+    needed: dict[tuple[int, tuple[int, ...]], None] = {}
     for wall in walls:
         sign, left = wall.sign, []
         for number in wall.factors:
@@ -256,10 +258,10 @@ def _reduced(walls: Iterable[Wall], known: dict[int, int]) -> Reduced | None:
             else:
                 left.append(number)
         if left:
-            found[sign, tuple(left)] = None
+            needed[sign, tuple(left)] = None
         elif sign < 0:
             return None
-    return list(found)
+    return list(needed)
 
 
 def _agree(signs: Signs, needed: Reduced | None) -> bool:
@@ -267,7 +269,7 @@ def _agree(signs: Signs, needed: Reduced | None) -> bool:
     return needed is not None and all(signs.add(sign, left) for sign, left in needed)
 
 
-def _excluded(box: Block, needed: Reduced) -> bool:
+def _is_excluded(box: Block, needed: Reduced) -> bool:
     """Whether two of the factors that are required alone cannot have their signs together."""
     alone = [(left[0], sign) for sign, left in needed if len(left) == 1]
     return any(box.excludes(one, other) for one, other in combinations(alone, 2))

@@ -17,15 +17,15 @@ from itertools import combinations
 import numpy as np
 
 from hardmax.core import Attention, FeedForward, Head, Transformer, VectorInput
-from hardmax.geometry.counting._whole import WholeLayer
-from hardmax.geometry.counting.conic._walls import MONOMIALS, Conic, Factors, Wall
+from hardmax.geometry.counting._whole import WholeLayer, lowest_terms, multiply_maps
+from hardmax.geometry.counting.conic._walls import MONOMIALS, Conic, ConicWall, Factors
 
 Point = tuple[Fraction, Fraction]
 Chosen = tuple[int, ...]  # a piece of every group
 
 
 @dataclass(frozen=True, eq=False)
-class Contest:
+class PolynomialContest:
     """Polynomials, of which the largest wins, and who stands behind each.
 
     `beats[p][q]` is the wall whose sign is that of forms[p] - forms[q]. Forms that never win
@@ -34,16 +34,16 @@ class Contest:
 
     forms: tuple[Conic, ...]
     names: tuple[tuple[int, ...], ...]
-    beats: tuple[dict[int, Wall], ...]
+    beats: tuple[dict[int, ConicWall], ...]
     lost: tuple[Conic, ...]  # those left out
 
     @classmethod
-    def of(cls, forms: Sequence[Conic], factors: Factors) -> Contest:
+    def of(cls, forms: Sequence[Conic], factors: Factors) -> PolynomialContest:
         shared: dict[Conic, list[int]] = {}
         for name, form in enumerate(forms):
             shared.setdefault(form, []).append(name)
         distinct = list(shared)
-        walls: dict[tuple[int, int], Wall] = {}
+        walls: dict[tuple[int, int], ConicWall] = {}
         for p, q in combinations(range(len(distinct)), 2):
             gaps = [x - y for x, y in zip(distinct[p], distinct[q], strict=True)]
             walls[p, q] = factors.wall(gaps)
@@ -56,7 +56,7 @@ class Contest:
         return cls(forms_live, names, beats, tuple(distinct[p] for p in sorted(out)))
 
     @property
-    def walls(self) -> Iterator[Wall]:
+    def walls(self) -> Iterator[ConicWall]:
         return (wall for row in self.beats for wall in row.values())
 
     @cached_property
@@ -76,16 +76,16 @@ class Contest:
 
 
 @dataclass(eq=False)
-class Node:
+class TreeNode:
     """The stream maps / under (width x tokens x (1, u, v)) in front of sublayer `level`."""
 
     level: int
     maps: np.ndarray
     under: int
     pattern: tuple[object, ...]
-    walls: tuple[Wall, ...]  # all must be positive for the choices up to here
-    before: Node | None = None
-    _children: dict[Chosen, Node] = field(default_factory=dict)
+    walls: tuple[ConicWall, ...]  # all must be positive for the choices up to here
+    before: TreeNode | None = None
+    _children: dict[Chosen, TreeNode] = field(default_factory=dict)
 
 
 class Tree:
@@ -95,15 +95,15 @@ class Tree:
         self.model, self.factors = model, Factors()
         self.asking = model.tokens_that_matter[1:]  # by sublayer
         self._whole: dict[int, tuple[WholeLayer, ...]] = {}
-        self._contests: dict[int, list[Contest]] = {}
+        self._contests: dict[int, list[PolynomialContest]] = {}
         self._special: dict[int, list[Point]] = {}
-        self.root = self._embedded(frame)
+        self.root = self._embed_frame(frame)
 
     @property
     def depth(self) -> int:
         return len(self.model.sublayers)
 
-    def _embedded(self, frame: Sequence[Sequence[Fraction]]) -> Node:
+    def _embed_frame(self, frame: Sequence[Sequence[Fraction]]) -> TreeNode:
         source = self.model.input
         assert isinstance(source, VectorInput)
         under = math.lcm(*(x.denominator for row in frame for x in row))
@@ -112,9 +112,9 @@ class Tree:
         flat = whole.weights @ plane
         flat[:, 0] += whole.biases * under
         maps = flat.reshape(source.tokens, source.width, 3).transpose(1, 0, 2)
-        return Node(0, *_reduced(maps, under << whole.shift), (), ())
+        return TreeNode(0, *lowest_terms(maps, under << whole.shift), (), ())
 
-    def contests(self, node: Node) -> list[Contest]:
+    def contests(self, node: TreeNode) -> list[PolynomialContest]:
         """Heads by asking tokens, or asking tokens by rectifiers, in the order of the pattern."""
         if id(node) not in self._contests:
             sublayer, asking = self.model.sublayers[node.level], self.asking[node.level]
@@ -122,10 +122,10 @@ class Tree:
                 rows = [row for head in sublayer.heads for row in self._scores(head, node, asking)]
             else:
                 rows = [[(0,) * 6, (*z, 0, 0, 0)] for z in self._rectifiers(sublayer, node, asking)]
-            self._contests[id(node)] = [Contest.of(row, self.factors) for row in rows]
+            self._contests[id(node)] = [PolynomialContest.of(row, self.factors) for row in rows]
         return self._contests[id(node)]
 
-    def child(self, node: Node, chosen: Chosen) -> Node:
+    def child(self, node: TreeNode, chosen: Chosen) -> TreeNode:
         if chosen not in node._children:
             contests = self.contests(node)
             walls = tuple(
@@ -136,15 +136,15 @@ class Tree:
             names = [contest.names[p] for contest, p in zip(contests, chosen, strict=True)]
             sublayer, asking = self.model.sublayers[node.level], self.asking[node.level]
             if isinstance(sublayer, Attention):
-                maps, under = self._attended(sublayer, node, asking, names)
-                rows: list[tuple[object, ...]] = _grouped(names, len(asking))
+                maps, under = self._stream_after_heads(sublayer, node, asking, names)
+                rows: list[tuple[object, ...]] = _in_groups_of(names, len(asking))
             else:
                 on = [name == (1,) for name in names]  # a rectifier that is 0 throughout: (0, 1)
-                maps, under = self._rectified(sublayer, node, asking, on)
-                rows = _grouped(on, sublayer.hidden_width) or [()] * len(asking)
+                maps, under = self._stream_after_rectifiers(sublayer, node, asking, on)
+                rows = _in_groups_of(on, sublayer.hidden_width) or [()] * len(asking)
             pattern = (*node.pattern, tuple(rows))
-            node._children[chosen] = Node(
-                node.level + 1, *_reduced(maps, under), pattern, node.walls + walls, node
+            node._children[chosen] = TreeNode(
+                node.level + 1, *lowest_terms(maps, under), pattern, node.walls + walls, node
             )
         return node._children[chosen]
 
@@ -153,11 +153,11 @@ class Tree:
     def _exact(self, sublayer: Head | FeedForward) -> tuple[WholeLayer, ...]:
         if id(sublayer) not in self._whole:
             if isinstance(sublayer, Head):
-                found = [sublayer.query, sublayer.key, sublayer.value, sublayer.output]
+                matrices = [sublayer.query, sublayer.key, sublayer.value, sublayer.output]
                 if sublayer.position_bias is not None:
-                    found.append(sublayer.position_bias)
+                    matrices.append(sublayer.position_bias)
                 self._whole[id(sublayer)] = tuple(
-                    WholeLayer.of(one, np.zeros(len(one))) for one in found
+                    WholeLayer.of(one, np.zeros(len(one))) for one in matrices
                 )
             else:
                 self._whole[id(sublayer)] = (
@@ -166,11 +166,11 @@ class Tree:
                 )
         return self._whole[id(sublayer)]
 
-    def _scores(self, head: Head, node: Node, asking: Sequence[int]) -> Iterator[list[Conic]]:
+    def _scores(self, head: Head, node: TreeNode, asking: Sequence[int]) -> Iterator[list[Conic]]:
         """Each asking token's scores of what it sees, times under^2 2^(shifts)."""
         query, key, _, _, *bias = self._exact(head)
-        q, k = _times(query.weights, node.maps), _times(key.weights, node.maps)
-        part = [[_times(q[..., a].T, k[..., b]) for b in range(3)] for a in range(3)]
+        q, k = multiply_maps(query.weights, node.maps), multiply_maps(key.weights, node.maps)
+        part = [[multiply_maps(q[..., a].T, k[..., b]) for b in range(3)] for a in range(3)]
         table = np.stack(
             [
                 part[0][0],
@@ -186,14 +186,14 @@ class Tree:
             table = table * (1 << bias[0].shift)
             tokens, shift = len(table), query.shift + key.shift
             table[..., 0] += bias[0].weights[:tokens, :tokens] * (node.under**2 << shift)
-        for t in asking:
-            seen = t + 1 if head.causal else len(table)
-            yield [tuple(row) for row in table[t, :seen].tolist()]
+        for token in asking:
+            seen = token + 1 if head.causal else len(table)
+            yield [tuple(row) for row in table[token, :seen].tolist()]
 
-    def _attended(
+    def _stream_after_heads(
         self,
         layer: Attention,
-        node: Node,
+        node: TreeNode,
         asking: Sequence[int],
         names: Sequence[tuple[int, ...]],
     ) -> tuple[np.ndarray, int]:
@@ -204,33 +204,33 @@ class Tree:
         maps = node.maps * factor
         places = iter(names)
         for (_, _, value, output, *_), shift in zip(exact, shifts, strict=True):
-            added = _times(output.weights, _times(value.weights, node.maps))
-            for t in asking:
+            added = multiply_maps(output.weights, multiply_maps(value.weights, node.maps))
+            for token in asking:
                 winners = list(next(places))
                 share = (factor >> shift) // len(winners)
-                maps[:, t] += added[:, winners].sum(axis=1) * share
+                maps[:, token] += added[:, winners].sum(axis=1) * share
         return maps, node.under * factor
 
-    def _hidden(self, layer: FeedForward, node: Node, asking: Sequence[int]) -> np.ndarray:
+    def _hidden(self, layer: FeedForward, node: TreeNode, asking: Sequence[int]) -> np.ndarray:
         """Hidden units x asking tokens x 3, times under << shift."""
         inner, _ = self._exact(layer)
-        rows = _times(inner.weights, node.maps[:, list(asking)])
+        rows = multiply_maps(inner.weights, node.maps[:, list(asking)])
         rows[..., 0] += (inner.biases * node.under)[:, None]
         return rows
 
     def _rectifiers(
-        self, layer: FeedForward, node: Node, asking: Sequence[int]
+        self, layer: FeedForward, node: TreeNode, asking: Sequence[int]
     ) -> Iterator[tuple[int, int, int]]:
         for token in self._hidden(layer, node, asking).transpose(1, 0, 2).tolist():
             yield from (tuple(row) for row in token)
 
-    def _rectified(
-        self, layer: FeedForward, node: Node, asking: Sequence[int], on: Sequence[bool]
+    def _stream_after_rectifiers(
+        self, layer: FeedForward, node: TreeNode, asking: Sequence[int], on: Sequence[bool]
     ) -> tuple[np.ndarray, int]:
         inner, outer = self._exact(layer)
         mask = np.array(on, dtype=bool).reshape(len(asking), layer.hidden_width).T
         rows = np.where(mask[..., None], self._hidden(layer, node, asking), 0)
-        change = _times(outer.weights, rows)
+        change = multiply_maps(outer.weights, rows)
         change[..., 0] += (outer.biases * (node.under << inner.shift))[:, None]
         maps = node.maps * (1 << (inner.shift + outer.shift))
         maps[:, list(asking)] += change
@@ -238,7 +238,7 @@ class Tree:
 
     # ---- points ------------------------------------------------------------------------------
 
-    def leaf_at(self, point: Point) -> Node | None:
+    def leaf_at(self, point: Point) -> TreeNode | None:
         """The leaf of a point, if every comparison on the way is strict, exactly."""
         under = math.lcm(*(x.denominator for x in point))
         u, v = (int(x * under) for x in point)
@@ -258,40 +258,43 @@ class Tree:
         """In floats: from every leaf that these points seem to visit, the one furthest inside."""
         u, v = points.T
         powers = np.stack([np.ones_like(u), u, v, u * u, u * v, v * v], axis=1)
-        found: list[np.ndarray] = []
+        guesses: list[np.ndarray] = []
         waiting = [(self.root, np.arange(len(points)), np.full(len(points), np.inf))]
         while waiting:
             node, rows, gaps = waiting.pop()
             if node.level == self.depth:
-                found.append(points[rows[gaps.argmax()]])
+                guesses.append(points[rows[gaps.argmax()]])
                 continue
             chosen, gaps = _float_winners(self.contests(node), powers[rows], gaps)
             for choice in np.unique(chosen, axis=0):
                 here = (chosen == choice).all(axis=1)
                 child = self.child(node, tuple(choice.tolist()))
                 waiting.append((child, rows[here], gaps[here]))
-        return found
+        return guesses
 
-    def special(self, node: Node) -> list[Point]:
+    def special(self, node: TreeNode) -> list[Point]:
         """Where a query is 0, or two keys are equal, in a single point: many walls meet there."""
         sublayer = self.model.sublayers[node.level]
         if id(node) not in self._special:
-            found: dict[Point, None] = {}
+            points: dict[Point, None] = {}
             for head in sublayer.heads if isinstance(sublayer, Attention) else ():
                 query, key, *_ = self._exact(head)
-                q, k = _times(query.weights, node.maps), _times(key.weights, node.maps)
+                q, k = (
+                    multiply_maps(query.weights, node.maps),
+                    multiply_maps(key.weights, node.maps),
+                )
                 systems = [q[:, t] for t in self.asking[node.level]]
                 systems += [k[:, i] - k[:, j] for i, j in combinations(range(k.shape[1]), 2)]
-                found.update((p, None) for rows in systems if (p := meeting(rows.tolist())))
-            self._special[id(node)] = list(found)
+                points.update((p, None) for rows in systems if (p := meeting(rows.tolist())))
+            self._special[id(node)] = list(points)
         return self._special[id(node)]
 
-    def output(self, leaf: Node) -> tuple[Fraction, ...]:
+    def output(self, leaf: TreeNode) -> tuple[Fraction, ...]:
         """The affine map of a leaf, outputs x (1, u, v) in a row."""
         read = self.model.readout
         assert read.token is not None
         whole = WholeLayer.of(read.weights, read.bias)
-        rows = _times(whole.weights, leaf.maps[:, read.token])
+        rows = multiply_maps(whole.weights, leaf.maps[:, read.token])
         rows[:, 0] += whole.biases * leaf.under
         return tuple(Fraction(x, leaf.under << whole.shift) for x in rows.ravel().tolist())
 
@@ -305,26 +308,12 @@ def meeting(rows: Sequence[Sequence[int]]) -> Point | None:
     return None
 
 
-def _grouped(entries: Sequence[object], size: int) -> list[tuple[object, ...]]:
+def _in_groups_of(entries: Sequence[object], size: int) -> list[tuple[object, ...]]:
     return [tuple(entries[i : i + size]) for i in range(0, len(entries), size or 1)]
 
 
-def _times(weights: np.ndarray, maps: np.ndarray) -> np.ndarray:
-    """weights @ maps over the first axis of maps; a sum of nothing is 0."""
-    shape = (len(weights), *maps.shape[1:])
-    if not weights.size:
-        return np.zeros(shape, dtype=int).astype(object)
-    return np.asarray(weights @ maps.reshape(len(maps), -1)).reshape(shape)
-
-
-def _reduced(maps: np.ndarray, under: int) -> tuple[np.ndarray, int]:
-    """The same rationals with the denominator as small as it can be."""
-    common = math.gcd(under, *maps.ravel().tolist())
-    return maps // common, under // common
-
-
 def _float_winners(
-    contests: Sequence[Contest], powers: np.ndarray, gaps: np.ndarray
+    contests: Sequence[PolynomialContest], powers: np.ndarray, gaps: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Points x contests: who wins in floats; and the least lead so far, on the contests' scales."""
     chosen = np.zeros((len(powers), len(contests)), dtype=int)

@@ -83,14 +83,14 @@ def _canonical(p: Sequence[int]) -> tuple[int, Conic]:
 
 
 @dataclass(frozen=True)
-class Wall:
+class ConicWall:
     """The sign of a polynomial: `sign` times that of the factors with these numbers."""
 
     sign: int
     factors: tuple[int, ...]
 
-    def __neg__(self) -> Wall:
-        return Wall(-self.sign, self.factors)
+    def __neg__(self) -> ConicWall:
+        return ConicWall(-self.sign, self.factors)
 
 
 @dataclass(eq=False)
@@ -101,9 +101,9 @@ class Factors:
     _numbers: dict[Conic, int] = field(default_factory=dict)
     _floats: np.ndarray = field(default_factory=lambda: np.zeros((64, 6)))
 
-    def wall(self, p: Sequence[int]) -> Wall:
+    def wall(self, p: Sequence[int]) -> ConicWall:
         sign, factors = split_conic(p)
-        return Wall(sign, tuple(sorted(self._number(factor) for factor in factors)))
+        return ConicWall(sign, tuple(sorted(self._number(factor) for factor in factors)))
 
     def _number(self, factor: Conic) -> int:
         if factor not in self._numbers:

@@ -27,7 +27,7 @@ from hardmax.core import (
     VectorInput,
 )
 from hardmax.geometry.counting._domains import Coordinates, Segment
-from hardmax.geometry.counting._whole import WholeLayer, whole_line
+from hardmax.geometry.counting._whole import WholeLayer, lowest_terms, multiply_maps, whole_line
 from hardmax.geometry.counting.line._cells import LineCell
 from hardmax.geometry.counting.line._envelope import Form, Ledger, signs, upper_envelope
 from hardmax.geometry.counting.line._quadratic import QuadraticNumber, rational
@@ -70,7 +70,7 @@ def transformer_line(
     segment = Segment(start, end)
     _check(model, segment)
     ledger = Ledger()
-    pieces = [_embedded(model, segment)]
+    pieces = [_embed_segment(model, segment)]
     layers = []
     everyone = tuple(range(model.tokens))
     for sublayer, matter in zip(model.sublayers, model.tokens_that_matter[1:], strict=True):
@@ -82,11 +82,11 @@ def transformer_line(
             for part in (
                 step.parts(piece, asking, ledger)
                 if step is not None
-                else _rectified(sublayer, piece, asking, ledger)
+                else _parts_by_rectifiers(sublayer, piece, asking, ledger)
             )
         ]
         layers.append(len(pieces))
-    cells = tuple(_read(model, piece) for piece in pieces)
+    cells = tuple(_read_out(model, piece) for piece in pieces)
     points = frozen_array(np.array([float(cell.start) for cell in cells[1:]]))
     return LineRegions(segment, points, tuple(layers), ledger.decided, known=cells)
 
@@ -108,7 +108,7 @@ def _check(model: Transformer, segment: Segment) -> None:
         )
 
 
-def _embedded(model: Transformer, segment: Segment) -> _Piece:
+def _embed_segment(model: Transformer, segment: Segment) -> _Piece:
     source = model.input
     assert isinstance(source, VectorInput)
     line, under = whole_line(segment.exact_start, segment.exact_end)
@@ -119,7 +119,7 @@ def _embedded(model: Transformer, segment: Segment) -> _Piece:
     return _Piece(rational(0), rational(1), (), maps, under << whole.shift)
 
 
-def _read(model: Transformer, piece: _Piece) -> LineCell:
+def _read_out(model: Transformer, piece: _Piece) -> LineCell:
     whole = WholeLayer.of(model.readout.weights, model.readout.bias)
     assert model.readout.token is not None
     rows = _affine(whole, piece.maps[:, model.readout.token], piece.under)
@@ -132,25 +132,11 @@ def _linear(matrix: np.ndarray) -> WholeLayer:
     return WholeLayer.of(matrix, np.zeros(len(matrix)))
 
 
-def _times(weights: np.ndarray, maps: np.ndarray) -> np.ndarray:
-    """weights @ maps over the first axis of maps; a sum of nothing is 0."""
-    shape = (len(weights), *maps.shape[1:])
-    if not weights.size:
-        return np.zeros(shape, dtype=int).astype(object)
-    return np.asarray(weights @ maps.reshape(len(maps), -1)).reshape(shape)
-
-
 def _affine(whole: WholeLayer, maps: np.ndarray, under: int) -> np.ndarray:
     """Rows of an affine map times the new denominator, under << shift; the last axis is (1, 0)."""
-    rows = _times(whole.weights, maps)
+    rows = multiply_maps(whole.weights, maps)
     rows[..., 1] += (whole.biases * under).reshape(-1, *(1,) * (rows.ndim - 2))
     return rows
-
-
-def _scaled(maps: np.ndarray, under: int) -> tuple[np.ndarray, int]:
-    """The same rationals with the denominator as small as it can be."""
-    common = math.gcd(under, *maps.ravel().tolist())
-    return maps // common, under // common
 
 
 # ---- attention -----------------------------------------------------------------------------------
@@ -180,12 +166,12 @@ class _AttentionStep:
             for number in range(len(self.heads))
             for forms in self._scores(number, piece, asking)
         ]
-        added = [self._added(number, piece) for number in range(len(self.heads))]
-        for left, right, winners in _cut(runs, piece):
+        added = [self._added_by_token(number, piece) for number in range(len(self.heads))]
+        for left, right, winners in _refine_runs(runs, piece):
             routing = [winners[i : i + len(asking)] for i in range(0, len(winners), len(asking))]
-            maps, under = self._moved(piece, added, asking, routing)
+            maps, under = self._stream_after_heads(piece, added, asking, routing)
             pattern = (*piece.pattern, tuple(tuple(row) for row in routing))
-            yield _Piece(left, right, pattern, *_scaled(maps, under))
+            yield _Piece(left, right, pattern, *lowest_terms(maps, under))
 
     def _scores(self, number: int, piece: _Piece, asking: Sequence[int]) -> Iterator[list[Form]]:
         """For each asking token the scores of the tokens that it sees, times a positive number.
@@ -193,8 +179,8 @@ class _AttentionStep:
         That number is under^2 2^(shift of query and key), by which the bias is multiplied as well.
         """
         head = self.heads[number]
-        q = _times(self.queries[number].weights, piece.maps)
-        k = _times(self.keys[number].weights, piece.maps)
+        q = multiply_maps(self.queries[number].weights, piece.maps)
+        k = multiply_maps(self.keys[number].weights, piece.maps)
         shift = self.queries[number].shift + self.keys[number].shift
         square, level = _products(q[..., 0], k[..., 0]), _products(q[..., 1], k[..., 1])
         cross = _products(q[..., 0], k[..., 1]) + _products(q[..., 1], k[..., 0])
@@ -202,16 +188,16 @@ class _AttentionStep:
             square, cross, level = (one * (1 << bias.shift) for one in (square, cross, level))
             tokens = len(level)
             level = level + bias.weights[:tokens, :tokens] * (piece.under**2 << shift)
-        for t in asking:
-            seen = range(t + 1 if head.causal else piece.maps.shape[1])
-            yield [(square[t, j], cross[t, j], level[t, j]) for j in seen]
+        for token in asking:
+            seen = range(token + 1 if head.causal else piece.maps.shape[1])
+            yield [(square[token, j], cross[token, j], level[token, j]) for j in seen]
 
-    def _added(self, number: int, piece: _Piece) -> np.ndarray:
+    def _added_by_token(self, number: int, piece: _Piece) -> np.ndarray:
         """What attending to each token alone adds, times under 2^(shift of value and output)."""
-        mixed = _times(self.values[number].weights, piece.maps)
-        return _times(self.outputs[number].weights, mixed)
+        mixed = multiply_maps(self.values[number].weights, piece.maps)
+        return multiply_maps(self.outputs[number].weights, mixed)
 
-    def _moved(
+    def _stream_after_heads(
         self,
         piece: _Piece,
         added: list[np.ndarray],
@@ -224,18 +210,18 @@ class _AttentionStep:
         factor = ties << max(shifts)
         maps = piece.maps * factor
         for amounts, shift, row in zip(added, shifts, routing, strict=True):
-            for t, winners in zip(asking, row, strict=True):
+            for token, winners in zip(asking, row, strict=True):
                 share = (factor >> shift) // len(winners)
-                maps[:, t] += amounts[:, list(winners)].sum(axis=1) * share
+                maps[:, token] += amounts[:, list(winners)].sum(axis=1) * share
         return maps, piece.under * factor
 
 
 def _products(q: np.ndarray, k: np.ndarray) -> np.ndarray:
     """Tokens x tokens: every query with every key."""
-    return _times(q.T, k)
+    return multiply_maps(q.T, k)
 
 
-def _cut(
+def _refine_runs(
     runs: list[Runs], piece: _Piece
 ) -> Iterator[tuple[QuadraticNumber, QuadraticNumber, list[tuple[int, ...]]]]:
     """The common refinement of all runs: each interval with the winner of each run."""
@@ -252,7 +238,7 @@ def _cut(
 # ---- feed-forward --------------------------------------------------------------------------------
 
 
-def _rectified(
+def _parts_by_rectifiers(
     layer: Sublayer, piece: _Piece, asking: Sequence[int], ledger: Ledger
 ) -> Iterator[_Piece]:
     """The interval cut where any rectifier of any token that matters changes its sign."""
@@ -262,19 +248,19 @@ def _rectified(
     rows = _affine(inner, piece.maps[:, list(asking)], piece.under)
     under = piece.under << inner.shift
     runs = [
-        _on(signs((0, row[0], row[1]), piece.left, piece.right, ledger))
+        _runs_of_rectifier(signs((0, row[0], row[1]), piece.left, piece.right, ledger))
         for token in range(len(asking))
         for row in rows[:, token].tolist()
     ]
-    for left, right, winners in _cut(runs, piece):
+    for left, right, winners in _refine_runs(runs, piece):
         on = np.array([bool(one) for one in winners]).reshape(len(asking), len(rows)).T
         change = _affine(outer, np.where(on[..., None], rows, 0), under)
         maps = piece.maps * (1 << (inner.shift + outer.shift))
         maps[:, list(asking)] += change
         pattern = (*piece.pattern, tuple(tuple(row) for row in on.T.tolist()))
-        yield _Piece(left, right, pattern, *_scaled(maps, under << outer.shift))
+        yield _Piece(left, right, pattern, *lowest_terms(maps, under << outer.shift))
 
 
-def _on(found: list[tuple[int, QuadraticNumber]]) -> Runs:
+def _runs_of_rectifier(found: list[tuple[int, QuadraticNumber]]) -> Runs:
     """(0,) where the rectifier is on, () where it is off."""
     return [((0,) if sign > 0 else (), until) for sign, until in found]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import ModuleType
 
 import numpy as np
 
 from hardmax.geometry.counting._chain import Chain, Layer
+from hardmax.geometry.counting.line._arrays import Lines
 from hardmax.numerics import FAINT, FLOAT64, UNIT, gamma, inflate, matmul_up
 
 _FAINTEST = FAINT / UNIT  # of a scale: u times it is still far above what underflow loses
@@ -35,18 +35,18 @@ class Explored:
     unheard: np.ndarray
 
 
-def explored(chain: Chain, starts: np.ndarray, ends: np.ndarray, joining: bool) -> Explored:
+def explore_lines(chain: Chain, starts: np.ndarray, ends: np.ndarray, joining: bool) -> Explored:
     """All lines, a block of them at a time."""
     width = max((len(layer.weights) for layer in chain.layers), default=1)
     many = max(_BLOCK // (width * _GUESS), 1)
     with np.errstate(over="ignore", invalid="ignore"):  # such lines are in doubt
         scales = _scales(chain, np.maximum(np.abs(starts), np.abs(ends)).max(axis=0))
         blocks = [
-            _block(chain, scales, starts[i : i + many], ends[i : i + many], joining)
+            _explore_block(chain, scales, starts[i : i + many], ends[i : i + many], joining)
             for i in range(0, len(starts), many)
         ]
     counts = np.concatenate([np.diff(one.bounds) for one in blocks])
-    found = Explored(
+    explored = Explored(
         np.concatenate([one.points for one in blocks]),
         np.concatenate([one.error for one in blocks]),
         np.concatenate([[0], np.cumsum(counts)]),
@@ -56,8 +56,8 @@ def explored(chain: Chain, starts: np.ndarray, ends: np.ndarray, joining: bool) 
         np.concatenate([one.unheard for one in blocks]),
     )
     if not all(_is_moderate(scale) for scale in scales):
-        found.doubts[:] += 1  # overflow, or underflow: no bound holds
-    return found
+        explored.doubts[:] += 1  # overflow, or underflow: no bound holds
+    return explored
 
 
 def _is_moderate(scale: np.ndarray) -> bool:
@@ -81,11 +81,11 @@ def _scales(chain: Chain, reach: np.ndarray) -> list[np.ndarray]:
     for layer in chain.layers:
         rows = inflate(matmul_up(np.abs(layer.weights), size) + np.abs(layer.biases))
         found.append(np.where(rows == 0.0, -1.0, rows) if layer.groups is None else rows)
-        size = layer.activated(rows[None])[0]
+        size = layer.unit_values(rows[None])[0]
     return found
 
 
-def _block(
+def _explore_block(
     chain: Chain, scales: list[np.ndarray], starts: np.ndarray, ends: np.ndarray, joining: bool
 ) -> Explored:
     """The invariant of the kernels, from the ends of the lines to the last layer.
@@ -96,48 +96,45 @@ def _block(
     """
     from hardmax.geometry.counting.line import _kernels as kernels
 
-    lines = len(starts)
-    points, error = np.tile([0.0, 1.0], lines), np.full(2 * lines, UNIT)
-    origin = np.full((2 * lines, 2), -1, dtype=np.int32)
-    bounds = np.arange(0, 2 * lines + 1, 2)
-    values = np.stack([starts, ends], axis=1).reshape(2 * lines, -1)
-    doubts = np.zeros(lines, dtype=np.int64)
-    kinks = np.zeros((2, len(points) if joining else 0, chain.inputs))
-    for place, (number, layer) in enumerate(chain.numbered()):
+    lines, doubts = _ends_of(len(starts)), np.zeros(len(starts), dtype=np.int64)
+    values = np.stack([starts, ends], axis=1).reshape(2 * len(starts), -1)
+    kinks = np.zeros((2, len(lines.points) if joining else 0, chain.inputs))
+    for place, (number, layer) in enumerate(chain.numbered_layers()):
         rows = values @ layer.weights.T
         rows += layer.biases
+        error = lines.error
         error += gamma(layer.weights.shape[1] + 1) * (1.0 + kernels.WIDE) + UNIT
-        at = (rows, error, bounds, scales[place])
+        at = (rows, error, lines.bounds, scales[place])
         if layer.groups is None:
-            shares, widths, units, first, more = kernels.sign_changes(*at)
+            changes = kernels.sign_changes(*at)
         else:
-            shares, widths, units, first, more = kernels.winner_changes(*at, layer.groups)
-        doubts += more
-        changes = (shares, widths, units, first, number)
-        made = kernels.refined(points, error, origin, bounds, *changes)
-        points, error, origin, bounds, source, share = made
+            changes = kernels.winner_changes(*at, layer.groups)
+        doubts += changes.doubts
+        lines, places = kernels.refine_lines(lines, changes, number)
         if place + 1 < len(chain.layers):
-            values = _values(kernels, layer, rows, source, share, origin)
+            values = (
+                kernels.rectify(rows, places, lines.origin)
+                if layer.groups is None
+                else kernels.maximise(rows, places, layer.groups)
+            )
         if joining:
-            kinks = _bent(layer, rows, kinks, share, origin, len(chain.layers))
-    heard = _heard(chain, kinks, origin, bounds) if joining else (doubts[:0], doubts[:0])
-    return Explored(points, error, bounds, origin, doubts, *heard)
+            kinks = _bend_units(layer, rows, kinks, places.share, lines.origin, len(chain.layers))
+    nothing = doubts[:0], doubts[:0]
+    heard = _count_silent(chain, kinks, lines.origin, lines.bounds) if joining else nothing
+    return Explored(lines.points, lines.error, lines.bounds, lines.origin, doubts, *heard)
 
 
-def _values(
-    kernels: ModuleType,
-    layer: Layer,
-    rows: np.ndarray,
-    source: np.ndarray,
-    share: np.ndarray,
-    origin: np.ndarray,
-) -> np.ndarray:
-    if layer.groups is None:
-        return np.asarray(kernels.rectified(rows, source, share, origin))
-    return np.asarray(kernels.maximised(rows, source, share, layer.groups))
+def _ends_of(count: int) -> Lines:
+    """So many lines that have nothing but their ends yet, which may be rounded once."""
+    return Lines(
+        points=np.tile([0.0, 1.0], count),
+        error=np.full(2 * count, UNIT),
+        origin=np.full((2 * count, 2), -1, dtype=np.int32),
+        bounds=np.arange(0, 2 * count + 1, 2),
+    )
 
 
-def _bent(
+def _bend_units(
     layer: Layer,
     rows: np.ndarray,
     kinks: np.ndarray,
@@ -172,7 +169,7 @@ def _passed_on(kinks: np.ndarray, weights: np.ndarray, depth: int) -> np.ndarray
     return np.stack([kinks[0] @ weights.T, kinks[1] @ floor.T])
 
 
-def _heard(
+def _count_silent(
     chain: Chain, kinks: np.ndarray, origin: np.ndarray, bounds: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """For each line how many breakpoints do not bend the output, and how many may or may not.
@@ -187,8 +184,10 @@ def _heard(
     loud = (np.abs(bend) > off * most).any(axis=1)
     dead = (most == 0.0).all(axis=1)
     line = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
-    return _tallied(line, made & ~loud, bounds), _tallied(line, made & ~loud & ~dead, bounds)
+    return _count_by_line(line, made & ~loud, bounds), _count_by_line(
+        line, made & ~loud & ~dead, bounds
+    )
 
 
-def _tallied(line: np.ndarray, chosen: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+def _count_by_line(line: np.ndarray, chosen: np.ndarray, bounds: np.ndarray) -> np.ndarray:
     return np.bincount(line[chosen], minlength=len(bounds) - 1)

@@ -97,17 +97,17 @@ def _envelope(
     half = len(chosen) // 2
     first = _envelope(forms, chosen[:half], left, right, ledger)
     second = _envelope(forms, chosen[half:], left, right, ledger)
-    return _merged(first, second, left, ledger)
+    return _merge_envelopes(first, second, left, ledger)
 
 
-def _merged(
+def _merge_envelopes(
     first: list[Run], second: list[Run], left: QuadraticNumber, ledger: Ledger
 ) -> list[Run]:
     """The larger of two envelopes: on the common refinement one form meets one form.
 
     Neighbours with the same winners are one run, so roots that are only touched leave no trace.
     """
-    found: list[Run] = []
+    envelope: list[Run] = []
     i = j = 0
     while i < len(first) and j < len(second):
         (f, mine, here), (g, theirs, there) = first[i], second[j]
@@ -115,10 +115,10 @@ def _merged(
         difference = (f[0] - g[0], f[1] - g[1], f[2] - g[2])
         for sign, right in signs(difference, left, until, ledger):
             winners = mine if sign > 0 else theirs if sign < 0 else mine + theirs
-            if found and found[-1][1] == winners:
-                found.pop()
-            found.append((f if sign >= 0 else g, winners, right))
+            if envelope and envelope[-1][1] == winners:
+                envelope.pop()
+            envelope.append((f if sign >= 0 else g, winners, right))
         i += here == until
         j += there == until
         left = until
-    return found
+    return envelope

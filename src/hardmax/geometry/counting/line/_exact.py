@@ -53,7 +53,7 @@ def exact_line(chain: Chain, start: tuple[Fraction, ...], end: tuple[Fraction, .
     """
     table, under = whole_line(start, end)
     state = _State([Fraction(0), Fraction(1)], [], [()], table[:, None], under)
-    for (number, layer), whole in zip(chain.numbered(), chain.whole, strict=False):
+    for (number, layer), whole in zip(chain.numbered_layers(), chain.whole, strict=False):
         state = _after(state, number, layer, _rows(state, whole), state.under << whole.shift)
     last = chain.whole[-1]
     outputs, under = _rows(state, last), state.under << last.shift

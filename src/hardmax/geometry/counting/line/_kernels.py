@@ -28,17 +28,18 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
-from numba.extending import register_jitable
 
+from hardmax.geometry._compiled import entry, inline, lent
+from hardmax.geometry.counting.line._arrays import Changes, Lines, NewPoints, Places, Stretch
 from hardmax.numerics import GROWN, UNIT
 
 WIDE = 2.0**-10  # errors beyond it are not first-order any more
 
 
-@register_jitable
-def _insert(shares, widths, units, first, at, share, width, unit):  # type: ignore[no-untyped-def]
+@inline
+def _insert(new: NewPoints, first: int, at: int, share: float, width: float, unit: int) -> int:
     """Into the list sorted from `first` to `at`; 1 if it is too close to a neighbour to be sure."""
+    shares, widths, units = new
     beyond = at
     while at > first and shares[at - 1] > share:
         shares[at], widths[at], units[at] = shares[at - 1], widths[at - 1], units[at - 1]
@@ -52,8 +53,16 @@ def _insert(shares, widths, units, first, at, share, width, unit):  # type: igno
     return close
 
 
-@register_jitable
-def _between(z0, z1, off0, off1):  # type: ignore[no-untyped-def]
+@inline
+def _room_for(size: int | np.int64) -> NewPoints:
+    return NewPoints(np.empty(size), np.empty(size), np.empty(size, np.int32))
+
+
+# ---- rectifiers ----------------------------------------------------------------------------------
+
+
+@inline
+def _share_of_root(z0: float, z1: float, off0: float, off1: float) -> tuple[float, float, int]:
     """The share at which a row is 0, how far it may be off, and whether that is a doubt."""
     size = abs(z0) + abs(z1)
     slope = size - off0 - off1
@@ -63,8 +72,8 @@ def _between(z0, z1, off0, off1):  # type: ignore[no-untyped-def]
     return share, (max(off0, off1) / slope + 3.0 * UNIT) * GROWN, 0
 
 
-@njit(cache=True)
-def _changes(signs, bounds):  # type: ignore[no-untyped-def]
+@inline
+def _count_sign_changes(signs: np.ndarray, bounds: np.ndarray) -> np.int64:
     """How many neighbours differ in the sign bit, over all rows: at least as many as roots."""
     total = np.uint64(0)
     for line in range(len(bounds) - 1):
@@ -75,68 +84,70 @@ def _changes(signs, bounds):  # type: ignore[no-untyped-def]
     return np.int64(total)
 
 
-@register_jitable
-def _doubtful(row, scale, e):  # type: ignore[no-untyped-def]
+@inline
+def _count_doubtful(row: np.ndarray, scale: np.ndarray, error: float) -> int:
     """How many values have no sign beyond doubt; nan has none."""
-    found = 0
+    doubtful = 0
     for i in range(len(row)):
-        found += 0 if abs(row[i]) > e * scale[i] * GROWN else 1
-    return found
+        doubtful += 0 if abs(row[i]) > error * scale[i] * GROWN else 1
+    return doubtful
 
 
-@register_jitable
-def _roots(row, after, here, there, e0, e1, scale, found, first):  # type: ignore[no-untyped-def]
-    """Appends the rows that change their sign, in the order of their roots: to where, and doubts.
+@inline
+def _append_roots(
+    stretch: Stretch, signs: np.ndarray, signs_there: np.ndarray, new: NewPoints, first: int
+) -> tuple[int, int]:
+    """Append the rows that change their sign, in the order of their roots: to where, and doubts.
 
     Sign bits are compared 64 at a time, since most rows change nothing. A power of 2 is a float,
     whose exponent tells which bit it is.
     """
-    shares, widths, units = found
-    at, doubt, n = first, 0, len(row)
+    at, doubt, n = first, 0, len(stretch.here)
     for low in range(0, n, 64):
         changed = np.uint64(0)
         for i in range(low, min(low + 64, n)):
-            changed |= ((here[i] ^ there[i]) >> np.uint64(63)) << np.uint64(i - low)
+            changed |= ((signs[i] ^ signs_there[i]) >> np.uint64(63)) << np.uint64(i - low)
         while changed:
             rest = changed & (changed - np.uint64(1))
             i = low + math.frexp(np.float64(changed ^ rest))[1] - 1
             changed = rest
-            z0, z1 = row[i], after[i]
+            z0, z1, scale = stretch.here[i], stretch.there[i], stretch.scale[i]
             if z0 != 0.0 and z1 != 0.0:
-                share, width, bad = _between(z0, z1, e0 * scale[i], e1 * scale[i])
-                doubt += bad + _insert(shares, widths, units, first, at, share, width, i)
+                share, width, bad = _share_of_root(
+                    z0, z1, stretch.error * scale, stretch.error_there * scale
+                )
+                doubt += bad + _insert(new, first, at, share, width, i)
                 at += 1
     return at, doubt
 
 
-@njit(cache=True)
-def sign_changes(rows, error, bounds, scale):  # type: ignore[no-untyped-def]
-    """Rectifiers: where rows change their sign, one root at most between neighbours.
-
-    Gives shares, their widths and the units; between points k and k + 1 are `first[k]` to
-    `first[k + 1] - 1` of them, in order; and doubts a line.
-    """
+@entry
+def sign_changes(
+    rows: np.ndarray, error: np.ndarray, bounds: np.ndarray, scale: np.ndarray
+) -> Changes:
+    """Rectifiers: where rows change their sign, one root at most between neighbours."""
+    rows, error, bounds, scale = lent((rows, error, bounds, scale))
     signs = rows.view(np.uint64)
-    size = _changes(signs, bounds)
-    found = np.empty(size), np.empty(size), np.empty(size, np.int32)
+    new = _room_for(_count_sign_changes(signs, bounds))
     first = np.zeros(len(rows) + 1, np.int64)
     doubts = np.zeros(len(bounds) - 1, np.int64)
     at = 0
     for line in range(len(bounds) - 1):
         for k in range(bounds[line], bounds[line + 1]):
-            doubts[line] += (not error[k] <= WIDE) + _doubtful(rows[k], scale, error[k])
+            doubts[line] += (not error[k] <= WIDE) + _count_doubtful(rows[k], scale, error[k])
             if k + 1 < bounds[line + 1]:
-                at, doubt = _roots(
-                    *(rows[k], rows[k + 1], signs[k], signs[k + 1]),
-                    *(error[k], error[k + 1], scale, found, at),
-                )
+                stretch = Stretch(rows[k], rows[k + 1], error[k], error[k + 1], scale)
+                at, doubt = _append_roots(stretch, signs[k], signs[k + 1], new, at)
                 doubts[line] += doubt
             first[k + 1] = at
-    return found[0][:at], found[1][:at], found[2][:at], first, doubts
+    return Changes(new.shares[:at], new.widths[:at], new.units[:at], first, doubts)
 
 
-@register_jitable
-def _winner(row, group, e, scale):  # type: ignore[no-untyped-def]
+# ---- maxima --------------------------------------------------------------------------------------
+
+
+@inline
+def _winner(row: np.ndarray, group: np.ndarray, error: float, scale: np.ndarray) -> tuple[int, int]:
     """The row of the largest value, and 1 if another may be as large."""
     best = group[0]
     for place in range(1, len(group)):
@@ -145,19 +156,22 @@ def _winner(row, group, e, scale):  # type: ignore[no-untyped-def]
     for q in group:
         if q < 0 or q == best:
             continue
-        if not row[best] - row[q] > e * (scale[best] + scale[q]) * GROWN:
+        if not row[best] - row[q] > error * (scale[best] + scale[q]) * GROWN:
             return best, 1
     return best, 0
 
 
-@register_jitable
-def _next(low, high, group, now, e0, e1, scale, after):  # type: ignore[no-untyped-def]
+@inline
+def _next_winner(
+    stretch: Stretch, group: np.ndarray, now: int, after: float
+) -> tuple[int, float, float, int]:
     """Who overtakes the row `now` first after a share: row, share, its width, doubts; or -1.
 
     Straight lines, all of them below `now` just after that share: whoever is above at the right
     end overtakes once. All that might be above there are compared, so that the first is first
     beyond doubt.
     """
+    low, high, e0, e1, scale = stretch
     best, share, width, doubt = -1, 2.0, 0.0, 0
     sure = 0
     for q in group:
@@ -184,94 +198,100 @@ def _next(low, high, group, now, e0, e1, scale, after):  # type: ignore[no-untyp
     return best, share, width, doubt
 
 
-@njit(cache=True)
-def _switches(rows, bounds, groups):  # type: ignore[no-untyped-def]
+@inline
+def _count_switches(rows: np.ndarray, bounds: np.ndarray, groups: np.ndarray) -> int:
     """At most as many breakpoints as this: rank - 1 for every unit whose winner changes."""
     total = 0
     for line in range(len(bounds) - 1):
         for k in range(bounds[line], bounds[line + 1] - 1):
-            for group in groups:
-                here, _ = _winner(rows[k], group, 0.0, rows[k])
-                there, _ = _winner(rows[k + 1], group, 0.0, rows[k])
-                total += (here != there) * (len(group) - 1)
+            for unit in range(len(groups)):
+                here, _ = _winner(rows[k], groups[unit], 0.0, rows[k])
+                there, _ = _winner(rows[k + 1], groups[unit], 0.0, rows[k])
+                total += (here != there) * (groups.shape[1] - 1)
     return total
 
 
-@register_jitable
-def _overtakings(row, after, e0, e1, scale, group, unit, found, first, at):  # type: ignore[no-untyped-def]
-    """Appends the changes of one unit's winner between neighbours: to where, and doubts."""
-    now, doubt = _winner(row, group, e0, scale)
-    goal, _ = _winner(after, group, e1, scale)
+@inline
+def _append_overtakings(
+    stretch: Stretch, group: np.ndarray, unit: int, new: NewPoints, first: int, at: int
+) -> tuple[int, int]:
+    """Append the changes of one unit's winner between neighbours: to where, and doubts."""
+    now, doubt = _winner(stretch.here, group, stretch.error, stretch.scale)
+    goal, _ = _winner(stretch.there, group, stretch.error_there, stretch.scale)
     share = 0.0
     for _ in range(len(group) - 1):
         if now == goal:
             break
-        now, share, width, bad = _next(row, after, group, now, e0, e1, scale, share)
+        now, share, width, bad = _next_winner(stretch, group, now, share)
         doubt += bad
         if now < 0:
             return at, doubt + 1
-        doubt += _insert(found[0], found[1], found[2], first, at, share, width, unit)
+        doubt += _insert(new, first, at, share, width, unit)
         at += 1
     return at, doubt + (now != goal)
 
 
-@njit(cache=True)
-def winner_changes(rows, error, bounds, scale, groups):  # type: ignore[no-untyped-def]
-    """Maxima over groups of rows: where the winner changes; else as `sign_changes`."""
-    size = _switches(rows, bounds, groups)
-    found = np.empty(size), np.empty(size), np.empty(size, np.int32)
+@entry
+def winner_changes(
+    rows: np.ndarray, error: np.ndarray, bounds: np.ndarray, scale: np.ndarray, groups: np.ndarray
+) -> Changes:
+    """Maxima over groups of rows: where the winner changes. Differences round once more."""
+    rows, error, bounds, scale, groups = lent((rows, error, bounds, scale, groups))
+    new = _room_for(_count_switches(rows, bounds, groups))
     first = np.zeros(len(rows) + 1, np.int64)
     doubts = np.zeros(len(bounds) - 1, np.int64)
-    error = error + UNIT  # differences round once more
     at = 0
     for line in range(len(bounds) - 1):
         for k in range(bounds[line], bounds[line + 1]):
-            doubts[line] += not error[k] <= WIDE
+            is_last = k + 1 == bounds[line + 1]
+            own = error[k] + UNIT
+            doubts[line] += not own <= WIDE
             begin = at
             for unit in range(len(groups)):
-                if k + 1 == bounds[line + 1]:
-                    doubts[line] += _winner(rows[k], groups[unit], error[k], scale)[1]
+                if is_last:
+                    doubts[line] += _winner(rows[k], groups[unit], own, scale)[1]
                     continue
-                at, doubt = _overtakings(
-                    *(rows[k], rows[k + 1], error[k], error[k + 1], scale),
-                    *(groups[unit], unit, found, begin, at),
-                )
+                stretch = Stretch(rows[k], rows[k + 1], own, error[k + 1] + UNIT, scale)
+                at, doubt = _append_overtakings(stretch, groups[unit], unit, new, begin, at)
                 doubts[line] += doubt
             first[k + 1] = at
-    return found[0][:at], found[1][:at], found[2][:at], first, doubts
+    return Changes(new.shares[:at], new.widths[:at], new.units[:at], first, doubts)
 
 
 # ---- the next points and their values ------------------------------------------------------------
 
 
-@njit(cache=True)
-def refined(points, error, origin, bounds, shares, widths, units, first, number):  # type: ignore[no-untyped-def]
-    """Old and new points in order: points, errors, origins, bounds; the old point k that each is
-    or lies after, and its share there, -1 for the old one itself.
-    """
+@entry
+def refine_lines(lines: Lines, changes: Changes, number: int) -> tuple[Lines, Places]:
+    """Old and new points in order, and where they lie among the old ones."""
+    points, error, origin, bounds = lent(lines)
+    shares, widths, units, first, _ = lent(changes)
     size = len(points) + len(shares)
-    new_points, new_error, share = np.empty(size), np.empty(size), np.empty(size)
-    new_origin = np.empty((size, 2), np.int32)
-    source = np.empty(size, np.int64)
+    fine = Lines(np.empty(size), np.empty(size), np.empty((size, 2), np.int32), bounds.copy())
+    places = Places(np.empty(size, np.int64), np.empty(size))
     p = 0
     for k in range(len(points)):
-        new_points[p], new_error[p], share[p], source[p] = points[k], error[k], -1.0, k
-        new_origin[p, 0], new_origin[p, 1] = origin[k, 0], origin[k, 1]
+        fine.points[p], fine.error[p] = points[k], error[k]
+        fine.origin[p, 0], fine.origin[p, 1] = origin[k, 0], origin[k, 1]
+        places.source[p], places.share[p] = k, -1.0
         p += 1
         for m in range(first[k], first[k + 1]):
             length, e0, e1 = points[k + 1] - points[k], error[k], error[k + 1]
-            new_points[p] = min(points[k] + shares[m] * length, points[k + 1])
+            fine.points[p] = min(points[k] + shares[m] * length, points[k + 1])
             reach = length + e0 + e1 + UNIT
-            new_error[p] = (max(e0, e1) + widths[m] * reach + 6.0 * UNIT) * GROWN
-            share[p], source[p] = shares[m], k
-            new_origin[p, 0], new_origin[p, 1] = number, units[m]
+            fine.error[p] = (max(e0, e1) + widths[m] * reach + 6.0 * UNIT) * GROWN
+            fine.origin[p, 0], fine.origin[p, 1] = number, units[m]
+            places.source[p], places.share[p] = k, shares[m]
             p += 1
-    return new_points, new_error, new_origin, bounds + first[bounds], source, share
+    for line in range(len(bounds)):
+        fine.bounds[line] += first[bounds[line]]
+    return fine, places
 
 
-@njit(cache=True)
-def rectified(rows, source, share, origin):  # type: ignore[no-untyped-def]
+@entry
+def rectify(rows: np.ndarray, places: Places, origin: np.ndarray) -> np.ndarray:
     """max(row, 0) at old points and, interpolated, at new ones, where the own row is 0."""
+    source, share = places
     n = rows.shape[1]
     values = np.empty((len(source), n))
     for p in range(len(source)):
@@ -288,9 +308,10 @@ def rectified(rows, source, share, origin):  # type: ignore[no-untyped-def]
     return values
 
 
-@njit(cache=True)
-def maximised(rows, source, share, groups):  # type: ignore[no-untyped-def]
+@entry
+def maximise(rows: np.ndarray, places: Places, groups: np.ndarray) -> np.ndarray:
     """The maximum of every group at old points and, interpolated, at new ones."""
+    source, share = places
     values = np.empty((len(source), len(groups)))
     for p in range(len(source)):
         r = max(share[p], 0.0)

@@ -44,7 +44,7 @@ class QuadraticNumber:
 
     @cached_property
     def _first(self) -> tuple[Fraction, Fraction]:
-        return self._enclosed(_FIRST)
+        return self._enclose(_FIRST)
 
     @cached_property
     def floats(self) -> tuple[float, float]:
@@ -54,9 +54,9 @@ class QuadraticNumber:
 
     def enclosed(self, bits: int) -> tuple[Fraction, Fraction]:
         """Fractions with the number between them, closer as bits grow."""
-        return self._first if bits <= _FIRST else self._enclosed(bits)
+        return self._first if bits <= _FIRST else self._enclose(bits)
 
-    def _enclosed(self, bits: int) -> tuple[Fraction, Fraction]:
+    def _enclose(self, bits: int) -> tuple[Fraction, Fraction]:
         """The square root to within 2^-bits: the width is 1 / (2 a 2^bits), a >= 1."""
         if not self.a:
             return self.fraction, self.fraction

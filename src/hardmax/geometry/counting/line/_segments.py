@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from hardmax._errors import DomainError, RequestError, ShapeError
 from hardmax.geometry.counting._chain import Chain, Stepwise, chain_of
 from hardmax.geometry.counting._domains import Coordinates, Segment
-from hardmax.geometry.counting.line._batch import Explored, explored
+from hardmax.geometry.counting.line._batch import Explored, explore_lines
 from hardmax.geometry.counting.line._cells import LineCell, as_floats, joined_cells
 from hardmax.geometry.counting.line._exact import ExactLine, exact_line
 from hardmax.geometry.counting.line._quadratic import QuadraticNumber
@@ -52,7 +52,7 @@ class LineRegions:
         """Maximal intervals with one affine map; values at breakpoints do not matter."""
         if self.silent is not None:
             return self.cells - self.silent
-        return joined_cells(self._found)
+        return joined_cells(self._all_cells)
 
     @property
     def exact_breakpoints(self) -> tuple[Fraction | QuadraticNumber | float, ...]:
@@ -61,15 +61,15 @@ class LineRegions:
             raise RequestError(
                 "A fast answer has float breakpoints only; for exact ones ask with fast=False."
             )
-        return tuple(cell.start for cell in self._found[1:])
+        return tuple(cell.start for cell in self._all_cells[1:])
 
     @property
     def maps(self) -> np.ndarray:
         """cells x outputs x (slope, level) in t, as floats."""
-        return as_floats(self._found)
+        return as_floats(self._all_cells)
 
     def __iter__(self) -> Iterator[LineCell]:
-        return iter(self._found)
+        return iter(self._all_cells)
 
     def adjacency(self) -> list[tuple[int, int]]:
         """Numbers of cells that share a breakpoint: each with the next."""
@@ -91,7 +91,7 @@ class LineRegions:
         }
 
     @cached_property
-    def _found(self) -> tuple[LineCell, ...]:
+    def _all_cells(self) -> tuple[LineCell, ...]:
         if self.known is not None:
             return self.known
         assert self.chain is not None
@@ -150,18 +150,18 @@ def network_line(
     """
     segment, chain = Segment(start, end), _chain(network)
     _check_dimension(chain, segment.dimension)
-    found = explored(chain, segment.start[None], segment.end[None], joining=True)
+    explored = explore_lines(chain, segment.start[None], segment.end[None], joining=True)
     blind = _is_blurred(segment)  # floats see another segment than was given
-    doubts, depth = int(found.doubts[0]) + blind, chain.depth
+    doubts, depth = int(explored.doubts[0]) + blind, chain.depth
     if doubts and not fast:
         line = exact_line(chain, segment.exact_start, segment.exact_end)
         points = frozen_array(np.array([float(t) for t in line.breakpoints]))
         layers = _after_layers(np.array(line.origin, dtype=int).reshape(-1, 2)[:, 0], depth)
         return LineRegions(segment, points, layers, doubts, chain=chain, known=line.cells)
-    points = frozen_array(found.points[1:-1])
-    layers = _after_layers(found.origin[1:-1, 0], depth)
-    unheard = int(found.unheard[0])
-    silent = int(found.silent[0]) if fast or not unheard else None
+    points = frozen_array(explored.points[1:-1])
+    layers = _after_layers(explored.origin[1:-1, 0], depth)
+    unheard = int(explored.unheard[0])
+    silent = int(explored.silent[0]) if fast or not unheard else None
     return LineRegions(segment, points, layers, 0 if fast else unheard, not fast, chain, silent)
 
 
@@ -216,16 +216,16 @@ def line_breakpoints(
         line = int(np.argmax((starts == ends).all(axis=1)))
         raise DomainError(f"Line {line} starts where it ends; give two different points.")
     try:
-        found = explored(chain, starts, ends, joining=False)
+        explored = explore_lines(chain, starts, ends, joining=False)
     except SystemError as reason:  # how a compiled loop tells of Ctrl-C
         if isinstance(reason.__cause__, KeyboardInterrupt):
             raise KeyboardInterrupt from None
         raise
     if fast:
-        return _batch(found, {}, 0, False)
-    doubtful = np.flatnonzero(found.doubts).tolist()
+        return _batch(explored, {}, 0, False)
+    doubtful = np.flatnonzero(explored.doubts).tolist()
     redone = {j: exact_line(chain, _exact(starts[j]), _exact(ends[j])) for j in doubtful}
-    return _batch(found, redone, int(found.doubts.sum()), True)
+    return _batch(explored, redone, int(explored.doubts.sum()), True)
 
 
 def _check_dimension(chain: Chain, dimension: int) -> None:
@@ -244,11 +244,13 @@ def _after_layers(made_in: np.ndarray, depth: int) -> tuple[int, ...]:
     return tuple(int((made_in <= number).sum()) + 1 for number in range(depth))
 
 
-def _batch(found: Explored, redone: dict[int, ExactLine], decided: int, exact: bool) -> LineBatch:
+def _batch(
+    explored: Explored, redone: dict[int, ExactLine], decided: int, exact: bool
+) -> LineBatch:
     """The inner points of all lines, those that were redone put in their places."""
-    made = found.origin[:, 0] >= 0
-    counts = np.diff(found.bounds) - 2
-    columns = [found.points[made], found.error[made], found.origin[made]]
+    made = explored.origin[:, 0] >= 0
+    counts = np.diff(explored.bounds) - 2
+    columns = [explored.points[made], explored.error[made], explored.origin[made]]
     if redone:
         ends = np.cumsum(counts)[:-1]
         parts = [np.split(column, ends) for column in columns]
@@ -273,7 +275,9 @@ def _float_cells(chain: Chain, segment: Segment, breakpoints: np.ndarray) -> tup
     for layer in chain.layers:
         rows, rates = values @ layer.weights.T + layer.biases, rates @ layer.weights.T
         winners = layer.winners(rows)
-        values, rates = (np.where(winners < 0, 0.0, _taken(one, winners)) for one in (rows, rates))
+        values, rates = (
+            np.where(winners < 0, 0.0, _values_of_winners(one, winners)) for one in (rows, rates)
+        )
         if layer.deciding:
             patterns.append([layer.pattern(row) for row in winners.tolist()])
     slopes = rates @ chain.weights.T
@@ -290,5 +294,5 @@ def _float_cells(chain: Chain, segment: Segment, breakpoints: np.ndarray) -> tup
     )
 
 
-def _taken(rows: np.ndarray, winners: np.ndarray) -> np.ndarray:
+def _values_of_winners(rows: np.ndarray, winners: np.ndarray) -> np.ndarray:
     return np.asarray(np.take_along_axis(rows, np.maximum(winners, 0), axis=1))

@@ -64,7 +64,7 @@ class Walk(NamedTuple):
     cell_patterns: np.ndarray
 
 
-class Node(NamedTuple):
+class WalkNode(NamedTuple):
     """The node that is looked at, by numbers."""
 
     place: int  # on the stack
@@ -90,7 +90,7 @@ def net_of(stack: Stack) -> Net:
 
 def _flat_net(stack: Stack) -> Net:
     hidden = stack.weights[:-1]
-    out, wrong = _combined(stack.weights[-1])
+    out, wrong = _combine_outputs(stack.weights[-1])
     return Net(
         start=np.cumsum([0, *stack.hidden]),
         columns=_below_each_other([W.T for W in hidden[1:]]),
@@ -122,7 +122,7 @@ def _below_each_other(matrices: Sequence[np.ndarray]) -> np.ndarray:
     return stacked
 
 
-def _combined(W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _combine_outputs(W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """One row that stands for all outputs, and what it is off by.
 
     If a combination of sensitivities is not 0, neither are all of them; with random factors the
@@ -184,16 +184,16 @@ def new_walk(net: Net, *, emits: int = 0, silent: int = 0, corners: int = 4) -> 
 def more_nodes(walk: Walk) -> Walk:
     """The same walk with room for twice as many nodes."""
     names = ("head", "poly", "code", "open", "sums", "pattern", "name")
-    return walk._replace(**{name: _doubled(getattr(walk, name), 0) for name in names})
+    return walk._replace(**{name: _double_axis(getattr(walk, name), 0) for name in names})
 
 
 def more_sides(walk: Walk) -> Walk:
     """The same walk with room for polygons of twice as many sides."""
     names = ("poly", "code", "signs", "cells", "cell_heads")
     return walk._replace(
-        **{name: _doubled(getattr(walk, name), getattr(walk, name).ndim - 1) for name in names}
+        **{name: _double_axis(getattr(walk, name), getattr(walk, name).ndim - 1) for name in names}
     )
 
 
-def _doubled(array: np.ndarray, axis: int) -> np.ndarray:
+def _double_axis(array: np.ndarray, axis: int) -> np.ndarray:
     return np.concatenate([array, np.empty_like(array)], axis=axis)

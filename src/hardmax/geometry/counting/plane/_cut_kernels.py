@@ -6,15 +6,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardmax.geometry._compiled import inlined
-from hardmax.geometry.counting.plane._arrays import A, B, C, Node, R, S, Walk, X, Y
+from hardmax.geometry._compiled import inline
+from hardmax.geometry.counting.plane._arrays import A, B, C, R, S, Walk, WalkNode, X, Y
 from hardmax.numerics import GROWN, TINY, UNIT
 
 _LEAST = 1e-100  # determinants below are not trusted: rows are about 1, so lines are parallel
 _LOST = 8.0 * TINY / _LEAST  # by underflow of eight products, after division by a determinant
 
 
-class Line(NamedTuple):
+class WallLine(NamedTuple):
     """Where a x + b y + c vanishes; its values are off by at most `slack`, and its label."""
 
     a: float
@@ -24,9 +24,9 @@ class Line(NamedTuple):
     code: int
 
 
-@inlined
+@inline
 def _meeting(
-    poly: np.ndarray, s: int, k: int, after: int, line: Line, reach: np.ndarray, fast: bool
+    poly: np.ndarray, s: int, k: int, after: int, line: WallLine, reach: np.ndarray, fast: bool
 ) -> tuple[float, float, float]:
     """Where a line meets side k of polygon s, and how far off that may be.
 
@@ -60,7 +60,7 @@ def _meeting(
     return x, y, off * GROWN + _LOST if off < np.inf else np.inf
 
 
-@inlined
+@inline
 def _keep(walk: Walk, s: int, k: int, t: int, at: int) -> None:
     """Corner k of polygon s and its side become corner `at` of polygon t."""
     for row in range(7):
@@ -68,15 +68,15 @@ def _keep(walk: Walk, s: int, k: int, t: int, at: int) -> None:
     walk.code[t, at] = walk.code[s, k]
 
 
-@inlined
+@inline
 def _move(walk: Walk, t: int, at: int, corner: tuple[float, float, float]) -> None:
     """The corner is there now; its side stays."""
     walk.poly[t, X, at], walk.poly[t, Y, at], walk.poly[t, R, at] = corner
 
 
-@inlined
+@inline
 def _begin_side(
-    walk: Walk, t: int, at: int, corner: tuple[float, float, float], line: Line
+    walk: Walk, t: int, at: int, corner: tuple[float, float, float], line: WallLine
 ) -> None:
     """A corner from which the polygon goes on along the line that cuts."""
     _move(walk, t, at, corner)
@@ -85,9 +85,9 @@ def _begin_side(
     walk.code[t, at] = line.code
 
 
-@inlined
-def cut(
-    walk: Walk, node: Node, row: int, line: Line, reach: np.ndarray, fast: bool
+@inline
+def cut_polygon(
+    walk: Walk, node: WalkNode, row: int, line: WallLine, reach: np.ndarray, fast: bool
 ) -> tuple[int, int]:
     """The part where the form is positive to the next node, the other one stays; their sizes.
 

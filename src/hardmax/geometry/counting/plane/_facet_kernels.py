@@ -10,18 +10,18 @@ random combination of the outputs that is not 0 shows that D is not.
 
 from __future__ import annotations
 
-from hardmax.geometry._compiled import called, inlined
-from hardmax.geometry.counting.plane._arrays import SIDE, SILENT, Net, Node, Walk
+from hardmax.geometry._compiled import inline
+from hardmax.geometry.counting.plane._arrays import SIDE, SILENT, Net, Walk, WalkNode
 
 
-@inlined
-def _is_on(walk: Walk, node: Node, layer: int, i: int) -> bool:
+@inline
+def _is_on(walk: Walk, node: WalkNode, layer: int, i: int) -> bool:
     """Whether a neuron of any layer is on in the cell."""
     return walk.pattern[node.place, i] if layer == node.last else walk.below[layer, i]
 
 
-@inlined
-def _feel(net: Net, walk: Walk, node: Node, down: int) -> None:
+@inline
+def _feel(net: Net, walk: Walk, node: WalkNode, down: int) -> None:
     """The combined output's sensitivity to every neuron of the layers from `down` on."""
     felt, rows, on = walk.felt, net.rows, walk.on
     for i in range(node.width):
@@ -47,8 +47,8 @@ def _feel(net: Net, walk: Walk, node: Node, down: int) -> None:
                 )
 
 
-@called
-def _is_heard(net: Net, walk: Walk, node: Node, layer: int, i: int) -> bool:
+@inline
+def _is_heard(net: Net, walk: Walk, node: WalkNode, layer: int, i: int) -> bool:
     """Whether some path of nonzero weights through neurons that are on leads to an output."""
     if layer == node.last:
         return net.speaks[i]
@@ -69,7 +69,7 @@ def _is_heard(net: Net, walk: Walk, node: Node, layer: int, i: int) -> bool:
     return False
 
 
-@inlined
+@inline
 def _layer_of(net: Net, g: int) -> int:
     layer = 0
     while net.start[layer + 1] <= g:
@@ -77,8 +77,8 @@ def _layer_of(net: Net, g: int) -> int:
     return layer
 
 
-@inlined
-def write_silent_facets(net: Net, walk: Walk, node: Node, fast: bool) -> bool:
+@inline
+def write_silent_facets(net: Net, walk: Walk, node: WalkNode, fast: bool) -> bool:
     """Write down the silent facets of a cell, seen from their on-side; True to ask about one."""
     s, down = node.place, node.last + 1
     for k in range(walk.now[SIDE], node.sides):

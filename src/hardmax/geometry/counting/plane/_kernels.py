@@ -24,10 +24,10 @@ To be read from `run`, at the end, upwards; then `_sign_kernels`, `_cut_kernels`
 
 from __future__ import annotations
 
-from hardmax.geometry._compiled import called, entry, inlined, lent
+from hardmax.geometry._compiled import entry, inline, lent, subroutine
 from hardmax.geometry.counting.plane import _arrays as arrays
-from hardmax.geometry.counting.plane._arrays import Net, Node, Walk
-from hardmax.geometry.counting.plane._cut_kernels import Line, cut
+from hardmax.geometry.counting.plane._arrays import Net, Walk, WalkNode
+from hardmax.geometry.counting.plane._cut_kernels import WallLine, cut_polygon
 from hardmax.geometry.counting.plane._facet_kernels import write_silent_facets
 from hardmax.geometry.counting.plane._sign_kernels import (
     decide_all,
@@ -40,8 +40,8 @@ from hardmax.geometry.counting.plane._sign_kernels import (
 # ---- what neurons that are on give to the next layer ---------------------------------------------
 
 
-@inlined
-def _add_columns(net: Net, walk: Walk, node: Node, s: int, active: int) -> None:
+@inline
+def _add_columns(net: Net, walk: Walk, node: WalkNode, s: int, active: int) -> None:
     """Add what neurons that are on give to the next layer's maps, four at a time."""
     maps, columns, sums, on = walk.maps, net.columns, walk.sums, walk.on
     layer, first = node.layer, node.first
@@ -65,8 +65,8 @@ def _add_columns(net: Net, walk: Walk, node: Node, s: int, active: int) -> None:
         q += 1
 
 
-@inlined
-def _switch_on(net: Net, walk: Walk, node: Node, s: int, active: int) -> None:
+@inline
+def _switch_on(net: Net, walk: Walk, node: WalkNode, s: int, active: int) -> None:
     """The neurons listed in `on` are on in node s: the next layer's maps and the name learn it."""
     if node.layer < node.last:
         _add_columns(net, walk, node, s, active)
@@ -78,7 +78,7 @@ def _switch_on(net: Net, walk: Walk, node: Node, s: int, active: int) -> None:
 # ---- from a node to the next ---------------------------------------------------------------------
 
 
-@inlined
+@inline
 def _begin_layer(net: Net, walk: Walk, s: int, layer: int) -> None:
     """Node s begins a layer whose maps are known: all neurons are open, nothing is summed."""
     walk.head[s, arrays.LAYER], walk.head[s, arrays.OPEN] = layer, -1
@@ -95,8 +95,8 @@ def enter(net: Net, walk: Walk, s: int, layer: int) -> None:
     _begin_layer(net, walk, s, layer)
 
 
-@inlined
-def _descend(net: Net, walk: Walk, node: Node) -> None:
+@inline
+def _descend(net: Net, walk: Walk, node: WalkNode) -> None:
     """The node is a cell of its layer: go on with the next layer."""
     for i in range(node.width):
         walk.below[node.layer, i] = walk.pattern[node.place, i]
@@ -106,8 +106,8 @@ def _descend(net: Net, walk: Walk, node: Node) -> None:
     _begin_layer(net, walk, node.place, node.layer + 1)
 
 
-@inlined
-def _share(walk: Walk, node: Node, count: int) -> None:
+@inline
+def _share(walk: Walk, node: WalkNode, count: int) -> None:
     """What the two halves have in common."""
     s = node.place
     for part in range(3):
@@ -121,15 +121,15 @@ def _share(walk: Walk, node: Node, count: int) -> None:
     walk.name[s + 1, 1] = walk.name[s, 1]
 
 
-@inlined
-def _branch(net: Net, walk: Walk, node: Node, count: int, fast: bool) -> None:
+@inline
+def _branch(net: Net, walk: Walk, node: WalkNode, count: int, fast: bool) -> None:
     """Cut a node by the middle one of the neurons that cross it."""
     maps, head, s, layer = walk.maps, walk.head, node.place, node.layer
     middle = count // 2
     i = walk.open[s, middle]
     a, b, c = maps[layer, 0, i], maps[layer, 1, i], maps[layer, 2, i]
-    line = Line(a, b, c, net.slack[layer, i], 2 * (node.first + i))
-    plus, minus = cut(walk, node, walk.kept[middle], line, net.reach, fast)
+    line = WallLine(a, b, c, net.slack[layer, i], 2 * (node.first + i))
+    plus, minus = cut_polygon(walk, node, walk.kept[middle], line, net.reach, fast)
     walk.open[s, middle] = walk.open[s, count - 1]
     _share(walk, node, count)
     head[s, arrays.SIDES], head[s, arrays.OPEN] = minus, count - 1
@@ -146,8 +146,8 @@ def _branch(net: Net, walk: Walk, node: Node, count: int, fast: bool) -> None:
 # ---- cells of the last layer ---------------------------------------------------------------------
 
 
-@called
-def _emit(net: Net, walk: Walk, node: Node) -> None:
+@subroutine
+def _emit(net: Net, walk: Walk, node: WalkNode) -> None:
     at = walk.now[arrays.EMITTED]
     walk.cell_heads[at, 0] = node.sides
     for k in range(node.sides):
@@ -162,16 +162,16 @@ def _emit(net: Net, walk: Walk, node: Node) -> None:
     walk.now[arrays.EMITTED] = at + 1
 
 
-@inlined
-def _count_cells(walk: Walk, node: Node, cells: int) -> None:
+@inline
+def _count_cells(walk: Walk, node: WalkNode, cells: int) -> None:
     """So many cells of the last layer, and the node is done."""
     walk.now[arrays.LAYERS + node.layer] += cells
     walk.now[arrays.CELLS] += cells
     walk.now[arrays.TOP] = node.place - 1
 
 
-@inlined
-def _leaf(net: Net, walk: Walk, node: Node, mode: int, fast: bool) -> int:
+@inline
+def _leaf(net: Net, walk: Walk, node: WalkNode, mode: int, fast: bool) -> int:
     """A cell of the last layer; why the walk must stop, or PAUSED if it need not."""
     if mode == arrays.REGIONS:
         if walk.now[arrays.SILENT] + node.sides > len(walk.silent):
@@ -194,8 +194,8 @@ def _leaf(net: Net, walk: Walk, node: Node, mode: int, fast: bool) -> int:
 # ---- the walk ------------------------------------------------------------------------------------
 
 
-@inlined
-def _look(net: Net, walk: Walk, node: Node, fast: bool) -> int:
+@inline
+def _look(net: Net, walk: Walk, node: WalkNode, fast: bool) -> int:
     """Decide open neurons; how many cross, or -1 if signs are unsure."""
     head, s = walk.head, node.place
     count, active = head[s, arrays.OPEN], 0
@@ -218,13 +218,13 @@ def _look(net: Net, walk: Walk, node: Node, fast: bool) -> int:
     return count
 
 
-@inlined
-def _top_node(net: Net, walk: Walk) -> Node:
+@inline
+def _top_node(net: Net, walk: Walk) -> WalkNode:
     s = walk.now[arrays.TOP]
     layer, last = walk.head[s, arrays.LAYER], len(net.start) - 2
     first, width = net.start[layer], net.start[layer + 1] - net.start[layer]
     next_width = net.start[layer + 2] - net.start[layer + 1] if layer < last else 0
-    return Node(s, layer, walk.head[s, arrays.SIDES], first, width, next_width, last)
+    return WalkNode(s, layer, walk.head[s, arrays.SIDES], first, width, next_width, last)
 
 
 @entry

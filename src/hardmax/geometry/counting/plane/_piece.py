@@ -32,7 +32,7 @@ OPEN = 2  # a neuron of the piece's layer that is neither on nor off yet
 # ---- whole numbers -------------------------------------------------------------------------------
 
 
-class Exact:
+class ExactMaps:
     """The network's affine maps on cells, a layer at a time, remembered by the pattern below."""
 
     def __init__(self, stack: Stack) -> None:
@@ -97,14 +97,14 @@ def whole_layer(
     return [[times(x) for x in row] for row in W], [times(x) for x in b], q
 
 
-_exact_sides: WeakKeyDictionary[Stack, Exact] = WeakKeyDictionary()
+_exact_sides: WeakKeyDictionary[Stack, ExactMaps] = WeakKeyDictionary()
 
 
-def exact_of(stack: Stack) -> Exact:
+def exact_of(stack: Stack) -> ExactMaps:
     """The exact side of a Stack; made once."""
     exact = _exact_sides.get(stack)
     if exact is None:
-        exact = _exact_sides[stack] = Exact(stack)
+        exact = _exact_sides[stack] = ExactMaps(stack)
     return exact
 
 
@@ -127,7 +127,11 @@ def sign_at(line: Triple, corner: Triple) -> int:
 
 
 def beyond(
-    exact: Exact, patterns: tuple[bytes, ...], line: Triple, ends: tuple[Triple, Triple], layer: int
+    exact: ExactMaps,
+    patterns: tuple[bytes, ...],
+    line: Triple,
+    ends: tuple[Triple, Triple],
+    layer: int,
 ) -> tuple[bytes, ...]:
     """The patterns just beyond a facet on the line of a neuron of `layer`, which is on before it.
 

@@ -7,12 +7,12 @@ the compiler makes vectors of them; open neurons are few and scattered, and go o
 
 from __future__ import annotations
 
-from hardmax.geometry._compiled import called, inlined
-from hardmax.geometry.counting.plane._arrays import UNSURE, Net, Node, R, Walk, X, Y
+from hardmax.geometry._compiled import inline, subroutine
+from hardmax.geometry.counting.plane._arrays import UNSURE, Net, R, Walk, WalkNode, X, Y
 
 
-@inlined
-def _radius(walk: Walk, node: Node) -> float:
+@inline
+def _radius(walk: Walk, node: WalkNode) -> float:
     """How far off any corner may be."""
     radius = 0.0
     for k in range(node.sides):
@@ -20,8 +20,8 @@ def _radius(walk: Walk, node: Node) -> float:
     return radius
 
 
-@inlined
-def _extremes(walk: Walk, node: Node) -> None:
+@inline
+def _extremes(walk: Walk, node: WalkNode) -> None:
     """The least and the largest value of every neuron over the corners."""
     maps, low, high, layer = walk.maps, walk.low, walk.high, node.layer
     x, y = walk.poly[node.place, X, 0], walk.poly[node.place, Y, 0]
@@ -37,8 +37,8 @@ def _extremes(walk: Walk, node: Node) -> None:
             high[i] = value if value > high[i] else high[i]
 
 
-@inlined
-def decide_all(net: Net, walk: Walk, node: Node) -> tuple[int, int]:
+@inline
+def decide_all(net: Net, walk: Walk, node: WalkNode) -> tuple[int, int]:
     """Decide what floats decide, of all neurons: how many stay open, how many are on."""
     maps, low, high, s, layer = walk.maps, walk.low, walk.high, node.place, node.layer
     _extremes(walk, node)
@@ -59,8 +59,8 @@ def decide_all(net: Net, walk: Walk, node: Node) -> tuple[int, int]:
     return stay, active
 
 
-@inlined
-def decide_open(net: Net, walk: Walk, node: Node, count: int) -> tuple[int, int]:
+@inline
+def decide_open(net: Net, walk: Walk, node: WalkNode, count: int) -> tuple[int, int]:
     """The same for the neurons that are listed as open."""
     poly, s, layer = walk.poly, node.place, node.layer
     radius = _radius(walk, node)
@@ -85,8 +85,8 @@ def decide_open(net: Net, walk: Walk, node: Node, count: int) -> tuple[int, int]
     return stay, active
 
 
-@inlined
-def find_signs(net: Net, walk: Walk, node: Node, count: int) -> int:
+@inline
+def find_signs(net: Net, walk: Walk, node: WalkNode, count: int) -> int:
     """The signs of open neurons at all corners; how many are unsure."""
     poly, signs, s, layer = walk.poly, walk.signs, node.place, node.layer
     unsure = 0
@@ -106,7 +106,7 @@ def find_signs(net: Net, walk: Walk, node: Node, count: int) -> int:
     return unsure
 
 
-@called
+@subroutine
 def _is_nothing(net: Net, walk: Walk, layer: int, i: int) -> bool:
     """Whether a neuron is 0 on the cell because every term is: no bias, no weight from what is on.
 
@@ -124,8 +124,8 @@ def _is_nothing(net: Net, walk: Walk, layer: int, i: int) -> bool:
     return True
 
 
-@called
-def forget_nothings(net: Net, walk: Walk, node: Node, count: int) -> int:
+@subroutine
+def forget_nothings(net: Net, walk: Walk, node: WalkNode, count: int) -> int:
     """Neurons that are identically 0 for want of terms are off: there is nothing to decide."""
     maps, s, layer = walk.maps, node.place, node.layer
     stay = 0
@@ -140,8 +140,8 @@ def forget_nothings(net: Net, walk: Walk, node: Node, count: int) -> int:
     return stay
 
 
-@inlined
-def sort_by_signs(walk: Walk, node: Node, count: int) -> tuple[int, int]:
+@inline
+def sort_by_signs(walk: Walk, node: WalkNode, count: int) -> tuple[int, int]:
     """Split open neurons by their signs into on, off and crossing; mark sides they vanish on."""
     signs, s = walk.signs, node.place
     stay, active = 0, 0

@@ -166,49 +166,49 @@ class Course:
     def nodes(self) -> Iterator[PlanePiece]:
         """The nodes on the stack, all of one layer, as pieces; the first takes all credit."""
         walk, hidden = self.walk, self.stack.hidden
-        for s in range(int(walk.now[arrays.TOP]) + 1):
-            layer, n, count = walk.head[s].tolist()
-            states = walk.pattern[s, : hidden[layer]].copy()
-            states[walk.open[s, :count] if count >= 0 else slice(None)] = OPEN
+        for place in range(int(walk.now[arrays.TOP]) + 1):
+            layer, n, count = walk.head[place].tolist()
+            states = walk.pattern[place, : hidden[layer]].copy()
+            states[walk.open[place, :count] if count >= 0 else slice(None)] = OPEN
             yield PlanePiece(
                 self.piece.sides,
-                tuple(walk.code[s, :n].tolist()),
+                tuple(walk.code[place, :n].tolist()),
                 self._below(layer),
                 states.tobytes(),
-                (0,) * len(hidden) if s else self.layers,
+                (0,) * len(hidden) if place else self.layers,
             )
 
     # ---- what floats cannot decide ---------------------------------------------------------------
 
     def _answer_signs(self) -> None:
         walk = self.walk
-        s = int(walk.now[arrays.TOP])
-        layer, n, count = walk.head[s].tolist()
+        top = int(walk.now[arrays.TOP])
+        layer, n, count = walk.head[top].tolist()
         exact, below = exact_of(self.stack), self._below(layer)
-        corners = corners_of(self._lines(walk.code[s, :n].tolist(), below))
+        corners = corners_of(self._lines(walk.code[top, :n].tolist(), below))
         for q, k in np.argwhere(walk.signs[:count, :n] == arrays.UNSURE).tolist():
-            row = exact.row(below, int(walk.open[s, q]))
+            row = exact.row(below, int(walk.open[top, q]))
             walk.signs[q, k] = sign_at(row, corners[k])
             self.decided += 1
         for k, corner in enumerate(corners):
-            walk.poly[s, : arrays.A, k] = _float_corner(corner, fast=False)
+            walk.poly[top, : arrays.A, k] = _float_corner(corner, fast=False)
         walk.now[arrays.GIVEN] = 1
 
     def _answer_facet(self) -> None:
         """Compare the affine maps on both sides of a facet, exactly."""
         walk, net, hidden = self.walk, self.net, self.stack.hidden
-        s, k = int(walk.now[arrays.TOP]), int(walk.now[arrays.SIDE])
-        n = int(walk.head[s, arrays.SIDES])
+        top, k = int(walk.now[arrays.TOP]), int(walk.now[arrays.SIDE])
+        n = int(walk.head[top, arrays.SIDES])
         last = len(hidden) - 1
-        patterns = (*self._below(last), walk.pattern[s, : hidden[last]].tobytes())
-        lines = self._lines(walk.code[s, :n].tolist(), patterns)
+        patterns = (*self._below(last), walk.pattern[top, : hidden[last]].tobytes())
+        lines = self._lines(walk.code[top, :n].tolist(), patterns)
         corners = corners_of(lines)
-        exact, (layer, _) = exact_of(self.stack), self._neuron(int(walk.code[s, k]) >> 1)
+        exact, (layer, _) = exact_of(self.stack), self._neuron(int(walk.code[top, k]) >> 1)
         ends = corners[k], corners[(k + 1) % n]
         other = beyond(exact, patterns, lines[k], ends, layer)
         self.decided += 1
         if exact.rows(patterns) == exact.rows(other):
-            pair = np.concatenate([walk.name[s], _name(net, other)])
+            pair = np.concatenate([walk.name[top], _name(net, other)])
             self.silent.append(pair[None, :])
         walk.now[arrays.SIDE] = k + 1
 

@@ -23,7 +23,7 @@ from hardmax.geometry.counting._stack import Stack
 from hardmax.geometry.counting._tally import Tally
 from hardmax.geometry.counting.space._arrays import CELLS, COUNT, REGIONS
 from hardmax.geometry.counting.space._exact import Pattern, Row, Solid, WholeMaps
-from hardmax.geometry.counting.space._piece import Body, named, solid_of
+from hardmax.geometry.counting.space._piece import SimpleBody, layer_and_neuron, solid_of
 from hardmax.geometry.counting.space._piece import SpacePiece as SpacePiece
 from hardmax.geometry.counting.space._piece import start_piece as start_piece
 
@@ -75,9 +75,9 @@ def count_piece(
     Stops soon after `limit` cells, with the count so far. `fast` believes every float. Memory does
     not grow with the count (silent facets excepted, which are handed back).
     """
-    from hardmax.geometry.counting.space._walk import Walk
+    from hardmax.geometry.counting.space._walk import SpaceWalk
 
-    walk = Walk(stack, piece.sides, REGIONS if regions else COUNT, fast=fast, limit=limit)
+    walk = SpaceWalk(stack, piece.sides, REGIONS if regions else COUNT, fast=fast, limit=limit)
     counts = walk.findings.counts
     for _ in walk.run(piece):
         if progress is not None:
@@ -91,9 +91,9 @@ def count_piece(
 
 def each_cell(stack: Stack, piece: SpacePiece, *, fast: bool = False) -> Iterator[SpaceCell]:
     """The cells of a piece, one after the other; nothing is held."""
-    from hardmax.geometry.counting.space._walk import Walk
+    from hardmax.geometry.counting.space._walk import SpaceWalk
 
-    walk = Walk(stack, piece.sides, CELLS, fast=fast)
+    walk = SpaceWalk(stack, piece.sides, CELLS, fast=fast)
     for leaf in walk.run(piece):
         if leaf is not None:
             yield _cell(stack, walk.maps, *leaf)
@@ -103,14 +103,14 @@ def _cell(stack: Stack, maps: WholeMaps, piece: SpacePiece, solid: Solid | None)
     pattern = (*piece.patterns, piece.on)
     if solid is None:
         body = piece.shape
-        assert isinstance(body, Body)
+        assert isinstance(body, SimpleBody)
         points, labels = body.points, np.unique(body.labels)
         incidence = (body.labels[None] == labels[:, None, None]).any(axis=2)
     else:
         points, labels = solid.floats, np.array([label for label, _ in solid.walls])
         walls = range(len(labels))
         incidence = np.array([[mask >> w & 1 for mask in solid.masks] for w in walls], dtype=bool)
-    facets = tuple(named(int(label), stack) for label in labels)
+    facets = tuple(layer_and_neuron(int(label), stack) for label in labels)
     return SpaceCell(points, pattern, facets, incidence, (piece, solid, stack, maps))
 
 
@@ -121,9 +121,9 @@ def split_piece(
 
     The piece that waited longest is cut by one neuron, or led on to where one cuts it.
     """
-    from hardmax.geometry.counting.space._walk import Walk
+    from hardmax.geometry.counting.space._walk import SpaceWalk
 
-    walk = Walk(stack, piece.sides, CELLS, fast=fast)
+    walk = SpaceWalk(stack, piece.sides, CELLS, fast=fast)
     waiting, leaves = deque([piece]), list[SpacePiece]()
     while waiting and len(waiting) + len(leaves) < at_least:
         first = waiting.popleft()

@@ -139,9 +139,9 @@ class Solid:
         ]
         corners, masks = zip(*kept, *new, strict=True)
         wall = (label, tuple(sign * x for x in row))
-        return Solid(corners, masks, (*self.walls, wall)).trimmed()
+        return Solid(corners, masks, (*self.walls, wall)).without_idle_walls()
 
-    def trimmed(self) -> Solid:
+    def without_idle_walls(self) -> Solid:
         """Without walls that hold no facet: those whose vertices all lie on one other wall."""
         holds = [self.on_wall(w) for w in range(len(self.walls))]
         kept: list[int] = []
@@ -180,7 +180,7 @@ def box_solid(low: np.ndarray, high: np.ndarray, first_label: int) -> Solid:
 
 
 @dataclass(frozen=True)
-class Undecided:
+class UndecidedSolid:
     """A solid in a layer: which neurons are on so far, which are left, whether it is stained.
 
     Stained: some neuron vanishes on a facet that another wall holds, so that the cell beyond it
@@ -192,9 +192,9 @@ class Undecided:
     left: tuple[int, ...]
     stained: bool = False
 
-    def finished(
+    def decide(
         self, rows: list[Row], first_label: int, early: bool
-    ) -> Iterator[tuple[Undecided, int]]:
+    ) -> Iterator[tuple[UndecidedSolid, int]]:
         """All parts, decided (if `early`, or simple), and how many signs since the last one."""
         waiting, signs = [self], 0
         while waiting:
@@ -241,13 +241,13 @@ class WholeMaps:
         above = [np.packbits(on).tobytes() for on in patterns[:layer]]
         key = b"".join([bytes([layer]), *above])
         if key not in self._known:
-            maps = self._composed(patterns, layer)
+            maps = self._compose(patterns, layer)
             if len(self._known) >= _KEPT:
                 self._known.pop(next(iter(self._known)))
             self._known[key] = maps
         return self._known[key]
 
-    def _composed(self, patterns: Pattern, layer: int) -> tuple[np.ndarray, int]:
+    def _compose(self, patterns: Pattern, layer: int) -> tuple[np.ndarray, int]:
         W, b, scale = self._layers[layer]
         if layer == 0:
             return np.concatenate([W, b[:, None]], axis=1), scale

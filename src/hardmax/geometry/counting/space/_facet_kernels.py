@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from hardmax.geometry._compiled import called, inlined
+from hardmax.geometry._compiled import inline, subroutine
 from hardmax.geometry.counting.space import _arrays as arrays
 from hardmax.geometry.counting.space._arrays import Net, Path, Pile, Record, Room, Store
 
 
-@inlined
+@inline
 def _is_on(net: Net, path: Path, on: np.ndarray, layer: int, i: int) -> bool:
     """Whether a neuron of any layer is on in the leaf, whose last pattern is `on`."""
     return on[i] if layer == len(net.widths) - 1 else path.pattern[layer, i]
 
 
-@called
+@subroutine
 def _mark_who_acts(net: Net, path: Path, room: Room, on: np.ndarray) -> None:
     """Mark in room.sense[1] which neurons act on the output at all, through neurons that are on."""
     layers = len(net.widths)
@@ -38,7 +38,7 @@ def _mark_who_acts(net: Net, path: Path, room: Room, on: np.ndarray) -> None:
                     acts[layer, j] = 1.0
 
 
-@called
+@inline
 def _find_effects(net: Net, path: Path, room: Room, on: np.ndarray, o: int) -> None:
     """room.sense[0] becomes the derivative of output o by the neurons of every layer but the first.
 
@@ -56,7 +56,7 @@ def _find_effects(net: Net, path: Path, room: Room, on: np.ndarray, o: int) -> N
                     effect[layer, i] += net.across[layer + 1, i, k] * effect[layer + 1, k]
 
 
-@called
+@inline
 def _is_audible(net: Net, room: Room, layer: int, j: int) -> bool:
     """Whether neuron j's derivative of the output at hand is surely not 0."""
     total = 0.0
@@ -65,7 +65,7 @@ def _is_audible(net: Net, room: Room, layer: int, j: int) -> bool:
     return abs(total) > net.blur[net.firsts[layer] + j] or (net.fast and total != 0.0)
 
 
-@called
+@inline
 def _acts(net: Net, path: Path, room: Room, on: np.ndarray, layer: int, j: int) -> int:
     """1 if neuron j's effect on some output is surely not 0, 0 if all are 0, -1 if unclear.
 
@@ -92,7 +92,7 @@ def _acts(net: Net, path: Path, room: Room, on: np.ndarray, layer: int, j: int) 
     return 0 if net.fast or room.sense[1, layer, j] == 0.0 else -1
 
 
-@called
+@subroutine
 def _write(net: Net, path: Path, record: Record, on: np.ndarray, label: int) -> None:
     """A silent facet: the names of both cells, the exclusive or over the neurons that are on."""
     silent, at = record.silent, record.now[arrays.SILENT]
@@ -106,7 +106,7 @@ def _write(net: Net, path: Path, record: Record, on: np.ndarray, label: int) -> 
     record.now[arrays.SILENT] = at + 1
 
 
-@called
+@inline
 def write_silent_facets(
     net: Net, path: Path, room: Room, pile: Pile, store: Store, record: Record, depth: int
 ) -> bool:

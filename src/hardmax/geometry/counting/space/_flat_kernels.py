@@ -10,7 +10,7 @@ have to be distinct. In dimension 0 the earlier walls have to miss the point.
 
 from __future__ import annotations
 
-from hardmax.geometry._compiled import inlined
+from hardmax.geometry._compiled import inline
 from hardmax.geometry.counting.space import _arrays as arrays
 from hardmax.geometry.counting.space._arrays import Flat, Net, Path, Pile, Room, Store
 from hardmax.geometry.counting.space._form_kernels import doubt_of, find_values, wall_of
@@ -21,7 +21,7 @@ from hardmax.numerics import GROWN, UNIT
 NO_PLACE, UNCLEAR = -2, -1  # instead of a count
 
 
-@inlined
+@inline
 def _are_apart(
     net: Net, path: Path, room: Room, store: Store, segment: Flat, layer: int, count: int
 ) -> bool:
@@ -40,7 +40,7 @@ def _are_apart(
     return True
 
 
-@inlined
+@inline
 def _walls_that_meet(
     net: Net, path: Path, room: Room, store: Store, flat: Flat, layer: int, earlier: int, count: int
 ) -> int:
@@ -61,7 +61,7 @@ def _walls_that_meet(
     return meeting
 
 
-@inlined
+@inline
 def _meet_surely(
     net: Net, path: Path, room: Room, store: Store, flat: Flat, layer: int, earlier: int, count: int
 ) -> int:
@@ -84,7 +84,7 @@ def _meet_surely(
             return UNCLEAR
 
 
-@inlined
+@inline
 def count_by_flats(
     net: Net, path: Path, room: Room, pile: Pile, store: Store, cut: Store, depth: int
 ) -> int:

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from hardmax.geometry._compiled import inlined
+from hardmax.geometry._compiled import inline
 from hardmax.geometry.counting.space import _arrays as arrays
 from hardmax.geometry.counting.space._arrays import Flat, Net, Path, Pile, Room, Store, Wall
 from hardmax.numerics import GROWN
 
 
-@inlined
+@inline
 def wall_of(net: Net, path: Path, layer: int, neuron: int) -> Wall:
     label = net.firsts[layer] + neuron
     return Wall(layer, neuron, label, net.slack[label], path.steep[layer, neuron])
 
 
-@inlined
+@inline
 def doubt_of(wall: Wall, radius: float) -> float:
     """How far the wall's value at a vertex may be off."""
     return (wall.slack + wall.steep * radius) * GROWN
 
 
-@inlined
+@inline
 def find_values(
     path: Path, room: Room, store: Store, flat: Flat, n: int, wall: Wall, fast: bool
 ) -> int:
@@ -45,7 +45,7 @@ def find_values(
     return arrays.POSITIVE if above == flat.size else arrays.CROSSING
 
 
-@inlined
+@inline
 def next_cut(
     net: Net, path: Path, room: Room, pile: Pile, store: Store, depth: int
 ) -> tuple[int, int]:
@@ -65,7 +65,7 @@ def next_cut(
     return arrays.NEGATIVE, 0
 
 
-@inlined
+@inline
 def classify(net: Net, path: Path, room: Room, pile: Pile, store: Store, depth: int) -> int:
     """Decide the neurons of one sign; how many are left, or -1 - that if one of them is unclear."""
     layer, start = pile.nodes[depth, arrays.LAYER], pile.nodes[depth, arrays.START]
@@ -102,7 +102,7 @@ def classify(net: Net, path: Path, room: Room, pile: Pile, store: Store, depth: 
     return count if clear else -1 - count
 
 
-@inlined
+@inline
 def enter_layer(net: Net, path: Path, layer: int) -> None:
     """The maps of a layer from those of the layer before and its pattern."""
     maps, across, d = path.maps, net.across, path.maps.shape[1] - 1

@@ -30,13 +30,13 @@ To be read from `advance`, at the end; then `_form_kernels`, `_section_kernels`,
 
 from __future__ import annotations
 
-from hardmax.geometry._compiled import entry, inlined, lent
+from hardmax.geometry._compiled import entry, inline, lent
 from hardmax.geometry.counting.space import _arrays as arrays
 from hardmax.geometry.counting.space._arrays import Net, Path, Pile, Record, Room, Store
 from hardmax.geometry.counting.space._facet_kernels import write_silent_facets
 from hardmax.geometry.counting.space._flat_kernels import UNCLEAR, count_by_flats
 from hardmax.geometry.counting.space._form_kernels import classify, enter_layer, next_cut
-from hardmax.geometry.counting.space._section_kernels import split
+from hardmax.geometry.counting.space._section_kernels import split_cell
 from hardmax.geometry.counting.space._vertex_kernels import find_again
 
 _GO_ON = -1  # beside the reasons to stop
@@ -48,7 +48,7 @@ def enter(net: Net, path: Path, layer: int) -> None:
     enter_layer(net, path, layer)
 
 
-@inlined
+@inline
 def _leaf(
     net: Net, path: Path, room: Room, pile: Pile, store: Store, record: Record, depth: int
 ) -> int:
@@ -65,7 +65,7 @@ def _leaf(
     return _GO_ON
 
 
-@inlined
+@inline
 def _descend(net: Net, path: Path, room: Room, pile: Pile, store: Store, depth: int) -> bool:
     """The node on top, complete in its layer, begins the next one; False if a sign is unclear."""
     nodes = pile.nodes
@@ -126,7 +126,7 @@ def advance(
                 if not find_again(net, path, room, store, nodes[depth, arrays.START] - 1 - kind):
                     return arrays.UNSURE
             elif kind == arrays.CROSSING:
-                if not split(net, path, room, pile, store, cut, depth):
+                if not split_cell(net, path, room, pile, store, cut, depth):
                     return arrays.FULL
                 now[arrays.DEPTH] += 1
     return arrays.DONE

@@ -15,7 +15,7 @@ from hardmax.geometry.counting.space._exact import (
     Pattern,
     Row,
     Solid,
-    Undecided,
+    UndecidedSolid,
     WholeMaps,
     box_solid,
     meet,
@@ -26,7 +26,7 @@ from hardmax.numerics import TINY, UNIT, inflate
 
 
 @dataclass(frozen=True, eq=False)
-class Body:
+class SimpleBody:
     """A simple polytope in floats: vertices, how far they may be off, facets, neighbours."""
 
     points: np.ndarray
@@ -50,7 +50,7 @@ class SpacePiece:
     layer: int
     on: np.ndarray
     left: np.ndarray
-    shape: Body | Solid
+    shape: SimpleBody | Solid
     sides: tuple[Row, ...]
     counted: tuple[int, ...]
     stained: bool = False
@@ -96,7 +96,7 @@ def start_piece(
         sides.append(row)
     left = living(stack, 0)
     nothing = np.zeros(stack.hidden[0], dtype=bool)
-    shape = simplified(solid)
+    shape = to_floats_if_simple(solid)
     return SpacePiece((), 0, nothing, left, shape, tuple(sides), (0,) * len(stack.hidden))
 
 
@@ -118,7 +118,7 @@ def living(stack: Stack, layer: int) -> np.ndarray:
     return np.flatnonzero(~dead)
 
 
-def simplified(solid: Solid) -> Body | Solid:
+def to_floats_if_simple(solid: Solid) -> SimpleBody | Solid:
     """In floats if every vertex lies on just d walls, as it is otherwise."""
     if not solid.simple:
         return solid
@@ -140,7 +140,7 @@ def simplified(solid: Solid) -> Body | Solid:
     radii = inflate(UNIT * np.max(np.abs(points), axis=1) + TINY)
     exact = [all(Fraction(x) * c[-1] == n for x, n in zip(p, c[:-1], strict=True))
              for p, c in zip(points.tolist(), solid.corners, strict=True)]  # fmt: skip
-    return Body(points, np.where(exact, 0.0, radii), labels, links)
+    return SimpleBody(points, np.where(exact, 0.0, radii), labels, links)
 
 
 def solid_of(piece: SpacePiece, stack: Stack, maps: WholeMaps) -> Solid:
@@ -162,14 +162,14 @@ def wall_row(
     label: int, patterns: Pattern, sides: tuple[Row, ...], stack: Stack, maps: WholeMaps
 ) -> Row:
     """The form of a wall or side, >= 0 in the cell."""
-    layer, i = named(label, stack)
+    layer, i = layer_and_neuron(label, stack)
     if layer < 0:
         return sides[i]
     row = maps.rows(patterns, layer)[i]
     return row if patterns[layer][i] else tuple(-x for x in row)
 
 
-def named(label: int, stack: Stack) -> tuple[int, int]:
+def layer_and_neuron(label: int, stack: Stack) -> tuple[int, int]:
     """(layer, neuron), or (-1, number of the side)."""
     for layer, width in enumerate(stack.hidden):
         if label < width:
@@ -178,18 +178,18 @@ def named(label: int, stack: Stack) -> tuple[int, int]:
     return -1, label
 
 
-def undecided(piece: SpacePiece, solid: Solid, chosen: np.ndarray) -> Undecided:
+def undecided_solid(piece: SpacePiece, solid: Solid, chosen: np.ndarray) -> UndecidedSolid:
     """The piece, to be decided for the chosen neurons."""
     on = tuple(bool(x) for x in piece.on)
-    return Undecided(solid, on, tuple(int(i) for i in chosen), piece.stained)
+    return UndecidedSolid(solid, on, tuple(int(i) for i in chosen), piece.stained)
 
 
-def after(piece: SpacePiece, cell: Undecided, rest: np.ndarray) -> SpacePiece:
+def after(piece: SpacePiece, cell: UndecidedSolid, rest: np.ndarray) -> SpacePiece:
     """A part of the piece that was decided exactly, except for the rest."""
     on = np.array(cell.on, dtype=bool)
     left = np.concatenate([rest, np.array(cell.left, dtype=np.int64)])
     counted = (0,) * len(piece.counted)
-    shape = simplified(cell.solid)
+    shape = to_floats_if_simple(cell.solid)
     return replace(piece, on=on, left=left, shape=shape, stained=cell.stained, counted=counted)
 
 

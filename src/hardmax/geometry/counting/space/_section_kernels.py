@@ -9,20 +9,20 @@ and to the section, and no search for pairs of vertices.
 
 from __future__ import annotations
 
-from hardmax.geometry._compiled import inlined
+from hardmax.geometry._compiled import inline
 from hardmax.geometry.counting.space import _arrays as arrays
 from hardmax.geometry.counting.space._arrays import Flat, Net, Path, Pile, Room, Store, Wall
 from hardmax.geometry.counting.space._form_kernels import doubt_of, wall_of
 from hardmax.numerics import GROWN, TINY, UNIT
 
 
-@inlined
+@inline
 def share_off(a: float, b: float, alpha: float, beta: float) -> float:
     """How far a / (a - b) may be off, if a and b, of different signs, are by alpha and beta."""
     return max(alpha, beta) / (abs(a - b) - abs(alpha - beta))
 
 
-@inlined
+@inline
 def cross(
     room: Room, store: Store, flat: Flat, n: int, wall: Wall, cut: Store, base: int, fast: bool
 ) -> int:
@@ -68,7 +68,7 @@ def cross(
     return w - base
 
 
-@inlined
+@inline
 def join(room: Room, store: Store, start: int, cut: Store, base: int, count: int, dim: int) -> None:
     """Join the vertices of the section of a polytope of dimension `dim`, walking around 2-faces.
 
@@ -97,7 +97,7 @@ def join(room: Room, store: Store, start: int, cut: Store, base: int, count: int
             cut.links[base + other, leave if stay == last else stay] = w
 
 
-@inlined
+@inline
 def _write_part(
     room: Room, store: Store, cell: Flat, cut: Store, count: int, base: int, side: bool
 ) -> int:
@@ -131,8 +131,8 @@ def _write_part(
     return kept + count
 
 
-@inlined
-def split(
+@inline
+def split_cell(
     net: Net, path: Path, room: Room, pile: Pile, store: Store, cut: Store, depth: int
 ) -> bool:
     """Replace the node on top by its two parts; False if there is no place for them."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from hardmax.geometry._compiled import called
+from hardmax.geometry._compiled import subroutine
 from hardmax.geometry.counting.space._arrays import Net, Path, Room, Store
 from hardmax.numerics import GROWN, TINY, UNIT
 
 
-@called
+@subroutine
 def _gather(net: Net, path: Path, labels: np.ndarray, A: np.ndarray) -> None:
     """The forms of the walls through a vertex, constants last."""
     d, total = len(labels), net.firsts[-1]
@@ -24,7 +24,7 @@ def _gather(net: Net, path: Path, labels: np.ndarray, A: np.ndarray) -> None:
                 A[i, c] = path.maps[layer, c, label - net.firsts[layer]]
 
 
-@called
+@subroutine
 def _invert(square: np.ndarray) -> bool:
     """square[1] becomes an approximate inverse of square[0], which is lost; False if singular."""
     A, R, d = square[0], square[1], square.shape[1]
@@ -54,7 +54,7 @@ def _invert(square: np.ndarray) -> bool:
     return True
 
 
-@called
+@subroutine
 def _excess(R: np.ndarray, A: np.ndarray) -> float:
     """An upper bound of |I - R A|, the largest row sum; infinite if it is no number."""
     d, worst = len(R), 0.0
@@ -73,7 +73,7 @@ def _excess(R: np.ndarray, A: np.ndarray) -> float:
     return worst * GROWN
 
 
-@called
+@subroutine
 def find_again(net: Net, path: Path, room: Room, store: Store, w: int) -> bool:
     """Find vertex w again from its walls: a Newton step, then a bound from the residual.
 

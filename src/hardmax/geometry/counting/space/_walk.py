@@ -20,13 +20,13 @@ from hardmax.geometry.counting.space._exact import (
 )
 from hardmax.geometry.counting.space._kernels import advance, enter
 from hardmax.geometry.counting.space._piece import (
-    Body,
+    SimpleBody,
     SpacePiece,
     after,
     first_label,
     next_layer,
     solid_of,
-    undecided,
+    undecided_solid,
 )
 
 _CHUNK = 200_000  # steps between two looks at the outside world, times 2^d: some 0.1 s
@@ -34,7 +34,7 @@ _PLACES = 2_048  # vertices of a section, at first
 
 
 @dataclass
-class Findings:
+class WalkFindings:
     """What the walks of one piece have found so far."""
 
     counts: np.ndarray
@@ -42,7 +42,7 @@ class Findings:
     silent: list[np.ndarray] = field(default_factory=list)
 
 
-class Walk:
+class SpaceWalk:
     """One stack of cells. Pieces that do not fit into it get a walk of their own, one deeper."""
 
     def __init__(
@@ -53,11 +53,11 @@ class Walk:
         *,
         fast: bool,
         limit: int | None = None,
-        above: Walk | None = None,
+        above: SpaceWalk | None = None,
     ) -> None:
         self.stack, self.sides, self.mode, self.fast, self.limit = stack, sides, mode, fast, limit
-        nothing = Findings(np.zeros(len(stack.hidden), dtype=np.int64))
-        self.findings: Findings = nothing if above is None else above.findings
+        nothing = WalkFindings(np.zeros(len(stack.hidden), dtype=np.int64))
+        self.findings: WalkFindings = nothing if above is None else above.findings
         self.maps: WholeMaps = WholeMaps(stack) if above is None else above.maps
         self.net = arrays.make_net(stack, sides, fast)
         width = self.net.biases.shape[1]
@@ -78,9 +78,9 @@ class Walk:
         self.cut = arrays.new_store(d * self.places, d)
 
     @cached_property
-    def deeper(self) -> Walk:
+    def deeper(self) -> SpaceWalk:
         common = (self.stack, self.sides, self.mode)
-        return Walk(*common, fast=self.fast, limit=self.limit, above=self)
+        return SpaceWalk(*common, fast=self.fast, limit=self.limit, above=self)
 
     # ---- in and out ------------------------------------------------------------------------------
 
@@ -96,7 +96,7 @@ class Walk:
     def push(self, piece: SpacePiece) -> None:
         """A piece whose pattern, above its layer, is that of the walk."""
         body = piece.shape
-        assert isinstance(body, Body)
+        assert isinstance(body, SimpleBody)
         depth, size = int(self.now[arrays.DEPTH]), len(body.radii)
         start = 0
         if depth:
@@ -118,7 +118,7 @@ class Walk:
         """A node of the stack as a piece."""
         layer, start, size, left, stained = self.pile.nodes[depth].tolist()
         hidden = self.stack.hidden
-        body = Body(*(array[start : start + size].copy() for array in self.store))
+        body = SimpleBody(*(array[start : start + size].copy() for array in self.store))
         patterns = tuple(self.path.pattern[k, : hidden[k]].copy() for k in range(layer))
         return SpacePiece(
             patterns, layer, self.pile.on[depth, : hidden[layer]].copy(),
@@ -192,7 +192,7 @@ class Walk:
 
     def _solid_parts(self, piece: SpacePiece) -> list[SpacePiece]:
         last = piece.layer == len(self.stack.hidden) - 1
-        parts = [part for part, _, _ in self._decided(piece)]
+        parts = [part for part, _, _ in self._decide_parts(piece)]
         return [part if last and part.complete else self._onward(part) for part in parts]
 
     def _full(self) -> None:
@@ -204,11 +204,11 @@ class Walk:
     def _exactly(self, piece: SpacePiece) -> Iterator[tuple[SpacePiece, Solid | None] | None]:
         """Decide in whole numbers what is unclear; simple cells go back to the floats."""
         last = piece.layer == len(self.stack.hidden) - 1
-        for part, solid, signs in self._decided(piece):
+        for part, solid, signs in self._decide_parts(piece):
             self.findings.decided += signs
             if last and part.complete:
                 yield from self._leaf(part, solid)
-            elif isinstance(part.shape, Body) and isinstance(piece.shape, Body):
+            elif isinstance(part.shape, SimpleBody) and isinstance(piece.shape, SimpleBody):
                 self.push(part)
             else:
                 # a solid leaves the kernel idle, a body does not
@@ -216,7 +216,7 @@ class Walk:
                 yield from walk.run(self._onward(part))
             yield None
 
-    def _decided(self, piece: SpacePiece) -> Iterator[tuple[SpacePiece, Solid, int]]:
+    def _decide_parts(self, piece: SpacePiece) -> Iterator[tuple[SpacePiece, Solid, int]]:
         """Parts of a piece in which its unclear neurons are decided, and how many signs that took.
 
         In a body these are the neurons that floats leave open at its vertices; if there are none,
@@ -225,15 +225,15 @@ class Walk:
         """
         solid = solid_of(piece, self.stack, self.maps)
         rows = self.maps.rows(piece.patterns, piece.layer)
-        body = isinstance(piece.shape, Body)
+        body = isinstance(piece.shape, SimpleBody)
         chosen, rest = self._unclear(piece) if body else (piece.left, piece.left[:0])
-        start = undecided(piece, solid, chosen)
-        for cell, signs in start.finished(rows, first_label(self.stack, piece.layer), not body):
+        start = undecided_solid(piece, solid, chosen)
+        for cell, signs in start.decide(rows, first_label(self.stack, piece.layer), not body):
             yield after(piece, cell, rest), cell.solid, signs
 
     def _unclear(self, piece: SpacePiece) -> tuple[np.ndarray, np.ndarray]:
         body, layer, left = piece.shape, piece.layer, piece.left
-        assert isinstance(body, Body)
+        assert isinstance(body, SimpleBody)
         maps = self.path.maps[layer][:, left]
         slack = self.net.slack[self.net.firsts[layer] + left]
         values = np.abs(body.points @ maps[:-1] + maps[-1])
@@ -244,7 +244,7 @@ class Walk:
 
     def _onward(self, piece: SpacePiece) -> SpacePiece:
         """A solid that is complete begins the next layer; a body does so in the kernel."""
-        if isinstance(piece.shape, Body) or not piece.complete:
+        if isinstance(piece.shape, SimpleBody) or not piece.complete:
             return piece
         self.findings.counts[piece.layer] += 1
         return next_layer(piece, self.stack)

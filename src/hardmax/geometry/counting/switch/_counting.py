@@ -9,7 +9,7 @@ from hardmax.geometry.counting._tally import OverLimit, Tally
 from hardmax.geometry.counting.switch._leaves import SwitchCell, leaves
 from hardmax.geometry.counting.switch._piece import SwitchPiece
 from hardmax.geometry.counting.switch._program import SwitchProgram
-from hardmax.geometry.counting.switch._search import Run
+from hardmax.geometry.counting.switch._search import SwitchSearch
 
 Progress = Callable[[int], None]
 
@@ -27,7 +27,7 @@ def count_piece(
     `progress` is told the number of cells so far, now and then. Memory does not grow with the
     count.
     """
-    run = Run(program, piece, fast)
+    run = SwitchSearch(program, piece, fast)
     layers = [*piece.counted, *[0] * (max(program.depth, 1) - len(piece.counted))]
     if program.depth == 0:
         return Tally((len(piece),))
@@ -51,23 +51,23 @@ def split_piece(
     """
     pieces = [piece]
     while pieces[0].layer < program.depth - 1 and sum(map(len, pieces)) < at_least:
-        pieces = Run(program, pieces[0], fast).next_layer(pieces)
+        pieces = SwitchSearch(program, pieces[0], fast).next_layer(pieces)
     cells = sum(map(len, pieces))
     share = max(1, cells // at_least)
-    found = [
+    shares = [
         replace(one.take(i, min(i + share, len(one))), counted=(), decided=0)
         for one in pieces
         for i in range(0, len(one), share)
     ]
-    found[0] = replace(found[0], counted=pieces[0].counted, decided=pieces[0].decided)
-    return found
+    shares[0] = replace(shares[0], counted=pieces[0].counted, decided=pieces[0].decided)
+    return shares
 
 
 def each_cell(
     program: SwitchProgram, piece: SwitchPiece, *, fast: bool = False
 ) -> Iterator[SwitchCell]:
     """Every cell of the piece, one after another."""
-    run = Run(program, piece, fast)
+    run = SwitchSearch(program, piece, fast)
     for _, _, batch in run.parts():
         if batch is not None:
             yield from leaves(batch, run.paths)

@@ -59,13 +59,13 @@ class ExactCell:
             if value >= 0:
                 vertices.append(vertex)
                 on.append(bits & kept | (0 if value else new))
-        for a, b in self._crossed(values):
+        for a, b in self._crossed_edges(values):
             u, v, x, y = values[a], -values[b], self.vertices[a], self.vertices[b]
             vertices.append(primitive([v * p + u * q for p, q in zip(x, y, strict=True)]))
             on.append(self.bits[a] & self.bits[b] | new)
         return ExactCell(tuple(vertices), tuple(on), tuple(labels))
 
-    def _crossed(self, values: Sequence[int]) -> Iterator[tuple[int, int]]:
+    def _crossed_edges(self, values: Sequence[int]) -> Iterator[tuple[int, int]]:
         """Edges from a vertex inside to one outside: no third vertex on all shared facets."""
         inside = [i for i, value in enumerate(values) if value > 0]
         outside = [i for i, value in enumerate(values) if value < 0]
@@ -162,20 +162,20 @@ def split_exactly(
     decisions: Decisions,
 ) -> list[tuple[ExactCell, tuple[Choice, ...]]]:
     """Split by groups, each given as pieces and their scores on a common denominator."""
-    found: list[tuple[ExactCell, tuple[Choice, ...]]] = [(cell, ())]
+    parts: list[tuple[ExactCell, tuple[Choice, ...]]] = [(cell, ())]
     for group, (pieces, forms) in enumerate(groups):
         if len(pieces) == 1:
-            found = [(part, (*won, (pieces[0],))) for part, won in found]
+            parts = [(part, (*won, (pieces[0],))) for part, won in parts]
             continue
-        found = [
+        parts = [
             (smaller, (*won, choice))
-            for part, won in found
-            for smaller, choice in _won(part, pieces, forms, (number, group), decisions)
+            for part, won in parts
+            for smaller, choice in _parts_won(part, pieces, forms, (number, group), decisions)
         ]
-    return found
+    return parts
 
 
-def _won(
+def _parts_won(
     cell: ExactCell,
     pieces: Sequence[int],
     forms: Sequence[Form],

@@ -23,9 +23,9 @@ from hardmax.geometry.counting.switch._piece import SwitchPiece
 from hardmax.geometry.counting.switch._program import (
     SwitchLayer,
     SwitchProgram,
-    shared,
+    share_win,
 )
-from hardmax.geometry.counting.switch._rows import Row, mean, over, rational, substituted, unit
+from hardmax.geometry.counting.switch._rows import Row, mean, over, rational, substitute_rows, unit
 
 if TYPE_CHECKING:
     from flint import fmpq
@@ -34,7 +34,7 @@ _MOST = 4096  # nodes remembered
 
 
 @dataclass(frozen=True, eq=False)
-class Node:
+class CellState:
     """A cell's state before a layer: forms of the input, exactly, and what is constant."""
 
     program: SwitchProgram
@@ -49,7 +49,7 @@ class Node:
         return found
 
     @cached_property
-    def made(self) -> list[list[fmpq]]:
+    def row_forms(self) -> list[list[fmpq]]:
         """The layer's rows as forms of the input."""
         return over(self.layer.matrix, self.forms, self.program.dimension)
 
@@ -57,54 +57,56 @@ class Node:
     def outputs(self) -> tuple[Row, ...]:
         """The affine map of a leaf."""
         rows = self.program.readout(self.context)
-        return tuple(substituted(rows, self.forms, self.program.dimension))
+        return tuple(substitute_rows(rows, self.forms, self.program.dimension))
 
     def scores(self, group: int, pieces: Sequence[int]) -> list[Form]:
         """Scores as whole numbers, on one denominator."""
         table = self.layer.tables
         first = int(table.starts[group])
-        return whole_forms([self.made[table.score[first + p]] for p in pieces])
+        return whole_forms([self.row_forms[table.score[first + p]] for p in pieces])
 
-    def child(self, choices: Sequence[tuple[int, ...]]) -> Node:
+    def child(self, choices: Sequence[tuple[int, ...]]) -> CellState:
         """The state behind the layer, if these pieces win."""
         layer, zero = self.layer, rational(0)
         state = [
-            [zero] * (self.program.dimension + 1) if row < 0 else self.made[row]
+            [zero] * (self.program.dimension + 1) if row < 0 else self.row_forms[row]
             for row in layer.tables.base.tolist()
         ]
         for g, (group, choice) in enumerate(zip(layer.groups, choices, strict=True)):
             for k, target in enumerate(group.targets):
                 form = self._payload(g, k, choice)
                 state[target] = [x + y for x, y in zip(state[target], form, strict=True)]
-        won = tuple(shared([layer.groups[g].pieces[p] for p in choices[g]])
+        won = tuple(share_win([layer.groups[g].pieces[p] for p in choices[g]])
                     for g in layer.branching)  # fmt: skip
         context = self.program.after(self.number, self.context, won)
         forms = tuple(tuple(row) for row in state)
-        return settled(self.program, self.number + 1, context, forms)
+        return settle_state(self.program, self.number + 1, context, forms)
 
     def _payload(self, group: int, k: int, choice: tuple[int, ...]) -> Sequence[fmpq]:
         """Composed with the state; the mean of several where they tie."""
         table = self.layer.tables
         first = int(table.starts[group])
-        forms = [self.made[table.payload[first + p, k]] for p in choice]
+        forms = [self.row_forms[table.payload[first + p, k]] for p in choice]
         if len(choice) == 1:
             return forms[0]
         pieces = self.layer.groups[group].pieces
         return mean(forms, [len(pieces[p].names) for p in choice])
 
 
-def settled(program: SwitchProgram, number: int, context: int, forms: tuple[Row, ...]) -> Node:
+def settle_state(
+    program: SwitchProgram, number: int, context: int, forms: tuple[Row, ...]
+) -> CellState:
     """A node whose layer is affine in its state: if need be the input becomes the state."""
     if number < program.depth and program.layer(number, context) is None:
         context = program.recast(number, context, forms)
         d = program.dimension
         forms = tuple(unit(d, i) for i in range(d))
-    return Node(program, number, context, forms)
+    return CellState(program, number, context, forms)
 
 
-def root(program: SwitchProgram) -> Node:
+def root(program: SwitchProgram) -> CellState:
     d = program.dimension
-    return settled(program, 0, 0, tuple(unit(d, i) for i in range(d)))
+    return settle_state(program, 0, 0, tuple(unit(d, i) for i in range(d)))
 
 
 class Paths:
@@ -116,7 +118,7 @@ class Paths:
         self.program, self.sides = program, sides
         self.ties = list(ties)
         self._numbers = {tie: i for i, tie in enumerate(self.ties)}
-        self._nodes: dict[tuple[int, ...], Node] = {}
+        self._nodes: dict[tuple[int, ...], CellState] = {}
         self._walls: dict[tuple[object, ...], Form] = {}
         self._root = root(program)
 
@@ -132,19 +134,19 @@ class Paths:
     def choice(self, code: int) -> tuple[int, ...]:
         return (code,) if code >= 0 else self.ties[-1 - code]
 
-    def node(self, pattern: tuple[int, ...], number: int) -> Node:
+    def node(self, pattern: tuple[int, ...], number: int) -> CellState:
         """Before layer `number`, where `pattern` holds the winners of all layers before it."""
         if number == 0:
             return self._root
-        found = self._nodes.get(pattern)
-        if found is None:
+        node = self._nodes.get(pattern)
+        if node is None:
             cut = len(pattern) - self.program.widths[number - 1]
             before = self.node(pattern[:cut], number - 1)
-            found = before.child([self.choice(code) for code in pattern[cut:]])
+            node = before.child([self.choice(code) for code in pattern[cut:]])
             if len(self._nodes) >= _MOST:
                 self._nodes.clear()
-            self._nodes[pattern] = found
-        return found
+            self._nodes[pattern] = node
+        return node
 
     def wall(self, pattern: tuple[int, ...], label: Label) -> Form:
         """The form that is >= 0 on the cell's side of a facet, as whole numbers."""
@@ -154,10 +156,10 @@ class Paths:
         cut = sum(self.program.widths[:number])
         key = (*pattern[:cut], label)
         if key not in self._walls:
-            one, other = self.node(pattern[:cut], number).scores(group, (piece, rival))
+            winner, loser = self.node(pattern[:cut], number).scores(group, (piece, rival))
             if len(self._walls) >= _MOST:
                 self._walls.clear()
-            self._walls[key] = primitive(difference(one, other))
+            self._walls[key] = primitive(difference(winner, loser))
         return self._walls[key]
 
 

@@ -1,288 +1,338 @@
-"""Splitting cells by a layer, in floats whose signs are proved or handed back.
+"""Splitting many cells by one layer, compiled: a small depth-first search over the groups of each.
 
-A cell is a polytope: vertices, each with a bound of how far it may be off, and with bits that say
-which facets it lies on. A clip needs the signs of one affine form at all vertices and nothing else:
-vertices beyond go, edges that cross get a vertex, and facets that have no vertex strictly inside
-are no facets any more. Two vertices span an edge iff no third one lies on all facets that they
-share; if one of them lies on exactly d facets, d - 1 shared ones suffice.
+To be read from `split_cells`, at the end, upwards; then `_rival_kernels` (who may win in a cell)
+and `_clip_kernels` (the part of a cell that one of them wins).
 """
-# mypy: disable-error-code="no-untyped-def"
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from hardmax.numerics import GROWN, TINY, UNIT
+from hardmax.geometry._compiled import copy_row, copy_rows, entry, inline, lent
+from hardmax.geometry.counting.switch._arrays import (
+    CLOSE,
+    DONE,
+    EMPTY,
+    FULL,
+    NO_ROOM,
+    OUT,
+    UNCHANGED,
+    Children,
+    ClipScratch,
+    FloatCell,
+    LayerTables,
+    Parents,
+    Pile,
+    Rivals,
+    Task,
+)
+from hardmax.geometry.counting.switch._clip_kernels import clip
+from hardmax.geometry.counting.switch._rival_kernels import find_rivals, sift
+from hardmax.numerics import TINY, UNIT
 
-DONE, FULL = 0, 1  # what became of a cell: split, or it did not fit
-UNCHANGED, EMPTY = -1, -2  # what a clip leaves, where it is not a number of vertices
-CLOSE, ROOM = -3, -4
+# ---- children ------------------------------------------------------------------------------------
 
 
-@njit(cache=True, error_model="numpy")
-def _ones(x):
-    """How many bits are set."""
-    x = x - ((x >> np.uint64(1)) & np.uint64(0x5555555555555555))
-    x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
-    x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return np.int64((x * np.uint64(0x0101010101010101)) >> np.uint64(56))
+@inline
+def write_state(tables: LayerTables, rivals: Rivals, reach: np.ndarray, forms: np.ndarray) -> None:
+    """The next state: base rows and what the winners add. Every sum rounds once more.
 
-
-@njit(cache=True, error_model="numpy")
-def compose(rows, forms, reach, made, bulk, slope):
-    """Rows of the layer as forms of the input: `made` is coefficients, constant, error.
-
-    An error bounds how far the form is off anywhere in the domain. A sum of n products of rounded
-    coefficients and a rounded constant, in any order, takes at most n + 2 roundings of each term;
-    one more pays for products of errors. A coefficient may be off by the smallest number, times
-    the form that it is multiplied with, and so may each product, times the reach: that is `lost`.
-    `bulk` adds what evaluating the form at a point rounds, d + 1 times, and what the difference to
-    another form does; `slope` bounds how much its value moves when the point does. Infinities and
-    nan are handed on, and leave every comparison open.
+    Two units pay for that and for the rounding of the size; products in it may underflow.
     """
-    n, d = forms.shape[0], forms.shape[1] - 2
-    unsure = np.empty(n)
-    wide, lost = 1.0, 0.0
-    for c in range(d):
-        wide += reach[c]
-    for j in range(n):
-        total = abs(forms[j, d])
-        for c in range(d):
-            total += abs(forms[j, c]) * reach[c]
-        unsure[j] = forms[j, d + 1] + (n + 3) * UNIT * total
-        lost += total + forms[j, d + 1]
-    lost = TINY * (lost + (n + 4) * wide)
-    weights, heavy, level = rows
-    if n:
-        np.dot(weights, forms, made)
-        errors = np.dot(heavy, unsure)
-    else:
-        made[:], errors = 0.0, np.zeros(len(level))
-    for r in range(len(level)):
-        made[r, d] += level[r]
-        made[r, d + 1] = (errors[r] + (n + 3) * UNIT * abs(level[r])) * GROWN + lost
-        value, steep = abs(made[r, d]), 0.0
-        for c in range(d):
-            value += abs(made[r, c]) * reach[c]
-            steep += abs(made[r, c])
-        bulk[r] = (made[r, d + 1] + (d + 3) * UNIT * value) * GROWN + (d + 4) * TINY
-        slope[r] = steep * GROWN
-
-
-@njit(cache=True, error_model="numpy")
-def _value(form, point):
-    d = len(point)
-    total = form[d]
-    for c in range(d):
-        total += form[c] * point[c]
-    return total
-
-
-@njit(cache=True, error_model="numpy")
-def _beats(values, bulk, slope, j, q, i, p, stray, count, fast):
-    """Whether q is above p on the whole cell: 1 surely, 2 if both may be one form, else 0.
-
-    In exact mode beyond the rounding at every vertex, which nan never is. In fast mode what is too
-    close counts as equal, so that touching suffices.
-    """
-    above = False
-    level, steep = bulk[p] + bulk[q], slope[p] + slope[q]
-    for v in range(count):
-        gap = values[j, v] - values[i, v]
-        room = level + stray[v] * steep
-        if gap > room:
-            above = True
-        elif not fast or gap < -room:
-            return 0
-    return 1 if above else 2
-
-
-@njit(cache=True, error_model="numpy")
-def sift(made, bulk, slope, score, points, stray, found, count, values, fast, harmless):
-    """Keep the pieces that may win somewhere in the cell; -1 if some tie and it matters."""
-    nv, d, kept = len(stray), points.shape[1], 0
-    for i in range(count):
-        form = made[score[found[i]]]
-        for v in range(nv):
-            total = form[d]
-            for c in range(d):
-                total += form[c] * points[v, c]
-            values[i, v] = total
-    for i in range(count):
-        p = score[found[i]]
-        dead = False
-        for j in range(count):
-            if j == i:
+    base, payload, target, made = tables.base, tables.payload, tables.target, rivals.made
+    d = forms.shape[1] - 2
+    for i in range(len(base)):
+        for c in range(d + 2):
+            forms[i, c] = made[base[i], c] if base[i] >= 0 else 0.0
+    for g in range(len(rivals.winners)):
+        for t in range(payload.shape[1]):
+            if target[g, t] < 0:
                 continue
-            verdict = _beats(values, bulk, slope, j, score[found[j]], i, p, stray, nv, fast)
-            if verdict == 2 and not harmless:
-                return -1
-            if verdict == 1 or (verdict == 2 and j < i):
-                dead = True
-                break
-        if not dead:
-            found[count + kept] = found[i]
-            kept += 1
-    for i in range(kept):
-        found[i] = found[count + i]
-    return max(kept, 1)  # in fast mode closeness is not transitive: then the first stands for all
+            row, at = payload[rivals.winners[g], t], target[g, t]
+            size = 0.0
+            for c in range(d + 1):
+                forms[at, c] += made[row, c]
+                size += abs(forms[at, c]) * (reach[c] if c < d else 1.0)
+            forms[at, d + 1] += made[row, d + 1] + 2 * UNIT * size + TINY
 
 
-@njit(cache=True, error_model="numpy")
-def _adjacent(bits, a, b, count, d):
-    """Whether two vertices span an edge."""
-    words = bits.shape[1]
-    common = on_a = on_b = 0
-    for w in range(words):
-        common += _ones(bits[a, w] & bits[b, w])
-        on_a += _ones(bits[a, w])
-        on_b += _ones(bits[b, w])
-    if common < d - 1:
-        return False
-    if on_a == d or on_b == d:
-        return True
-    for v in range(count):
-        if v in (a, b):
-            continue
-        inside = True
+@inline
+def _write_facets(cell: FloatCell, children: Children) -> int:
+    """The facets that have vertices, numbered anew; how many."""
+    v, f = children.fill[1], children.fill[2]
+    nv, words = len(cell.stray), cell.bits.shape[1]
+    for i in range(nv):
         for w in range(words):
-            both = bits[a, w] & bits[b, w]
-            if bits[v, w] & both != both:
-                inside = False
-                break
-        if inside:
-            return False
+            children.bits[v + i, w] = np.uint64(0)
+    facets = 0
+    for place in range(64 * words):
+        word, shift = place >> 6, np.uint64(place & 63)
+        seen = False
+        for i in range(nv):
+            if (cell.bits[i, word] >> shift) & np.uint64(1):
+                seen = True
+                children.bits[v + i, facets >> 6] |= np.uint64(1) << np.uint64(facets & 63)
+        if seen:
+            copy_row(children.labels[f + facets], cell.labels[place])
+            facets += 1
+    return facets
+
+
+@inline
+def _emit(
+    tables: LayerTables,
+    rivals: Rivals,
+    cell: FloatCell,
+    parents: Parents,
+    job: int,
+    children: Children,
+) -> bool:
+    """Write a child, or a part that is open: its parent, who won, its polytope, its state."""
+    fill, winners, nv = children.fill, rivals.winners, len(cell.stray)
+    k, v, f = fill[0], fill[1], fill[2]
+    if k == len(children.parent) or v + nv > len(children.stray):
+        return False
+    if f + 64 * cell.bits.shape[1] > len(children.labels):
+        return False
+    children.parent[k] = job
+    is_open = False
+    for g in range(len(winners)):
+        children.won[k, g] = winners[g] - tables.starts[g] if winners[g] >= 0 else -1
+        is_open = is_open or winners[g] < 0
+    copy_rows(children.points[v:], cell.points)
+    copy_row(children.stray[v:], cell.stray)
+    facets = _write_facets(cell, children)
+    if not is_open:  # then it is kept
+        write_state(tables, rivals, parents.reach, children.forms[k])
+    fill[0], fill[1], fill[2] = k + 1, v + nv, f + facets
+    children.vstart[k + 1], children.fstart[k + 1] = fill[1], fill[2]
     return True
 
 
-@njit(cache=True, error_model="numpy")
-def _sides(form, room, steep, points, stray, count, fast, value, slack, side):
-    """The signs of a form at the vertices; UNCHANGED, EMPTY, CLOSE, or 0 for a proper cut."""
-    plus = minus = 0
-    for v in range(count):
-        value[v] = _value(form, points[v])
-        slack[v] = room + stray[v] * steep
-        side[v] = 0
-        if value[v] > slack[v]:
-            side[v] = 1
-            plus += 1
-        elif value[v] < -slack[v]:
-            side[v] = -1
-            minus += 1
-        elif not fast:
-            return CLOSE
-    if plus == 0:
-        return EMPTY
-    return UNCHANGED if minus == 0 else 0
+# ---- one cell ------------------------------------------------------------------------------------
 
 
-@njit(cache=True, error_model="numpy")
-def _cross(points, stray, a, b, value, slack, out, fast):
-    """The vertex on the edge from a to b, and how far it may be off.
+@inline
+def _cell_of(arrays: Pile | ClipScratch, place: int, count: int) -> FloatCell:
+    """One cell of several, of which only so many vertices are written."""
+    return FloatCell(
+        arrays.points[place, :count],
+        arrays.stray[place, :count],
+        arrays.bits[place, :count],
+        arrays.labels[place],
+    )
 
-    With t = f(a)/(f(a) - f(b)) and D = f(a) - f(b), errors s_a, s_b of the two values move t by at
-    most (|f(b)|/D s_a + |f(a)|/D s_b)/(D - s_a - s_b). Rounding moves t by 2 u, and the vertex by
-    4 u of the ends; the last difference loses at most 4 u D. What overflows says nothing: then the
-    vertex may be anywhere on the edge. In fast mode it is believed but for its own rounding: what
-    counts as equal would grow with every flat crossing.
+
+@inline
+def _copy_cell(target: Pile | ClipScratch, place: int, cell: FloatCell) -> None:
+    copy_rows(target.points[place], cell.points)
+    copy_row(target.stray[place], cell.stray)
+    copy_rows(target.bits[place], cell.bits)
+    copy_rows(target.labels[place], cell.labels)
+
+
+@inline
+def _won_part(
+    tables: LayerTables,
+    rivals: Rivals,
+    cut: ClipScratch,
+    task: Task,
+    size: int,
+    i: int,
+    group: int,
+    count: int,
+) -> tuple[int, int]:
+    """The part of cell 0 of `cut` that piece i of the pool wins: where it is, its vertices.
+
+    Or that it is too close to call, or does not fit.
     """
-    span = value[a] - value[b]
-    t = value[a] / span
-    reach = big = 0.0
-    for c in range(points.shape[1]):
-        step = points[b, c] - points[a, c]
-        out[c] = points[a, c] + t * step
-        reach = max(reach, abs(step))
-        big = max(big, abs(points[a, c]) + abs(points[b, c]))
-    left = span - slack[a] - slack[b] - 4 * UNIT * span
-    ends = max(stray[a], stray[b])
-    if fast:
-        return ends + 8 * UNIT * big
-    reach += stray[a] + stray[b]
-    share = 1.0
-    if 0.0 < left < np.inf:
-        moved = (-value[b] / span * slack[a] + t * slack[b] + 2 * TINY) / left + 3 * UNIT
-        share = moved if moved < share else share
-    return (ends + reach * share + 4 * UNIT * big) * GROWN + 2 * TINY
-
-
-@njit(cache=True, error_model="numpy")
-def clip(form, room, steep, source, count, label, target, work, fast):
-    """The part of a cell where form >= 0, into `target`; its number of vertices, or why not."""
-    points, stray, bits, labels = source
-    out_points, out_stray, out_bits, out_labels = target
-    value, slack, side, kept = work
-    verdict = _sides(form, room, steep, points, stray, count, fast, value, slack, side)
-    if verdict != 0:
-        return verdict
-    words, d = bits.shape[1], points.shape[1]
-    kept[:] = 0
-    for v in range(count):
-        if side[v] == 1:
-            for w in range(words):
-                kept[w] |= bits[v, w]
-    place = -1
-    for f in range(64 * words):
-        if (kept[f >> 6] >> np.uint64(f & 63)) & np.uint64(1) == np.uint64(0):
-            place = f
-            break
-    if place < 0:
-        return ROOM
-    word, bit = place >> 6, np.uint64(1) << np.uint64(place & 63)
-    out_labels[:] = labels
-    out_labels[place] = label
-    made = 0
-    for v in range(count):
-        if side[v] >= 0:
-            if made == len(out_stray):
-                return ROOM
-            out_points[made], out_stray[made] = points[v], stray[v]
-            for w in range(words):
-                out_bits[made, w] = bits[v, w] & kept[w]
-            if side[v] == 0:
-                out_bits[made, word] |= bit
-            made += 1
-    for a in range(count):
-        if side[a] != 1:
+    made, pool, start = rivals.made, rivals.pool, tables.starts[group]
+    p, now, other = tables.score[pool[i]], 0, 1
+    vertices = cut.stray.shape[1]
+    for j in range(size):
+        if j == i:
             continue
-        for b in range(count):
-            if side[b] != -1 or not _adjacent(bits, a, b, count, d):
-                continue
-            if made == len(out_stray):
-                return ROOM
-            out_stray[made] = _cross(points, stray, a, b, value, slack, out_points[made], fast)
-            for w in range(words):
-                out_bits[made, w] = bits[a, w] & bits[b, w]
-            out_bits[made, word] |= bit
-            made += 1
-    return made if made > d else EMPTY  # fewer can only be in fast mode, where signs are believed
+        q = tables.score[pool[j]]
+        for c in range(len(cut.form)):
+            cut.form[c] = made[p, c] - made[q, c]
+        cut.label[0], cut.label[1] = task.layer, group
+        cut.label[2], cut.label[3] = pool[i] - start, pool[j] - start
+        here, there = _cell_of(cut, now, count), _cell_of(cut, other, vertices)
+        level, steep = rivals.bulk[p] + rivals.bulk[q], rivals.slope[p] + rivals.slope[q]
+        code = clip(here, there, cut, level, steep, task.fast)
+        if code in (CLOSE, NO_ROOM):
+            return now, code
+        if code == EMPTY:
+            return now, 0
+        if code != UNCHANGED:
+            count = code
+            now, other = other, 3 - other if now == 0 else now
+    return now, count
 
 
-@njit(cache=True, error_model="numpy")
-def candidates(
-    tables, reach, forms, points, stray, fast, made, bulk, slope, found, sizes, values, known
-):
-    """For a cell: which pieces of each group may win. `found` lists them from starts[g] on.
+@inline
+def _divide(
+    tables: LayerTables,
+    rivals: Rivals,
+    cut: ClipScratch,
+    task: Task,
+    pile: Pile,
+    top: int,
+    size: int,
+) -> int:
+    """Push the part of the cell at `top` that each piece of the pool wins; the new top."""
+    count, level = pile.vertices[top], pile.level[top]
+    group = rivals.open[level]
+    _copy_cell(cut, 0, _cell_of(pile, top, count))
+    copy_row(cut.won, pile.won[top])
+    free = top
+    for i in range(size):
+        at, vertices = _won_part(tables, rivals, cut, task, size, i, group, count)
+        if vertices == CLOSE:  # the cell as it was: something may have been pushed over it
+            _copy_cell(pile, top, _cell_of(cut, 0, count))
+            pile.vertices[top], pile.level[top] = count, level
+            return CLOSE
+        if vertices == NO_ROOM:
+            return NO_ROOM
+        if vertices == 0:
+            continue
+        if free == len(pile.vertices):
+            return NO_ROOM
+        pile.vertices[free], pile.level[free] = vertices, level + 1
+        _copy_cell(pile, free, _cell_of(cut, at, vertices))
+        copy_row(pile.won[free], cut.won)
+        pile.won[free, level] = rivals.pool[i]
+        free += 1
+    return free
 
-    `known` holds winners that are decided already, and -1 elsewhere.
-    Returns False if pieces tie and their payloads are not their scores.
+
+@inline
+def _decide_groups(
+    tables: LayerTables, rivals: Rivals, pile: Pile, top: int, depth: int, fast: bool
+) -> int:
+    """Note winners of the next open groups, as long as there is one alone; how many are then."""
+    cell = _cell_of(pile, top, pile.vertices[top])
+    size = 1
+    while pile.level[top] < depth and size == 1:
+        group = rivals.open[pile.level[top]]
+        size = rivals.sizes[group]
+        for i in range(size):
+            rivals.pool[i] = rivals.found[tables.starts[group] + i]
+        size = sift(tables, rivals, cell, size, fast)
+        if size == 1:
+            pile.won[top, pile.level[top]] = rivals.pool[0]
+            pile.level[top] += 1
+    return size
+
+
+@inline
+def _list_open_groups(tables: LayerTables, rivals: Rivals) -> int:
+    """Winners of groups that have one rival alone, and which groups have more; how many."""
+    count = 0
+    for g in range(len(rivals.winners)):
+        rivals.winners[g] = rivals.found[tables.starts[g]]
+        if rivals.sizes[g] > 1:
+            rivals.open[count] = g
+            count += 1
+    return count
+
+
+@inline
+def _descend(
+    tables: LayerTables,
+    parents: Parents,
+    job: int,
+    task: Task,
+    pile: Pile,
+    rivals: Rivals,
+    cut: ClipScratch,
+    children: Children,
+) -> int:
+    """Depth first: split by the next open group, until none is left or one is too close to call.
+
+    The cell itself is at the bottom of the pile.
     """
-    rows, starts, score, harmless = tables
-    compose(rows, forms, reach, made, bulk, slope)
-    pool = np.empty(2 * len(values), dtype=np.int64)
-    for g in range(len(starts) - 1):
-        count = starts[g + 1] - starts[g]
-        for i in range(count):
-            pool[i] = starts[g] + i
-        if known[g] >= 0:
-            pool[0], count = starts[g] + known[g], 1
-        if count > 1:
-            count = sift(
-                made, bulk, slope, score, points, stray, pool, count, values, fast, harmless
-            )
-        if count < 0:
-            return False
-        sizes[g] = count
-        found[starts[g] : starts[g] + count] = pool[:count]
-    return True
+    depth, top = _list_open_groups(tables, rivals), 1
+    while top:
+        top -= 1
+        size = _decide_groups(tables, rivals, pile, top, depth, task.fast)
+        if size > 1:
+            code = _divide(tables, rivals, cut, task, pile, top, size)
+            if code == NO_ROOM:
+                return FULL
+            if code >= 0:
+                top = code
+                continue
+        level = pile.level[top]
+        parents.counts[job] += level == depth
+        if task.keep or level < depth:
+            for i in range(depth):
+                rivals.winners[rivals.open[i]] = pile.won[top, i] if i < level else -1
+            cell = _cell_of(pile, top, pile.vertices[top])
+            if not _emit(tables, rivals, cell, parents, job, children):
+                return OUT
+    return DONE
+
+
+# ---- many cells ----------------------------------------------------------------------------------
+
+
+@inline
+def _parent(parents: Parents, job: int) -> FloatCell:
+    a, b = parents.vstart[job], parents.vstart[job + 1]
+    labels = parents.labels[parents.fstart[job] : parents.fstart[job + 1]]
+    return FloatCell(parents.points[a:b], parents.stray[a:b], parents.bits[a:b], labels)
+
+
+@inline
+def _hand_on(
+    tables: LayerTables,
+    parents: Parents,
+    job: int,
+    rivals: Rivals,
+    cell: FloatCell,
+    children: Children,
+) -> int:
+    """Pieces tie, and it matters which wins: the cell as it is, with what was known of it."""
+    for g in range(len(rivals.winners)):
+        known = parents.known[job, g]
+        rivals.winners[g] = known + tables.starts[g] if known >= 0 else -1
+    return DONE if _emit(tables, rivals, cell, parents, job, children) else OUT
+
+
+@entry
+def split_cells(
+    tables: LayerTables,
+    parents: Parents,
+    task: Task,
+    pile: Pile,
+    rivals: Rivals,
+    cut: ClipScratch,
+    children: Children,
+) -> tuple[int, int]:
+    """Split cells; the first that was not split, and why.
+
+    Children are written if they are to be kept. Parts of cells that are too close to call are
+    written in any case, with -1 for the winners that are open.
+    """
+    tables, parents, pile = lent(tables), lent(parents), lent(pile)
+    rivals, cut, children = lent(rivals), lent(cut), lent(children)
+    fill = children.fill
+    for job in range(len(parents.vstart) - 1):
+        cell = _parent(parents, job)
+        if len(cell.stray) > pile.stray.shape[1]:
+            return job, FULL
+        state, known, reach = parents.forms[job], parents.known[job], parents.reach
+        before = fill[0], fill[1], fill[2]
+        parents.counts[job] = 0
+        if find_rivals(tables, cell, state, known, reach, rivals, task.fast):
+            pile.vertices[0], pile.level[0] = len(cell.stray), 0
+            _copy_cell(pile, 0, cell)
+            code = _descend(tables, parents, job, task, pile, rivals, cut, children)
+        else:
+            code = _hand_on(tables, parents, job, rivals, cell, children)
+        if code != DONE:
+            fill[0], fill[1], fill[2] = before
+            parents.counts[job] = 0
+            return job, code
+    return len(parents.vstart) - 1, DONE

@@ -39,18 +39,18 @@ class SwitchCell:
     @cached_property
     def pattern(self) -> tuple[tuple[Names, ...], ...]:
         """For each layer and group the names of the winners; several only if they tie."""
-        found, start = [], 0
+        pattern, start = [], 0
         for number, width in enumerate(self._paths.program.widths):
             groups = self._paths.node(self._code[:start], number).layer.groups
             codes = self._code[start : start + width]
-            found.append(
+            pattern.append(
                 tuple(
                     tuple(sorted(n for p in self._paths.choice(c) for n in group.pieces[p].names))
                     for group, c in zip(groups, codes, strict=True)
                 )
             )
             start += width
-        return tuple(found)
+        return tuple(pattern)
 
     @cached_property
     def map(self) -> tuple[tuple[Fraction, ...], ...]:
@@ -88,10 +88,10 @@ def leaves(batch: Batch, paths: Paths, wanted: Iterable[int] | None = None) -> I
     """The cells of a batch, or those of some numbers."""
     piece = batch.piece
     for job in range(len(piece)) if wanted is None else wanted:
-        v = slice(piece.vstart[job], piece.vstart[job + 1])
-        f = slice(piece.fstart[job], piece.fstart[job + 1])
+        vertices = slice(piece.vstart[job], piece.vstart[job + 1])
+        facets = slice(piece.fstart[job], piece.fstart[job + 1])
         bits = tuple(
-            sum(int(word) << 64 * w for w, word in enumerate(row)) for row in piece.bits[v]
+            sum(int(word) << 64 * w for w, word in enumerate(row)) for row in piece.bits[vertices]
         )
-        labels = tuple((a, b, c, e) for a, b, c, e in piece.labels[f].tolist())
-        yield SwitchCell(piece.points[v], bits, labels, batch, int(job), paths)
+        labels = tuple((a, b, c, e) for a, b, c, e in piece.labels[facets].tolist())
+        yield SwitchCell(piece.points[vertices], bits, labels, batch, int(job), paths)

@@ -70,15 +70,15 @@ class SwitchPiece:
 
     def take(self, first: int, last: int) -> SwitchPiece:
         """Neighbouring cells."""
-        v, f = slice(*self.vstart[[first, last]]), slice(*self.fstart[[first, last]])
+        vertices, facets = slice(*self.vstart[[first, last]]), slice(*self.fstart[[first, last]])
         return replace(
             self,
             vstart=self.vstart[first : last + 1] - self.vstart[first],
-            points=self.points[v],
-            stray=self.stray[v],
-            bits=self.bits[v],
+            points=self.points[vertices],
+            stray=self.stray[vertices],
+            bits=self.bits[vertices],
             fstart=self.fstart[first : last + 1] - self.fstart[first],
-            labels=self.labels[f],
+            labels=self.labels[facets],
             pattern=self.pattern[first:last],
         )
 

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from hardmax._errors import RequestError
-from hardmax.geometry.counting.switch._rows import Row, matrix, mean, rounded
+from hardmax.geometry.counting.switch._arrays import LayerTables
+from hardmax.geometry.counting.switch._rows import Row, matrix, mean, nearest_floats
 
 if TYPE_CHECKING:
     from flint import fmpq_mat
@@ -60,10 +61,10 @@ class Group:
                 best[:] = [piece]
             elif piece.score[-1] == best[0].score[-1]:
                 best.append(piece)
-        return cls(tuple(shared(tied) for tied in highest.values()), tuple(targets))
+        return cls(tuple(share_win(tied) for tied in highest.values()), tuple(targets))
 
 
-def shared(tied: Sequence[Piece]) -> Piece:
+def share_win(tied: Sequence[Piece]) -> Piece:
     """What tied pieces do together: the mean of their payloads, over all names behind them."""
     if len(tied) == 1:
         return tied[0]
@@ -98,15 +99,15 @@ class SwitchLayer:
 
     @cached_property
     def _numbers(self) -> dict[Row, int]:
-        found: dict[Row, int] = {}
+        numbers: dict[Row, int] = {}
         for group in self.groups:
             for piece in group.pieces:
                 for row in (piece.score, *piece.payload):
-                    found.setdefault(row, len(found))
+                    numbers.setdefault(row, len(numbers))
         for base in self.base:
             if base is not None:
-                found.setdefault(base, len(found))
-        return found
+                numbers.setdefault(base, len(numbers))
+        return numbers
 
     @cached_property
     def matrix(self) -> fmpq_mat:
@@ -114,46 +115,34 @@ class SwitchLayer:
         return matrix(self.rows, self.width + 1)
 
     @cached_property
-    def tables(self) -> Tables:
-        return Tables.of(self)
+    def tables(self) -> LayerTables:
+        return _tables_of(self)
 
 
-@dataclass(frozen=True, eq=False)
-class Tables:
-    """A layer as arrays: rows rounded to floats, and numbers of rows elsewhere (-1 for none)."""
-
-    rows: tuple[np.ndarray, np.ndarray, np.ndarray]  # coefficients, their sizes, constants
-    starts: np.ndarray  # groups + 1: the first piece of each
-    score: np.ndarray  # pieces
-    payload: np.ndarray  # pieces x most targets
-    target: np.ndarray  # groups x most targets
-    base: np.ndarray  # coordinates of the next state
-    most: int  # pieces of a group
-    continuous: bool  # whether every payload is its score, so that ties are harmless
-
-    @classmethod
-    def of(cls, layer: SwitchLayer) -> Tables:
-        number = layer._numbers
-        most = max([len(group.targets) for group in layer.groups], default=0)
-        pieces = [piece for group in layer.groups for piece in group.pieces]
-        payload = np.full((len(pieces), most), -1, dtype=np.int64)
-        target = np.full((len(layer.groups), most), -1, dtype=np.int64)
-        for p, piece in enumerate(pieces):
-            payload[p, : len(piece.payload)] = [number[row] for row in piece.payload]
-        for g, group in enumerate(layer.groups):
-            target[g, : len(group.targets)] = group.targets
-        rows = np.array([rounded(row) for row in layer.rows]).reshape(-1, layer.width + 1)
-        weights = np.ascontiguousarray(rows[:, :-1])
-        return cls(
-            (weights, np.abs(weights), np.ascontiguousarray(rows[:, -1])),
-            np.cumsum([0, *(len(group.pieces) for group in layer.groups)], dtype=np.int64),
-            np.array([number[piece.score] for piece in pieces], dtype=np.int64),
-            payload,
-            target,
-            np.array([-1 if b is None else number[b] for b in layer.base], dtype=np.int64),
-            max([len(group.pieces) for group in layer.groups], default=1),
-            all(row == piece.score for piece in pieces for row in piece.payload),
-        )
+def _tables_of(layer: SwitchLayer) -> LayerTables:
+    number = layer._numbers
+    most = max([len(group.targets) for group in layer.groups], default=0)
+    pieces = [piece for group in layer.groups for piece in group.pieces]
+    payload = np.full((len(pieces), most), -1, dtype=np.int64)
+    target = np.full((len(layer.groups), most), -1, dtype=np.int64)
+    for p, piece in enumerate(pieces):
+        payload[p, : len(piece.payload)] = [number[row] for row in piece.payload]
+    for g, group in enumerate(layer.groups):
+        target[g, : len(group.targets)] = group.targets
+    rows = np.array([nearest_floats(row) for row in layer.rows]).reshape(-1, layer.width + 1)
+    weights = np.ascontiguousarray(rows[:, :-1])
+    return LayerTables(
+        weights=weights,
+        sizes=np.abs(weights),
+        levels=np.ascontiguousarray(rows[:, -1]),
+        starts=np.cumsum([0, *(len(group.pieces) for group in layer.groups)], dtype=np.int64),
+        score=np.array([number[piece.score] for piece in pieces], dtype=np.int64),
+        payload=payload,
+        target=target,
+        base=np.array([-1 if b is None else number[b] for b in layer.base], dtype=np.int64),
+        most=max([len(group.pieces) for group in layer.groups], default=1),
+        continuous=all(row == piece.score for piece in pieces for row in piece.payload),
+    )
 
 
 class SwitchProgram(Protocol):

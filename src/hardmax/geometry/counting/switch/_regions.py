@@ -23,8 +23,8 @@ from hardmax.geometry.counting.switch._exact import ExactCell, Form
 from hardmax.geometry.counting.switch._leaves import leaves
 from hardmax.geometry.counting.switch._piece import Batch, SwitchPiece, start_piece
 from hardmax.geometry.counting.switch._program import SwitchProgram
-from hardmax.geometry.counting.switch._rows import rounded
-from hardmax.geometry.counting.switch._search import Run
+from hardmax.geometry.counting.switch._rows import nearest_floats
+from hardmax.geometry.counting.switch._search import SwitchSearch
 from hardmax.numerics import TINY, down, inflate, matmul_up, stray, sum_up, up
 
 Map = tuple[tuple[Fraction, ...], ...]
@@ -64,7 +64,7 @@ def count_regions(
     piece = domain if isinstance(domain, SwitchPiece) else start_piece(program, domain)
     tally, keys = leaf_keys(program, piece, fast=fast, limit=limit, progress=progress)
     cells = kept_cells(program, piece, twins(keys), fast=fast)
-    return SwitchCount(tally, tally.cells - unions(cells))
+    return SwitchCount(tally, tally.cells - count_unions(cells))
 
 
 def leaf_keys(
@@ -79,19 +79,19 @@ def leaf_keys(
 
     The number is a mix of the outputs' values at one fixed point of the domain's hull.
     """
-    run = Run(program, piece, fast)
+    run = SwitchSearch(program, piece, fast)
     depth = max(program.depth, 1)
     layers = [*piece.counted, *[0] * (depth - len(piece.counted))]
-    found = []
+    keys = []
     for number, count, batch in run.parts():
         layers[number] += count
         if batch is not None:
-            found.append(_keys(program, batch))
+            keys.append(_keys(program, batch))
             if progress is not None:
                 progress(layers[-1])
             if limit is not None and layers[-1] > limit:
                 raise OverLimit(layers[-1], limit)
-    return Tally(tuple(layers), run.decided), np.concatenate(found)
+    return Tally(tuple(layers), run.decided), np.concatenate(keys)
 
 
 def _keys(program: SwitchProgram, batch: Batch) -> np.ndarray:
@@ -100,7 +100,7 @@ def _keys(program: SwitchProgram, batch: Batch) -> np.ndarray:
     A term of the number is a coefficient times a coordinate, times a weight, times a factor of the
     mix; it is rounded with every one of these products and in three sums.
     """
-    rows = np.array([rounded(row) for row in program.readout(batch.context)])
+    rows = np.array([nearest_floats(row) for row in program.readout(batch.context)])
     forms, reach = batch.forms, batch.piece.reach
     n, d = forms.shape[1], len(reach)
     rng = np.random.default_rng(0)  # any point and mix will do, if whole numbers do not relate them
@@ -158,7 +158,7 @@ def kept_cells(
         return []
     by_map: dict[Map, list[Mapped]] = {}
     start = 0
-    for _, _, batch in (run := Run(program, piece, fast)).parts():
+    for _, _, batch in (run := SwitchSearch(program, piece, fast)).parts():
         if batch is None:
             continue
         jobs = np.flatnonzero(wanted[start : start + len(batch.piece)])
@@ -171,15 +171,15 @@ def kept_cells(
 # ---- joining -------------------------------------------------------------------------------------
 
 
-def unions(cells: Iterable[Mapped]) -> int:
+def count_unions(cells: Iterable[Mapped]) -> int:
     """How many cells go away when those that share a facet and a map become one."""
     by_map: dict[Map, list[Mapped]] = {}
     for cell in cells:
         by_map.setdefault(cell.map, []).append(cell)
-    return sum(_joined(group) for group in by_map.values() if len(group) > 1)
+    return sum(_count_unions_of_one_map(group) for group in by_map.values() if len(group) > 1)
 
 
-def _joined(cells: list[Mapped]) -> int:
+def _count_unions_of_one_map(cells: list[Mapped]) -> int:
     """Successful unions among cells of one map."""
     planes: dict[Form, tuple[list[Facet], list[Facet]]] = {}
     for number, cell in enumerate(cells):
@@ -220,14 +220,14 @@ def _near(
     if len(plane) != 3 or len(above) * len(below) <= 1:
         yield from product(above, below)
         return
-    one, other = (
+    high, low = (
         sorted((_span(cells[n].cell, f, plane), (n, f)) for n, f in side) for side in (above, below)
     )
     i = j = 0
-    while i < len(one) and j < len(other):
-        (a, b), (c, d) = one[i][0], other[j][0]
+    while i < len(high) and j < len(low):
+        (a, b), (c, d) = high[i][0], low[j][0]
         if max(a, c) < min(b, d):
-            yield one[i][1], other[j][1]
+            yield high[i][1], low[j][1]
         if b < d:
             i += 1
         else:

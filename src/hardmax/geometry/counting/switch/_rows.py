@@ -42,7 +42,7 @@ def fraction(value: fmpq) -> Fraction:
     return Fraction(int(value.p), int(value.q))
 
 
-def rounded(row: Iterable[fmpq]) -> list[float]:
+def nearest_floats(row: Iterable[fmpq]) -> list[float]:
     """The nearest floats; what lies beyond all of them is infinite, and decides nothing."""
     return [nearest_ratio(int(x.p), int(x.q)) for x in row]
 
@@ -80,7 +80,7 @@ def over(outer: fmpq_mat, inner: Sequence[Row], dimension: int) -> list[list[fmp
     return (outer * matrix([*inner, unit(dimension, dimension)], dimension + 1)).tolist()
 
 
-def substituted(rows: Sequence[Row], inner: Sequence[Row] | None, dimension: int) -> list[Row]:
+def substitute_rows(rows: Sequence[Row], inner: Sequence[Row] | None, dimension: int) -> list[Row]:
     """The same for a list of rows; None for the state itself leaves them as they are."""
     if inner is None or not rows:
         return list(rows)

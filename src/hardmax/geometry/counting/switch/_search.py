@@ -8,19 +8,27 @@ from dataclasses import replace
 
 import numpy as np
 
-from hardmax.geometry.counting.switch._buffers import Arrays, Room
+from hardmax.geometry.counting.switch._arrays import (
+    DONE,
+    Children,
+    FloatCell,
+    Parents,
+    Task,
+    new_rivals,
+)
+from hardmax.geometry.counting.switch._buffers import SearchBuffers
 from hardmax.geometry.counting.switch._exact import (
     Choice,
     Decisions,
     ExactCell,
     split_exactly,
 )
-from hardmax.geometry.counting.switch._exact_states import Node, Paths, exact_cell
-from hardmax.geometry.counting.switch._kernels import DONE, candidates
+from hardmax.geometry.counting.switch._exact_states import CellState, Paths, exact_cell
+from hardmax.geometry.counting.switch._kernels import split_cells
 from hardmax.geometry.counting.switch._piece import Batch, SwitchPiece, packed_cells
 from hardmax.geometry.counting.switch._program import SwitchLayer, SwitchProgram
-from hardmax.geometry.counting.switch._rows import Row, rounded
-from hardmax.geometry.counting.switch._split import split
+from hardmax.geometry.counting.switch._rival_kernels import rivals_in
+from hardmax.geometry.counting.switch._rows import Row, nearest_floats
 from hardmax.numerics import TINY, UNIT, inflate, matmul_up, sum_up
 
 Written = tuple[np.ndarray, np.ndarray, SwitchPiece, np.ndarray]
@@ -29,14 +37,14 @@ CHUNK = 512  # cells given to the compiled loop at once
 FEW = 8  # ways in which open groups can choose that are not worth the way back to floats
 
 
-class Run:
+class SwitchSearch:
     """One search, with what it remembers."""
 
     def __init__(self, program: SwitchProgram, piece: SwitchPiece, fast: bool) -> None:
         self.program, self.piece, self.fast = program, piece, fast
         self.paths = Paths(program, piece.sides, piece.ties)
         self._decisions = Decisions(piece.decided)
-        self._room = Room(program.dimension)
+        self._room = SearchBuffers(program.dimension)
 
     @property
     def decided(self) -> int:
@@ -47,9 +55,9 @@ class Run:
     def counts(self) -> Iterator[tuple[int, int]]:
         """How many cells there are behind a layer, part after part."""
         last = self.program.depth - 1
-        stack = self._opened(self.piece)
+        stack = self._batches_by_context(self.piece)
         while stack:
-            batch, rest = _cut(stack.pop())
+            batch, rest = _split_off_chunk(stack.pop())
             count, children, left = self._advance(batch, keep=batch.piece.layer < last)
             stack += [one for one in (rest, left) if one is not None]
             stack += children
@@ -58,9 +66,9 @@ class Run:
     def parts(self) -> Iterator[tuple[int, int, Batch | None]]:
         """As `counts`, but the cells behind the last layer come along, batch after batch."""
         depth = self.program.depth
-        stack = self._opened(self.piece)
+        stack = self._batches_by_context(self.piece)
         while stack:
-            batch, rest = _cut(stack.pop())
+            batch, rest = _split_off_chunk(stack.pop())
             if rest is not None:
                 stack.append(rest)
             if batch.piece.layer == depth:
@@ -74,26 +82,26 @@ class Run:
     def next_layer(self, pieces: list[SwitchPiece]) -> list[SwitchPiece]:
         """The cells behind one layer, as pieces again; the first one holds the counts."""
         before = next(one.counted for one in pieces)
-        todo = [batch for piece in pieces for batch in self._opened(piece)]
-        found: list[Batch] = []
+        todo = [batch for piece in pieces for batch in self._batches_by_context(piece)]
+        behind: list[Batch] = []
         total = 0
         while todo:
-            batch, rest = _cut(todo.pop())
+            batch, rest = _split_off_chunk(todo.pop())
             count, children, left = self._advance(batch, keep=True)
             todo += [one for one in (rest, left) if one is not None]
-            found += [one for one in children if one.piece.layer > batch.piece.layer]
+            behind += [one for one in children if one.piece.layer > batch.piece.layer]
             todo += [one for one in children if one.piece.layer == batch.piece.layer]
             total += count
         bare = [
             replace(batch.piece, ties=tuple(self.paths.ties), counted=(), decided=0)
-            for batch in found
+            for batch in behind
         ]
         bare[0] = replace(bare[0], counted=(*before, total), decided=self.decided)
         return bare
 
     # ---- one layer ---------------------------------------------------------------------------
 
-    def _opened(self, piece: SwitchPiece) -> list[Batch]:
+    def _batches_by_context(self, piece: SwitchPiece) -> list[Batch]:
         """Cells by context, with their states computed from their patterns."""
         nodes = [self.paths.node(tuple(row), piece.layer) for row in piece.pattern.tolist()]
         by_context: dict[int, list[int]] = {}
@@ -113,11 +121,11 @@ class Run:
         piece = batch.piece
         layer = self.program.layer(piece.layer, batch.context)
         if layer is None:  # affine in the input of each cell, if at all: its nodes know
-            return 0, self._opened(piece), None
-        stop, count, found = self._compiled(layer, batch, keep)
+            return 0, self._batches_by_context(piece), None
+        stop, count, written = self._split_in_floats(layer, batch, keep)
         children = []
-        if found is not None:
-            parent, won, parts, forms = found
+        if written is not None:
+            parent, won, parts, forms = written
             is_open = (won < 0).any(axis=1)
             closed = np.flatnonzero(~is_open)
             if len(closed):
@@ -129,33 +137,31 @@ class Run:
                 part = replace(parts.pick(np.array([k])), layer=piece.layer)
                 part = replace(part, pattern=piece.pattern[parent[k] : parent[k] + 1])
                 state = Batch(part, batch.context, batch.forms[parent[k]][None])
-                more, exact = self._exactly(state, won[k].tolist(), layer, keep)
+                more, exact = self._split_exactly(state, won[k].tolist(), layer, keep)
                 count += more
                 children += exact
         left = batch.take(stop, len(piece)) if stop < len(piece) else None
         return count, children, left
 
-    def _compiled(
+    def _split_in_floats(
         self, layer: SwitchLayer, batch: Batch, keep: bool
     ) -> tuple[int, int, Written | None]:
         """How many cells were split, into how many, and what was written."""
-        t, piece = layer.tables, batch.piece
-        tables = (t.rows, t.starts, t.score, t.payload, t.target, t.base, t.continuous)
+        tables, piece = layer.tables, batch.piece
         counts = np.zeros(len(piece), dtype=np.int64)
         known = batch.known
         if known is None:
             known = np.full((len(piece), len(layer.groups)), -1, dtype=np.int32)
+        task = Task(piece.layer, self.fast, keep)
         while True:
-            stack, outs, fill = self._room.buffers(t, piece, keep)
-            cells = (
-                piece.vstart, piece.points, piece.stray, self._room.widened(piece.bits),
-                piece.fstart, piece.labels, batch.forms, known,
+            pile, rivals, cut, children = self._room.buffers(tables, piece.bits.shape[1], keep)
+            parents = Parents(
+                piece.vstart, piece.points, piece.stray, self._room.widen_bits(piece.bits),
+                piece.fstart, piece.labels, batch.forms, known, piece.reach, counts,
             )  # fmt: skip
-            stop, code = split(
-                tables, piece.reach, cells, piece.layer, self.fast, keep, stack, outs, counts, fill
-            )
+            stop, code = split_cells(tables, parents, task, pile, rivals, cut, children)
             if stop > 0 or code == DONE:
-                return stop, int(counts[:stop].sum()), _written(outs, fill, piece)
+                return stop, int(counts[:stop].sum()), _collect_children(children, piece)
             self._room.grow(code)
 
     def _by_context(
@@ -186,7 +192,7 @@ class Run:
 
     # ---- in whole numbers --------------------------------------------------------------------
 
-    def _exactly(
+    def _split_exactly(
         self, batch: Batch, won: list[int], layer: SwitchLayer, keep: bool
     ) -> tuple[int, list[Batch]]:
         """Split a part of a cell by the first groups that are open, and give the rest back.
@@ -206,20 +212,21 @@ class Run:
         if math.prod(len(some) for some in rivals) > FEW and len(open_groups) > 1:
             some = split_exactly(cell, groups[: open_groups[0] + 1], part.layer, self._decisions)
             if layer.tables.continuous or all(len(c) == 1 for _, won in some for c in won):
-                return 0, [self._returned(batch, some, len(layer.groups))]
-        found = split_exactly(cell, groups, part.layer, self._decisions)
+                return 0, [self._batch_of_parts(batch, some, len(layer.groups))]
+        parts = split_exactly(cell, groups, part.layer, self._decisions)
         if not keep:
-            return len(found), []
-        by_context: dict[int, list[tuple[ExactCell, tuple[int, ...], Node]]] = {}
-        for smaller, choices in found:
+            return len(parts), []
+        by_context: dict[int, list[tuple[ExactCell, tuple[int, ...], CellState]]] = {}
+        for smaller, choices in parts:
             code = (*pattern, *(self.paths.code(choice) for choice in choices))
             child = self.paths.node(code, part.layer + 1)
             by_context.setdefault(child.context, []).append((smaller, code, child))
-        return len(found), [
-            self._packed(part, context, members) for context, members in by_context.items()
+        return len(parts), [
+            self._batch_of_members(part, context, members)
+            for context, members in by_context.items()
         ]
 
-    def _returned(
+    def _batch_of_parts(
         self, batch: Batch, some: list[tuple[ExactCell, tuple[Choice, ...]]], width: int
     ) -> Batch:
         """Parts whose first groups are decided, for the compiled loop."""
@@ -231,11 +238,11 @@ class Run:
         piece = replace(batch.piece, **packed._asdict())
         return Batch(piece, batch.context, np.repeat(batch.forms, len(some), axis=0), known)
 
-    def _packed(
+    def _batch_of_members(
         self,
         part: SwitchPiece,
         context: int,
-        members: list[tuple[ExactCell, tuple[int, ...], Node]],
+        members: list[tuple[ExactCell, tuple[int, ...], CellState]],
     ) -> Batch:
         packed = packed_cells([one[0] for one in members], [one[1] for one in members])
         some = replace(part, layer=part.layer + 1, **packed._asdict())
@@ -243,55 +250,50 @@ class Run:
         return Batch(some, context, forms)
 
 
-def _written(outs: Arrays, fill: np.ndarray, piece: SwitchPiece) -> Written | None:
+def _collect_children(children: Children, piece: SwitchPiece) -> Written | None:
     """What the compiled loop has left: parents, winners, cells, states; None if nothing."""
-    count, nv, nf = fill
+    count, nv, nf = children.fill.tolist()
     if count == 0:
         return None
-    parent, won, vstart, points, stray, bits, fstart, labels, forms = outs
-    parent, won = parent[:count].copy(), won[:count].copy()
+    parent, won = children.parent[:count].copy(), children.won[:count].copy()
     cells = replace(
         piece,
         layer=piece.layer + 1,
-        vstart=vstart[: count + 1].copy(),
-        points=points[:nv].copy(),
-        stray=stray[:nv].copy(),
-        bits=bits[:nv].copy(),
-        fstart=fstart[: count + 1].copy(),
-        labels=labels[:nf].copy(),
+        vstart=children.vstart[: count + 1].copy(),
+        points=children.points[:nv].copy(),
+        stray=children.stray[:nv].copy(),
+        bits=children.bits[:nv].copy(),
+        fstart=children.fstart[: count + 1].copy(),
+        labels=children.labels[:nf].copy(),
         pattern=np.hstack([piece.pattern[parent], won]),
     )
-    return parent, won, cells, forms[:count].copy()
+    return parent, won, cells, children.forms[:count].copy()
 
 
 def _rivals(
     part: SwitchPiece, forms: np.ndarray, layer: SwitchLayer, known: np.ndarray
 ) -> list[list[int]]:
     """The pieces of each group that floats cannot rule out on a part of a cell."""
-    t = layer.tables
-    rows, d = len(t.rows[2]), len(part.reach)
-    made, bulk, slope = np.empty((rows, d + 2)), np.empty(rows), np.empty(rows)
-    found, sizes = np.empty(len(t.score), np.int64), np.empty(len(layer.groups), np.int64)
-    candidates(
-        (t.rows, t.starts, t.score, t.continuous), part.reach, forms, part.points, part.stray,
-        False, made, bulk, slope, found, sizes, np.empty((t.most, len(part.stray))), known,
-    )  # fmt: skip
+    tables = layer.tables
+    rivals = new_rivals(tables, len(part.reach), len(part.stray))
+    cell = FloatCell(part.points, part.stray, part.bits, part.labels)
+    rivals_in(tables, cell, forms, known, part.reach, rivals)
     return [
-        [int(p - start) for p in found[start : start + size]]
-        for start, size in zip(t.starts[:-1].tolist(), sizes.tolist(), strict=True)
+        [int(p - start) for p in rivals.found[start : start + size]]
+        for start, size in zip(tables.starts[:-1].tolist(), rivals.sizes.tolist(), strict=True)
     ]
 
 
 def float_forms(forms: tuple[Row, ...], reach: np.ndarray) -> np.ndarray:
     """The nearest floats, and how far the form may be off anywhere in the domain."""
     d = len(reach)
-    near = np.array([rounded(row) for row in forms]).reshape(len(forms), d + 1)
+    near = np.array([nearest_floats(row) for row in forms]).reshape(len(forms), d + 1)
     room = np.append(reach, 1.0)
     off = inflate(UNIT * matmul_up(np.abs(near), room) + inflate(TINY * sum_up(room)))
     return np.hstack([near, off[:, None]])
 
 
-def _cut(batch: Batch) -> tuple[Batch, Batch | None]:
+def _split_off_chunk(batch: Batch) -> tuple[Batch, Batch | None]:
     """At most a chunk, and the rest."""
     if len(batch.piece) <= CHUNK:
         return batch, None

@@ -15,7 +15,7 @@ from hardmax.geometry.counting.switch._rows import (
     affine_rows,
     frame_of,
     rational,
-    substituted,
+    substitute_rows,
 )
 from hardmax.geometry.counting.switch._transformer import TransformerProgram
 from hardmax.geometry.tropical._tropical import Tropical, TropicalRational
@@ -53,13 +53,13 @@ class ChainProgram:
         inner, layers = frame_of(domain, chain.inputs), []
         dimension = width = own_dimension(domain)
         for layer in chain.layers:
-            rows = substituted(affine_rows(layer.weights, layer.biases), inner, width)
+            rows = substitute_rows(affine_rows(layer.weights, layer.biases), inner, width)
             if layer.deciding:
                 layers.append(_choosing(layer, rows, width))
                 inner, width = None, layer.units
             else:
                 inner = rows
-        output = substituted(affine_rows(chain.weights, chain.biases), inner, width)
+        output = substitute_rows(affine_rows(chain.weights, chain.biases), inner, width)
         return cls(dimension, tuple(layers), tuple(output), chain, domain)
 
     @property

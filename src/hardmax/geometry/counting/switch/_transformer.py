@@ -38,7 +38,7 @@ from hardmax.geometry.counting.switch._rows import (
     matrix,
     rational,
     rationals,
-    substituted,
+    substitute_rows,
     unit,
 )
 
@@ -50,7 +50,7 @@ Forms = list[list["fmpq"]]
 Projected = dict[int, Forms]  # the same of queries or keys
 
 
-def checked(model: Transformer) -> VectorInput:
+def vector_input_of(model: Transformer) -> VectorInput:
     """The input of a hard Transformer of vectors; others are refused."""
     if not model.is_hard:
         raise SemanticsError(
@@ -82,16 +82,18 @@ class TransformerProgram:
 
     def __init__(self, model: Transformer, domain: Domain) -> None:
         self.model, self.domain = model, domain
-        source = checked(model)
+        source = vector_input_of(model)
         frame, self.dimension = frame_of(domain, source.inputs), own_dimension(domain)
         self._streams: list[Stream] = []
         self._numbers: dict[tuple[object, ...], int] = {}
         self._steps: dict[tuple[int, int], _Step | None] = {}
         self._after: dict[tuple[object, ...], int] = {}
         self._exact: dict[int, tuple[fmpq_mat, ...]] = {}
-        embedded = {t: affine_rows(source.maps[t], source.offsets[t]) for t in self._followed[0]}
+        embedded = {
+            t: affine_rows(source.maps[t], source.offsets[t]) for t in self._tokens_followed[0]
+        }
         stream = {
-            t: tuple(substituted(rows, frame, self.dimension)) for t, rows in embedded.items()
+            t: tuple(substitute_rows(rows, frame, self.dimension)) for t, rows in embedded.items()
         }
         self._context(stream)
 
@@ -107,17 +109,17 @@ class TransformerProgram:
         return self.model.outputs
 
     @property
-    def _followed(self) -> tuple[tuple[int, ...], ...]:
+    def _tokens_followed(self) -> tuple[tuple[int, ...], ...]:
         return self.model.tokens_that_matter
 
-    def _seen(self, head: Head, token: int) -> range:
+    def _tokens_seen(self, head: Head, token: int) -> range:
         return range(token + 1 if head.causal else self.model.tokens)
 
     @cached_property
     def widths(self) -> tuple[int, ...]:
         return tuple(
             len(after) * (len(sub.heads) if isinstance(sub, Attention) else sub.hidden_width)
-            for sub, after in zip(self.model.sublayers, self._followed[1:], strict=True)
+            for sub, after in zip(self.model.sublayers, self._tokens_followed[1:], strict=True)
         )
 
     # ---- contexts ----------------------------------------------------------------------------
@@ -148,11 +150,11 @@ class TransformerProgram:
             t: tuple(
                 self._behind(step, t, c, row, width, won) for c, row in enumerate(step.base[t])
             )
-            for t in self._followed[number + 1]
+            for t in self._tokens_followed[number + 1]
         }
         sublayer = self.model.sublayers[number]
         if isinstance(sublayer, FeedForward):
-            stream = _folded(sublayer, step, stream)
+            stream = _add_rectifiers(sublayer, step, stream)
         return self._context(stream)
 
     def _behind(
@@ -174,15 +176,15 @@ class TransformerProgram:
 
     def recast(self, number: int, context: int, forms: Sequence[Row]) -> int:
         streams = self._streams[context].items()
-        stream = {t: tuple(substituted(rows, forms, self.dimension)) for t, rows in streams}
-        found = self._context(stream)
-        if self._step(number, found) is None:
+        stream = {t: tuple(substitute_rows(rows, forms, self.dimension)) for t, rows in streams}
+        recast_context = self._context(stream)
+        if self._step(number, recast_context) is None:
             raise QuadraticWalls(
                 f"In sublayer {number} the asking token and the keys it sees both move with the "
                 f"input, so scores are quadratic and walls are conics: cells are no polytopes. "
                 f"Keep the keys fixed, or count along a segment."
             )
-        return found
+        return recast_context
 
     def readout(self, context: int) -> tuple[Row, ...]:
         ((_, rows),) = self._streams[context].items()
@@ -202,16 +204,18 @@ class TransformerProgram:
         return self._steps[key]
 
     def _attention(self, sublayer: Attention, number: int, stream: Stream) -> _Step | None:
-        followed = self._followed[number + 1]
-        known = [_projected(head, stream, self._weights(head)) for head in sublayer.heads]
+        followed = self._tokens_followed[number + 1]
+        known = [_project_stream(head, stream, self._weights(head)) for head in sublayer.heads]
         raw: list[tuple[int, tuple[Piece, ...]]] = []
-        for t in followed:
+        for token in followed:
             for head, (queries, keys, values) in zip(sublayer.heads, known, strict=True):
-                pieces = _pieces(head, t, self._seen(head, t), queries[t], keys, values)
+                pieces = _pieces(
+                    head, token, self._tokens_seen(head, token), queries[token], keys, values
+                )
                 if pieces is None:
                     return None
-                raw.append((t, Group.of(pieces, range(self.model.width)).pieces))
-        return _wired(raw, {t: stream[t] for t in followed})
+                raw.append((token, Group.of(pieces, range(self.model.width)).pieces))
+        return _wire_groups(raw, {token: stream[token] for token in followed})
 
     def _weights(self, head: Head) -> tuple[fmpq_mat, ...]:
         if id(head) not in self._exact:
@@ -222,79 +226,81 @@ class TransformerProgram:
 
     def _feed_forward(self, layer: FeedForward, number: int, stream: Stream) -> _Step:
         """Rectifiers get coordinates of their own; constant ones are worked in."""
-        followed = self._followed[number + 1]
+        followed = self._tokens_followed[number + 1]
         width = len(stream[followed[0]][0]) - 1
         zero = constant(width, rational(0))
-        place, base = _kept({t: stream[t] for t in followed})
+        place, base = _next_coordinates({token: stream[token] for token in followed})
         inner, bias = rationals(layer.inner), [rational(x) for x in layer.inner_bias.tolist()]
         groups: list[Group] = []
         hidden: dict[int, dict[int, int]] = {}
         fixed: dict[int, dict[int, fmpq]] = {}
-        for t in followed:
-            hidden[t], fixed[t] = {}, {}
-            for h, z in enumerate(_affine(inner, bias, stream[t])):
-                both = [Piece(zero, (zero,), (0,)), Piece(z, (z,), (1,))]
+        for token in followed:
+            hidden[token], fixed[token] = {}, {}
+            for unit_number, form in enumerate(_affine(inner, bias, stream[token])):
+                both = [Piece(zero, (zero,), (0,)), Piece(form, (form,), (1,))]
                 group = Group.of(both, (len(base),))
                 if len(group.pieces) == 1:
-                    fixed[t][h] = group.pieces[0].payload[0][-1]
+                    fixed[token][unit_number] = group.pieces[0].payload[0][-1]
                     groups.append(Group((Piece(zero, (), group.pieces[0].names),), ()))
                 else:
-                    hidden[t][h] = len(base)
+                    hidden[token][unit_number] = len(base)
                     base.append(None)
                     groups.append(group)
         layer_here = SwitchLayer(width, tuple(groups), tuple(base))
-        return _Step(layer_here, {t: stream[t] for t in followed}, place, {}, hidden, fixed)
+        return _Step(
+            layer_here, {token: stream[token] for token in followed}, place, {}, hidden, fixed
+        )
 
 
-def _folded(layer: FeedForward, step: _Step, stream: Stream) -> Stream:
+def _add_rectifiers(layer: FeedForward, step: _Step, stream: Stream) -> Stream:
     """Add outer @ relu + outer_bias."""
     outer, bias = rationals(layer.outer), [rational(x) for x in layer.outer_bias.tolist()]
-    found = {}
-    for t, rows in stream.items():
+    after = {}
+    for token, rows in stream.items():
         new = [list(row) for row in rows]
         for c, row in enumerate(new):
             row[-1] += bias[c]
-            for h, place in step.hidden[t].items():
-                row[place] += outer[c][h]
-            for h, value in step.fixed[t].items():
-                row[-1] += outer[c][h] * value
-        found[t] = tuple(tuple(row) for row in new)
-    return found
+            for unit_number, place in step.hidden[token].items():
+                row[place] += outer[c][unit_number]
+            for unit_number, value in step.fixed[token].items():
+                row[-1] += outer[c][unit_number] * value
+        after[token] = tuple(tuple(row) for row in new)
+    return after
 
 
-def _wired(raw: list[tuple[int, tuple[Piece, ...]]], stream: Stream) -> _Step:
+def _wire_groups(raw: list[tuple[int, tuple[Piece, ...]]], stream: Stream) -> _Step:
     """Groups with targets only where their pieces differ; what all pieces add goes to the base."""
-    base = {t: [list(row) for row in rows] for t, rows in stream.items()}
+    base = {token: [list(row) for row in rows] for token, rows in stream.items()}
     switched: dict[tuple[int, int], None] = {}
     uses: list[list[int]] = []
-    for t, pieces in raw:
+    for token, pieces in raw:
         differ = []
         for c, row in enumerate(pieces[0].payload):
             if all(piece.payload[c] == row for piece in pieces):
-                base[t][c] = [x + y for x, y in zip(base[t][c], row, strict=True)]
+                base[token][c] = [x + y for x, y in zip(base[token][c], row, strict=True)]
             else:
                 differ.append(c)
-                switched[t, c] = None
+                switched[token, c] = None
         uses.append(differ)
-    rows = {t: tuple(tuple(row) for row in found) for t, found in base.items()}
-    place, below = _kept(rows, switched)
+    rows = {token: tuple(tuple(row) for row in found) for token, found in base.items()}
+    place, below = _next_coordinates(rows, switched)
     groups: list[Group] = []
     resolved: dict[int, tuple[int, ...]] = {}
-    for g, ((t, pieces), differ) in enumerate(zip(raw, uses, strict=True)):
+    for g, ((token, pieces), differ) in enumerate(zip(raw, uses, strict=True)):
         reduced = tuple(
             Piece(piece.score, tuple(piece.payload[c] for c in differ), piece.names)
             for piece in pieces
         )
-        groups.append(Group(reduced, tuple(place[t, c] for c in differ)))
-        if len(pieces) > 1 and all(is_constant(row) for row in stream[t]):
-            resolved[t] = (*resolved.get(t, ()), g)
+        groups.append(Group(reduced, tuple(place[token, c] for c in differ)))
+        if len(pieces) > 1 and all(is_constant(row) for row in stream[token]):
+            resolved[token] = (*resolved.get(token, ()), g)
     width = len(next(iter(stream.values()))[0]) - 1
     branching = tuple(g for found in resolved.values() for g in found)
     layer = SwitchLayer(width, tuple(groups), tuple(below), branching)
     return _Step(layer, rows, place, resolved, {}, {})
 
 
-def _kept(
+def _next_coordinates(
     rows: Stream, switched: Collection[tuple[int, int]] = ()
 ) -> tuple[dict[tuple[int, int], int], list[Row | None]]:
     """The coordinates that move or are chosen, as coordinates of the next state."""
@@ -312,7 +318,7 @@ def _pieces(
     head: Head, t: int, seen: range, query: Forms, keys: Projected, values: Stream
 ) -> list[Piece] | None:
     """A piece for each seen token; None if a difference of scores is quadratic in the state."""
-    found, first = [], None
+    pieces, first = [], None
     for j in seen:
         quadratic, row = _scalar_product(query, keys[j], len(values[j][0]))
         if first is None:
@@ -321,8 +327,8 @@ def _pieces(
             return None
         if head.position_bias is not None:
             row[-1] += rational(float(head.position_bias[t, j]))
-        found.append(Piece(tuple(row), values[j], (j,)))
-    return found
+        pieces.append(Piece(tuple(row), values[j], (j,)))
+    return pieces
 
 
 def _scalar_product(
@@ -343,7 +349,7 @@ def _scalar_product(
     return {place: x for place, x in quadratic.items() if x}, row
 
 
-def _projected(
+def _project_stream(
     head: Head, stream: Stream, weights: tuple[fmpq_mat, ...]
 ) -> tuple[Projected, Projected, Stream]:
     """Queries, keys and what values write, by token, as rows over the state."""
@@ -351,11 +357,11 @@ def _projected(
     queries: Projected = {}
     keys: Projected = {}
     values: Stream = {}
-    for t, rows in stream.items():
+    for token, rows in stream.items():
         here = matrix(rows, len(rows[0]))
-        queries[t] = (query * here).tolist() if head.key_width else []
-        keys[t] = (key * here).tolist() if head.key_width else []
-        values[t] = tuple(tuple(row) for row in (output * (value * here)).tolist())
+        queries[token] = (query * here).tolist() if head.key_width else []
+        keys[token] = (key * here).tolist() if head.key_width else []
+        values[token] = tuple(tuple(row) for row in (output * (value * here)).tolist())
     return queries, keys, values
 
 

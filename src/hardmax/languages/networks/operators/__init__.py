@@ -7,6 +7,8 @@ from hardmax.languages.networks.operators import _pooling as _pooling
 from hardmax.languages.networks.operators._registry import ONNX as ONNX
 from hardmax.languages.networks.operators._registry import TORCH as TORCH
 from hardmax.languages.networks.operators._registry import draw as draw
-from hardmax.languages.networks.operators._registry import unsupported as unsupported
+from hardmax.languages.networks.operators._registry import (
+    unsupported_operator as unsupported_operator,
+)
 from hardmax.languages.networks.operators._wiring import Wires as Wires
 from hardmax.languages.networks.operators._wiring import Wiring as Wiring

@@ -147,13 +147,13 @@ def _as_wires(wiring: Wiring, x: Operand) -> Wires:
 @torch_name("Tanh", "tanh")
 @onnx_name("Tanh")
 def tanh(wiring: Wiring, x: Wires) -> Wires:
-    return _named(wiring, "tanh", x)
+    return _apply_named(wiring, "tanh", x)
 
 
 @torch_name("Sigmoid", "sigmoid")
 @onnx_name("Sigmoid")
 def sigmoid(wiring: Wiring, x: Wires) -> Wires:
-    return _named(wiring, "sigmoid", x)
+    return _apply_named(wiring, "sigmoid", x)
 
 
 @torch_name("GELU", "gelu")
@@ -161,23 +161,23 @@ def sigmoid(wiring: Wiring, x: Wires) -> Wires:
 def gelu(wiring: Wiring, x: Wires, approximate: str = "none") -> Wires:
     if approximate != "none":
         raise RequestError(f"is approximated by {approximate!r}: only the exact gelu has a name.")
-    return _named(wiring, "gelu", x)
+    return _apply_named(wiring, "gelu", x)
 
 
 @torch_name("ELU", "elu")
 @onnx_name("Elu")
 def elu(wiring: Wiring, x: Wires, alpha: float = 1.0, inplace: bool = False) -> Wires:
     """relu(x) + alpha (exp(min(x, 0)) - 1)."""
-    below = _named(wiring, "exp", minimum(wiring, wires_of(x), 0.0))
+    below = _apply_named(wiring, "exp", minimum(wiring, wires_of(x), 0.0))
     return add(wiring, relu(wiring, x), scale_and_shift(wiring, below, alpha, -alpha))
 
 
 @torch_name("SiLU", "silu")
 def silu(wiring: Wiring, x: Wires, inplace: bool = False) -> Wires:
-    return _named(wiring, "silu", x)
+    return _apply_named(wiring, "silu", x)
 
 
-def _named(wiring: Wiring, name: str, x: Wires) -> Wires:
+def _apply_named(wiring: Wiring, name: str, x: Wires) -> Wires:
     try:
         return wiring.univariate(name, wires_of(x))
     except ShapeError as reason:  # of a step, about functions that it does not know

@@ -69,7 +69,7 @@ def _absorb(
     bias = second.bias
     for source, block in split_sources(second.sources, second.weights, size):
         first = steps.get(source)
-        composed = _composed(block, bias, first) if readers[source] == 1 else None
+        composed = _compose_affine(block, bias, first) if readers[source] == 1 else None
         if composed is None:
             blocks.append((source, block))
         else:
@@ -79,21 +79,21 @@ def _absorb(
     return merge_sources(blocks, bias)
 
 
-def _composed(
+def _compose_affine(
     block: np.ndarray, bias: np.ndarray, first: Step | None
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """block @ first + bias as weights and bias; None unless first is affine and nothing rounds."""
     if not isinstance(first, Affine):
         return None
     if _picks(block):
-        column, sign = _picked(block)
+        column, sign = _picked_columns(block)
         shift = sign * first.bias[column]
         total = bias + shift
         if _is_sum(bias, shift, total):
             return sign[:, None] * first.weights[column], total
         return None
     if _picks(first.weights) and _picks(first.weights.T) and not first.bias.any():
-        column, sign = _picked(first.weights.T)
+        column, sign = _picked_columns(first.weights.T)
         return block[:, column] * sign, bias
     return None
 
@@ -103,7 +103,7 @@ def _picks(matrix: np.ndarray) -> bool:
     return bool(np.isin(matrix, (-1.0, 0.0, 1.0)).all() and (matrix != 0).sum(axis=1).max() <= 1)
 
 
-def _picked(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _picked_columns(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     column = np.abs(matrix).argmax(axis=1)
     return column, matrix[np.arange(len(matrix)), column]
 

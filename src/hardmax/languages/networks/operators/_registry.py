@@ -73,7 +73,7 @@ def draw(
         raise ShapeError(f"{label} does not fit what it reads: {reason}.") from reason
 
 
-def unsupported(label: str, supported: Mapping[str, Operator]) -> RequestError:
+def unsupported_operator(label: str, supported: Mapping[str, Operator]) -> RequestError:
     """The refusal of an operator that is in no table, with those that are (of a module's name)."""
     names = sorted(name for name in supported if name[0].isupper())
     return RequestError(f"{label} is not supported; what is: {', '.join(names)}.")
@@ -93,10 +93,10 @@ def constant_of(x: object, name: str) -> np.ndarray:
             f"needs constants as its {name}, but they are computed from the input, and products "
             f"of computed numbers are not piecewise linear."
         )
-    return widened(np.asarray(x), name)
+    return to_float64(np.asarray(x), name)
 
 
-def widened(array: np.ndarray, name: str) -> np.ndarray:
+def to_float64(array: np.ndarray, name: str) -> np.ndarray:
     """The same numbers as float64, if that loses nothing."""
     if not fits_float64(array):
         raise RequestError(
