@@ -75,6 +75,11 @@ def _head(model: Transformer, layer: int, head: int) -> tuple[int, Head]:
 
 def _stream(model: Transformer, number: int, context: Sequence[Row] | Row) -> np.ndarray:
     """What sublayer `number` reads, as Fractions: as it was given, or computed from an input."""
+    if not np.iterable(context):
+        raise ShapeError(
+            f"The context is an input of the model or the stream that the layer reads, not a "
+            f"{type(context).__name__}."
+        )
     if depth_of(context) == 2:
         try:
             exact = fractions(np.asarray(context))

@@ -240,6 +240,11 @@ def fsm(
             raise RequestError("A regular expression needs the alphabet that it is about.")
         machine = machine_of_regex(transitions, cast(Iterable[str], alphabet))
         called = f"matches {transitions}"
+    elif not isinstance(transitions, Mapping):
+        raise RequestError(
+            f"A machine is given by a table {{(state, symbol): state}} or a regular expression, "
+            f"not by a {type(transitions).__name__}."
+        )
     else:
         machine = Machine.of(transitions, start, accepting or (), alphabet)
         called = f"machine of {machine.states} states"
@@ -263,8 +268,8 @@ def table(
     >>> table({"ab": "ba"}, otherwise="?")("ab")
     ['b', 'a']
     """
-    if not rows:
-        raise RequestError("A table needs at least one row.")
+    if not isinstance(rows, Mapping) or not rows:
+        raise RequestError('A table needs at least one row, as in {"ab": "ba"}.')
     known: dict[tuple[Item, ...], tuple[Item, ...]] = {}
     for word, answer in rows.items():
         key, items = tuple(word), tuple(answer)
