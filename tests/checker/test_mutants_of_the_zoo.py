@@ -17,6 +17,7 @@ from hardmax.checker.boxes import _search
 from hardmax.checker.reals import _methods, _question
 from hardmax.core import Box, Claim, Share, fingerprint, reference
 from hardmax.languages import Function
+from hardmax.lowering import routes_for
 from hardmax.testing import (
     MUTATIONS,
     belied,
@@ -79,6 +80,14 @@ FINE = [pytest.param(*case, marks=pytest.mark.campaign) for case in FUNCTIONS if
 def test_the_zoo_holds_every_route_on_offer(text, error):
     offered, held = open_routes(text, error)
     assert held == offered
+
+
+def test_the_zoo_holds_every_route_of_its_networks():
+    networks = [s for s in zoo().values() if s.kind not in ("primitive", "composite")]
+    for specimen in networks:
+        name = specimen.name.rpartition(" (")[0]
+        held = {s.route for s in networks if s.name.startswith(f"{name} (")}
+        assert held == set(routes_for(specimen.source())), name
 
 
 def test_the_zoo_holds_what_the_issue_names():

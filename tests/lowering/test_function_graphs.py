@@ -11,6 +11,8 @@ import hardmax as hm
 from hardmax import HardmaxError, PrecisionError, RequestError
 from hardmax.core import trace
 from hardmax.languages import CallableFunction, Function, evaluate, sorting_network
+from hardmax.lowering.functions import ROUTE_GADGETS, RouteGadgets, differing_routes
+from hardmax.lowering.functions._route_gadgets import direct
 from hardmax.lowering.graph import (
     CurveNode,
     InputNode,
@@ -303,6 +305,29 @@ def test_the_plan_compares_and_picks():
             assert getattr(bill, name) == offer.resources[name], (offer.route, name)
     with pytest.raises(RequestError, match="no preference 'size'"):
         plan.choose("size")
+
+
+def test_a_route_joins_by_its_line(monkeypatch):
+    """It is on offer, in the table's order, compiled by name and proved; what is native to a head,
+    tanh here, is no curve of its own."""
+
+    def curve(site, expression, error):
+        assert error > 0, f"{expression} got no share of the error"
+        return direct(1).curve(site, expression, error)
+
+    def mine():
+        own = direct(2)
+        return RouteGadgets("mine", curve, own.product, own.maximum, by_pieces=False, native=True)
+
+    monkeypatch.setitem(ROUTE_GADGETS, "mine", mine)
+    text, request = "x*y + tanh(x) + exp(y)", {"on": {"x": (-1, 1), "y": (-1, 1)}, "error": 1e-2}
+    assert [o.route for o in hm.plan(text, **request).offers] == [*ROUTE_GADGETS, "universal"]
+    model = hm.compile(text, **request, route="mine")
+    assert model.route == "mine"
+    assert hm.certify(model).verdict.name == "PROVED"
+    line = Function.parse("x + 2")
+    left = differing_routes(line.expressions, line.variables, hm.Box([0], [1]))
+    assert ROUTE_GADGETS.keys() - left == {"direct-2", "direct-3", "anchors"}
 
 
 def test_compile_takes_what_the_plan_would():

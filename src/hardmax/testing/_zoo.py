@@ -2,7 +2,8 @@
 
 It holds every primitive function on every route that makes an offer, the composites whose numbers
 are measured, a maximum of 16, a product of six variables, and random networks and piecewise linear
-functions on all of their routes, soft and hard. A new gadget joins by a line here.
+functions on all of their routes, soft and hard. A new source joins by a line here, a new
+route by its name in the lists of routes.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from hardmax.core import MARGIN, Box
 from hardmax.languages import Function
 from hardmax.lowering.functions._proposal import Proposal, Whereabouts, too_small
 from hardmax.lowering.functions._route_gadgets import RouteGadgets, is_native, quotient
-from hardmax.lowering.gadgets import Approximation, Site, softmax_by_head
+from hardmax.lowering.gadgets import Approximation, Site, sigmoid_by_gate, softmax_by_head
 from hardmax.lowering.graph import (
     NONLINEAR,
     Analysis,
@@ -191,7 +191,7 @@ def _weights(task: _Task, analysis: Analysis) -> dict[int, float]:
 
 def _is_exact(node: Node, gadgets: RouteGadgets) -> bool:
     if isinstance(node, CurveNode | QuotientNode):
-        return is_native(node.curve) and not gadgets.by_pieces
+        return is_native(node.curve) and gadgets.native
     return isinstance(node, SoftmaxNode)
 
 
@@ -211,8 +211,10 @@ def _build(task: _Task, errors: dict[int, float], analysis: Analysis) -> Proposa
                 parts = zip(node.coefficients, arguments, strict=True)
                 forms.append(sum((form * c for c, form in parts), exact_form()) + node.constant)
                 continue
+            case CurveNode(curve=curve) if _is_exact(node, gadgets):
+                built[i] = sigmoid_by_gate(site, *arguments, is_tanh=curve.operation == "tanh")
             case CurveNode(curve=curve):
-                built[i] = gadgets.curve(site, curve, errors.get(i, 0.0))
+                built[i] = gadgets.curve(site, curve, errors[i])
             case ProductNode():
                 built[i] = gadgets.product(site, errors[i])
             case MaximumNode():

@@ -65,7 +65,7 @@ class RouteGadgets:
     product: Callable[[Site, float], Approximation]
     maximum: Callable[[Site, float], Approximation]
     by_pieces: bool  # a curve's cost grows like error^-1/2
-    native: bool  # quotients and softmaxes are nodes of their own
+    native: bool  # quotients and softmaxes are nodes of their own, sigmoid and tanh are exact
     anchors: Counter | None = None  # how many tokens a curve needs
 
     def graph(self, outputs: Sequence[Expression], variables: Sequence[str], domain: Box) -> Graph:
@@ -97,8 +97,8 @@ def differing_routes(
     nodes = direct(1).graph(outputs, variables, domain).nodes
     curves = [n.curve for n in nodes if isinstance(n, CurveNode) and not is_native(n.curve)]
     multiplies = any(isinstance(n, ProductNode) for n in nodes) or any(map(is_square, curves))
-    names = ["direct", *(["direct-2", "direct-3"] if multiplies else [])]
-    return [*names, *(["anchors"] if curves else []), "recipe", "feedforward"]
+    same = [*([] if multiplies else ["direct-2", "direct-3"]), *([] if curves else ["anchors"])]
+    return [name for name in ROUTE_GADGETS if name not in same]
 
 
 def is_square(curve: Expression) -> bool:
@@ -143,14 +143,11 @@ def direct(heads: int) -> RouteGadgets:
     """Softmax used for what it is; `heads` for each product."""
 
     def curve(site: Site, expression: Expression, error: float) -> Approximation:
-        (argument,) = site.forms
-        if is_native(expression):
-            return sigmoid_by_gate(site, argument, is_tanh=expression.operation == "tanh")
         if is_square(expression):
             return square_by_gates(site, error, heads)
         with _numerical_trouble(expression):
             fit = sigmoids_for(_curve(expression, site.ranges[0]), error)
-        return curve_by_sigmoids(site, fit, argument)
+        return curve_by_sigmoids(site, fit, site.forms[0])
 
     name = "direct" if heads == 1 else f"direct-{heads}"
     product = partial(product_by_gates, heads=heads)
@@ -161,8 +158,6 @@ def anchors() -> RouteGadgets:
     """Every curve one head over anchors; products and maxima as in the direct route."""
 
     def curve(site: Site, expression: Expression, error: float) -> Approximation:
-        if is_native(expression):
-            return sigmoid_by_gate(site, site.forms[0], is_tanh=expression.operation == "tanh")
         with _numerical_trouble(expression):
             fit = fit_anchors(_curve(expression, site.ranges[0]), site.tokens)
         if fit.error > error:
