@@ -15,14 +15,15 @@ side only: an interval [-c, 0] can be centred by a constant, a radius cannot.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from hardmax._errors import DomainError
 from hardmax.analysis._affine_rounding import affine_stray
-from hardmax.analysis._deviations import Deviation, NoiseCounter, deviation_of_relu
+from hardmax.analysis._deviations import Deviation, deviation_of_relu
 from hardmax.analysis._heads import follow_group
+from hardmax.analysis._noises import NoiseCounter
 from hardmax.analysis._places import Place, scaled_in_place
 from hardmax.analysis._question import HeadFlow
 from hardmax.core import Attention, Box, FeedForward, Input, SequenceInput, Transformer, VectorInput
@@ -97,7 +98,9 @@ def follow(
     Beyond the first 16 tokens only those are followed on which the answer depends; the others'
     places stay as they were.
     """
-    noises = NoiseCounter(transformer.tokens * transformer.width)
+    noises = None  # rounding alone makes none
+    if skeleton is not None:
+        noises = NoiseCounter(transformer.tokens * transformer.width)
     rules = Rules(
         format, skeleton is not None, noises, coldness or {}, asking=_asking_tokens(transformer)
     )
@@ -111,8 +114,6 @@ def follow(
     heads: dict[tuple[int, int], HeadFlow] = {}
     fresh = np.ones(transformer.width, dtype=bool)
     for number, sublayer in enumerate(transformer.sublayers):
-        if skeleton is None or number == len(transformer.sublayers) - 1:
-            rules = replace(rules, noises=None)  # nothing comes after that could use them
         fresh &= ~_reads(sublayer)
         match sublayer:
             case Attention():

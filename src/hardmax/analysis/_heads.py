@@ -20,7 +20,7 @@ import numpy as np
 from hardmax.analysis._affine_rounding import faint_stray
 from hardmax.analysis._constant_scores import constant_scores
 from hardmax.analysis._contests import Contest, alone, find_contest, maximum
-from hardmax.analysis._deviations import NoiseCounter
+from hardmax.analysis._noises import NoiseCounter
 from hardmax.analysis._places import Place, stack_places
 from hardmax.analysis._question import Asking, HeadFlow, Projected
 from hardmax.analysis._routing import hull_of_values, selection

@@ -83,6 +83,7 @@ class Place:
             Deviation(
                 Interval(put(self.range.lo, rest.lo), put(self.range.lo, rest.hi)),
                 put(self.range.lo, values.deviation.forms),
+                values.deviation.counter,
             ),
         )
 
@@ -98,6 +99,7 @@ def stack_places(places: list[Place], join: Join = np.stack) -> Place:
         Deviation(
             _joined([p.deviation.rest for p in places], join),
             join([p.deviation.padded(noises) for p in places]),
+            next((p.deviation.counter for p in places if p.deviation.counter), None),
         ),
     )
 

@@ -29,6 +29,8 @@ from hardmax.checker.forms import (
 from hardmax.checker.steps._contests import Contest
 from hardmax.numerics import MidRadius, down, inflate, pair_between, pair_radius, stray, up
 
+_NO_WIDER = 1.01  # what it may cost to keep noises, which cancel later on
+
 
 @dataclass(frozen=True, eq=False)
 class Deviations:
@@ -129,8 +131,8 @@ def of_maximum(parts: list[Deviations], active: np.ndarray) -> Deviations:
     It is sum_t l_t d_t with l_t >= 0, sum l_t = 1: a maximum is a convex, monotone function that
     moves by c when everything does. So it lies in the hull of the d_t; and also in m plus the
     hull of the d_t - m, for any m: with m the mean of the noises of all active parts, what they
-    share passes through. The narrower is taken, row by row. For a rectifier, d and 0, they are
-    equally wide, and the second keeps half of the noise.
+    share passes through. The narrower is taken, row by row, but for a hundredth: for a rectifier, d
+    and 0, they are equally wide up to rounding, and the second keeps half of the noise.
     """
     noises = max(p.noise.shape[1] for p in parts)
     parts = [p.padded(noises) for p in parts]
@@ -144,7 +146,7 @@ def of_maximum(parts: list[Deviations], active: np.ndarray) -> Deviations:
     low_apart = np.where(active, [p.low for p in apart], np.inf).min(axis=0)
     high_apart = np.where(active, [p.high for p in apart], -np.inf).max(axis=0)
     reach = np.abs(shared).sum(axis=1)
-    kept = (high_apart - low_apart) / 2 + reach <= (high - low) / 2 * (1 + 1e-9)
+    kept = (high_apart - low_apart) / 2 + reach <= (high - low) / 2 * _NO_WIDER
     low, high = np.where(kept, low_apart, low), np.where(kept, high_apart, high)
     mean, radius = pair_between(low, high)
     return Deviations(mean, np.where(kept[:, None], shared, 0.0), radius)
