@@ -24,10 +24,11 @@ from hardmax.checker.steps._contests import (
     flattened,
     hold_contest,
 )
+from hardmax.checker.steps._deviations import Deviations, of_maximum
 from hardmax.checker.steps._partners import Partners
 from hardmax.checker.steps._rows import Rejected, Row, RowBoxes, movement, slopes_of
 from hardmax.checker.steps._validate import Validation
-from hardmax.checker.steps._verified import Deviations, Verified, of_maximum
+from hardmax.checker.steps._verified import Verified
 from hardmax.numerics import STEP, UNIT, Interval, exact, precision
 
 RNG = np.random.default_rng

@@ -33,10 +33,27 @@ Index = _Axis | tuple[_Axis, ...]  # what arrays are indexed by
 
 @dataclass(frozen=True, eq=False)
 class LeftOver:
-    """Another way to read the rests of an array: something in the core, plus a vector."""
+    """Another way to read the rests of an array: a number of the core, plus one beside it.
+
+    At any noises the square of the number beside it is at most the sum of the squares that the
+    forms of its entry make of them.
+    """
 
     core: Interval
-    norm: float  # of the vector, the 2-norm over all entries, from above
+    forms: np.ndarray  # two axes more: several forms, and the noises
+
+    def __neg__(self) -> LeftOver:
+        return LeftOver(-self.core, self.forms)
+
+    def __add__(self, other: Interval | np.ndarray | float) -> LeftOver:
+        return LeftOver(self.core + other, self.forms)
+
+    def __getitem__(self, key: Index) -> LeftOver:
+        return LeftOver(self.core[key], self.forms[key])
+
+    def reshape(self, *shape: int) -> LeftOver:
+        core = self.core.reshape(*shape)
+        return LeftOver(core, self.forms.reshape(*core.shape, *self.forms.shape[-2:]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +120,7 @@ class Deviation:
 
     def __add__(self, other: Deviation | Interval | np.ndarray | float) -> Deviation:
         if not isinstance(other, Deviation):
-            left = self.left and LeftOver(self.left.core + other, self.left.norm)
+            left = self.left and self.left + other
             return Deviation(self.rest + other, self.forms, self.counter, left)
         noises = max(self.noises, other.noises)
         if not noises:
@@ -115,19 +132,16 @@ class Deviation:
         return Deviation((self.rest + other.rest).widened(lost), forms, counter)
 
     def __neg__(self) -> Deviation:
-        left = self.left and LeftOver(-self.left.core, self.left.norm)
-        return Deviation(-self.rest, -self.forms, self.counter, left)
+        return Deviation(-self.rest, -self.forms, self.counter, self.left and -self.left)
 
     def __getitem__(self, key: Index) -> Deviation:
-        left = None
-        if self.left and _takes_each_once(key):
-            left = LeftOver(self.left.core[key], self.left.norm)
+        left = self.left and self.left[key]
         return Deviation(self.rest[key], self.forms[key], self.counter, left)
 
     def reshape(self, *shape: int) -> Deviation:
         rest = self.rest.reshape(*shape)
-        left = self.left and LeftOver(self.left.core.reshape(*shape), self.left.norm)
-        return Deviation(rest, self.forms.reshape(*rest.shape, self.noises), self.counter, left)
+        forms = self.forms.reshape(*rest.shape, self.noises)
+        return Deviation(rest, forms, self.counter, self.left and self.left.reshape(*shape))
 
     def transposed(self) -> Deviation:
         rest = Interval(self.rest.lo.T, self.rest.hi.T)
@@ -172,8 +186,9 @@ class Deviation:
         rest = _either(applies, other.rest, self.rest)
         left = None
         if self.left or other.left:
-            mine, others = (d.left or LeftOver(d.rest, 0.0) for d in (self, other))
-            left = LeftOver(_either(applies, others.core, mine.core), up(mine.norm + others.norm))
+            mine, theirs = (d.left or LeftOver(d.rest, np.zeros((1, 1))) for d in (self, other))
+            core = _either(applies, theirs.core, mine.core)
+            left = LeftOver(core, np.where(applies[..., None, None], theirs.forms, mine.forms))
         applies = np.broadcast_to(applies, rest.shape)[..., None]
         forms = np.where(applies, other.padded(noises), self.padded(noises))
         return Deviation(rest, forms, self.counter or other.counter, left)
@@ -181,31 +196,35 @@ class Deviation:
     def with_noises(self, where: np.ndarray, counter: NoiseCounter) -> Deviation:
         """In the entries chosen, the rest becomes a noise of its own about its middle.
 
-        All of them together lie in a ball: what is left over of the core about those middles, and
-        the vector besides it, are no longer than the sum of their norms.
+        All of them together lie in a ball: in units of their radii, they are no longer than the
+        core about those middles and the vector of what is beside it, together.
         """
-        chosen = np.argwhere(where)
-        places = tuple(chosen.T)
+        places = np.nonzero(where)
+        count = len(places[0])
         middle = self.rest.middle
         radius = _radius_about(self.rest, middle)[places]
-        norm = length_up(radius)
-        if self.left is not None:
-            core = _radius_about(self.left.core, middle)[places]
-            norm = min(norm, up(length_up(core) + self.left.norm))
-        first = counter.take(radius, norm)
-        if first is None or not len(chosen):
+        first = counter.take(count, self._length(places, middle[places], radius))
+        if first is None or not count:
             return self
-        forms = np.concatenate(
-            [self.padded(first), np.zeros((*self.rest.shape, len(chosen)))], axis=-1
-        )
-        forms[(*places, first + np.arange(len(chosen)))] = radius
+        forms = np.concatenate([self.padded(first), np.zeros((*self.rest.shape, count))], axis=-1)
+        forms[(*places, first + np.arange(count))] = radius
         return Deviation(_either(where, Interval.point(middle), self.rest), forms, counter)
 
-
-def _takes_each_once(key: Index) -> bool:
-    """Whether no entry can be taken twice: no lists or arrays of numbers."""
-    axes = key if isinstance(key, tuple) else (key,)
-    return not any(isinstance(axis, list | np.ndarray) for axis in axes)
+    def _length(
+        self, places: tuple[np.ndarray, ...], middle: np.ndarray, radius: np.ndarray
+    ) -> float:
+        """How long the rests are as a vector, about their middles and in units of their radii."""
+        moving = radius > 0.0
+        length = length_up(moving.astype(float))
+        if self.left is None or self.counter is None:
+            return length
+        unit = np.where(moving, radius, np.inf)
+        core = inflate(_radius_about(self.left.core[places], middle) / unit, 1)
+        forms = self.left.forms[places] / unit[:, None, None]
+        beside = self.counter.joint_reach(forms.reshape(-1, forms.shape[-1]))
+        # the quotients: each by a unit of itself
+        rounded = stray(1, length_up(self.counter.reach(forms).ravel()))
+        return min(length, float(inflate(length_up(core) + beside + rounded, 2)))
 
 
 def _either(applies: np.ndarray, one: Interval, other: Interval) -> Interval:
@@ -246,26 +265,25 @@ def deviation_of_maximum(deviation: Deviation, contender: np.ndarray) -> Deviati
 def _left_over(
     deviation: Deviation, away: Deviation, contender: np.ndarray, wider: np.ndarray
 ) -> LeftOver:
-    """What maxima leave over of their contenders' deviations, as a vector over all of them.
+    """What maxima leave over of their contenders' deviations.
 
-    The h-th maximum leaves sum_j l_j (x_j + c_j) over, with x_j = (forms_j - m) noise, and c_j in
-    the rests, whose hull is the core. As the k numbers x_j sum to 0, each of them is minus the sum
-    of the others, x_j^2 <= (k - 1) (sum x^2 - x_j^2), so that
+    A maximum leaves sum_j l_j (x_j + c_j) over, with x_j = (forms_j - m) noise, and c_j in the
+    rests, whose hull is the core. As the k numbers x_j sum to 0, each of them is minus the sum of
+    the others, x_j^2 <= (k - 1) (sum x^2 - x_j^2), so that
 
         (sum_j l_j x_j)^2  <=  max_j x_j^2  <=  (k - 1)/k sum_j x_j^2,
 
-    with equality if one is 1 and the others are -1/(k - 1); for a ReLU it is e^2/4. Summed over h,
-    the vector is no longer than that of all sqrt((k - 1)/k) x_hj, which is linear in the noises.
-    Where the forms are not kept, x_j = forms_j noise and k - 1 becomes k.
+    with equality if one is 1 and the others are -1/(k - 1); for a ReLU it is e^2/4. Where the mean
+    is not kept, x_j = forms_j noise, and the factor is 1.
     """
     count = contender.sum(axis=-1)
     share = np.where(wider, 1.0, np.sqrt(np.maximum(count - 1, 0) / np.maximum(count, 1)))
-    forms = np.where(wider[..., None, None], deviation.forms, away.forms) * share[..., None, None]
-    assert deviation.counter is not None
-    norm = deviation.counter.joint_reach(forms[contender])
-    # The mean, the difference, the share and its product with them are rounded.
-    lost = stray(int(count.max(initial=0)) + 6, length_up(deviation.spread[contender]))
-    return LeftOver(_hull_over(deviation.rest, contender), float(up(norm + lost)))
+    share = np.where(contender, share[..., None], 0.0)
+    forms = np.where(wider[..., None, None], deviation.forms, away.forms) * share[..., None]
+    # The mean, the difference, the root and the product are rounded, in units of the contenders'.
+    size = np.where(contender, deviation.spread, 0.0).sum(axis=-1)
+    lost = stray(contender.shape[-1] + 8, size)
+    return LeftOver(_hull_over(deviation.rest, contender).widened(lost), forms)
 
 
 def deviation_of_relu(deviation: Deviation) -> Deviation:

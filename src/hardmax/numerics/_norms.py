@@ -11,6 +11,7 @@ from hardmax.numerics._outward import TINY, inflate, stray
 
 _SQUARINGS = 10  # the bound exceeds a norm of rank r by a factor of r^(1/2^12) at most
 _ROUNDS = 5  # of weights for balls; what more of them gain is below a part in a hundred
+_LEAST_SHARE = 2.0**-40  # of a ball in the reach of all: less is not worth telling apart
 
 
 def length_up(sizes: np.ndarray) -> float:
@@ -86,50 +87,51 @@ def _times_transposed(factor: np.ndarray) -> tuple[np.ndarray, float]:
     return 0.5 * (product + product.T), inflate(off + lost, 3)
 
 
-def reach_of_balls(blocks: Sequence[np.ndarray]) -> float:
-    """sup |sum_g A_g u_g|_2 over all vectors |u_g|_2 <= 1, from above.
+def reach_of_balls(blocks: Sequence[np.ndarray], lengths: Sequence[float]) -> float:
+    """sup |sum_g A_g u_g|_2 over all vectors u_g of the given lengths R_g at most, from above.
 
     For any numbers s_g > 0, by Cauchy and Schwarz, as A_g u_g = (s_g A_g)(u_g / s_g),
 
-        |sum_g A_g u_g|  <=  |[s_1 A_1, s_2 A_2, ...]|  sqrt(sum_g 1/s_g^2).
+        |sum_g A_g u_g|  <=  |[s_1 A_1, s_2 A_2, ...]|  sqrt(sum_g (R_g/s_g)^2).
 
-    With 1/s_g^2 = |A_g| that is at most sum_g |A_g|, and sqrt(2) instead of 2 where two balls move
-    different coordinates. Better numbers are sought by a few steps: where v is the direction in
-    which the balls reach furthest, 1/s_g^2 turns to |A_g^T v|. Whatever is found, the bound holds.
+    With s_g^2 = R_g/|A_g| that is at most sum_g R_g |A_g|, and with R_g = 1 it is sqrt(2) instead
+    of 2 where two balls move different coordinates. Better numbers are sought by a few steps: where
+    v is the direction in which the balls reach furthest, s_g^2 turns to R_g/|A_g^T v|. Whatever is
+    found, the bound holds.
 
     >>> one, other = np.array([[1.0], [0.0]]), np.array([[0.0], [1.0]])
-    >>> math.sqrt(2) <= reach_of_balls([one, other]) <= math.sqrt(2) * (1 + 1e-3)
+    >>> math.sqrt(2) <= reach_of_balls([one, other], [1.0, 1.0]) <= math.sqrt(2) * (1 + 1e-3)
     True
     """
-    blocks = [block for block in blocks if block.any()]
-    if not blocks:
+    balls = [(a, r) for a, r in zip(blocks, lengths, strict=True) if a.any() and r > 0.0]
+    if not balls:
         return 0.0
-    if not all(np.isfinite(block).all() for block in blocks):
+    if not all(np.isfinite(a).all() and math.isfinite(r) for a, r in balls):
         return math.inf
-    share = _shares(blocks)
-    scales = 1.0 / np.sqrt(share)
-    joined = np.concatenate([s * block for s, block in zip(scales, blocks, strict=True)], axis=1)
-    rounded = stray(1, inflate(math.sqrt(float(np.square(joined).sum())), joined.size + 2))
-    together = inflate(math.sqrt(float((1.0 / np.square(scales)).sum())), len(blocks) + 4)
+    parts, radii = [a for a, _ in balls], np.array([r for _, r in balls])
+    scales = radii / np.sqrt(_shares(parts, radii))
+    joined = np.concatenate([s * part for s, part in zip(scales, parts, strict=True)], axis=1)
+    rounded = stray(joined.size, length_up(np.abs(joined).ravel()))  # of the products, by far
+    together = length_up(inflate(radii / scales, 1))
     return float(inflate((norm_up(joined) + rounded) * together, 2))
 
 
-def _shares(blocks: Sequence[np.ndarray]) -> np.ndarray:
+def _shares(blocks: Sequence[np.ndarray], radii: np.ndarray) -> np.ndarray:
     """How much of the reach each ball makes, roughly: positive numbers that sum to about 1."""
     if len(blocks) == 1:
         return np.ones(1)
-    largest = max(float(np.abs(block).max()) for block in blocks)
-    squares = np.stack([(block / largest) @ (block / largest).T for block in blocks])
+    scale = max(float(np.abs(r * block).max()) for r, block in zip(radii, blocks, strict=True))
+    scaled = [r / scale * block for r, block in zip(radii, blocks, strict=True)]
+    squares = np.stack([block @ block.T for block in scaled])
     share = np.sqrt(np.trace(squares, axis1=1, axis2=2))
-    best, least = share, math.inf
+    best, least = np.maximum(share / share.sum(), _LEAST_SHARE), math.inf
     for _ in range(_ROUNDS):
-        share = np.maximum(share / share.sum(), 2.0**-40)
+        share = np.maximum(share / share.sum(), _LEAST_SHARE)
         values, vectors = np.linalg.eigh(np.tensordot(1.0 / share, squares, axes=1))
         if not values[-1] < least:
             break
         best, least = share, float(values[-1])
-        moved = np.sqrt(
-            np.maximum(np.einsum("i,gij,j->g", vectors[:, -1], squares, vectors[:, -1]), 0.0)
-        )
+        furthest = vectors[:, -1]
+        moved = np.sqrt(np.maximum(squares @ furthest @ furthest, 0.0))
         share = 0.5 * (share + moved / moved.sum())
     return best
