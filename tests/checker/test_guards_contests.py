@@ -324,7 +324,8 @@ def test_a_row_without_error_may_lose_underflows_and_no_more(monkeypatch, size, 
         _written_out=None,
         deviation=lambda _: found,
         _renamed=lambda row: row,
-        _name=lambda *_: None,
+        _is_plain=lambda row: True,
+        verified=Verified(Graph()),
     )
     holding = SimpleNamespace(errors=np.zeros(1))
     if is_fine:

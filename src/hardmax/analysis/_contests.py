@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax.analysis._deviations import Deviation, deviation_of_maximum
+from hardmax.analysis._outlines import outline_of_maximum
 from hardmax.analysis._places import Place
 from hardmax.analysis._question import Asking
 from hardmax.numerics import (
@@ -105,6 +106,17 @@ def maximum(values: Place, contest: Contest, against_skeleton: bool) -> Place:
         return Place(range, carried + fall)
     moved = inflate(carried.magnitude * contest.lipschitz + contest.stray)
     return Place(Interval(low, high) + fall, Deviation.of(Interval(-moved, moved)))
+
+
+def outline_of_contest(asking: Asking, contest: Contest) -> Deviation:
+    """The reference's maxima as forms of the inputs, one for each head that is a contest."""
+    assert asking.outline is not None
+    values = asking.outline[:, 0, :]
+    ranges = asking.values.range[:, 0, :].meet(values.hull)
+    result = outline_of_maximum(values, ranges, contest.contender)
+    if asking.against_skeleton:
+        return result + Interval(-contest.blur, np.zeros_like(contest.blur))
+    return result + Interval(-inflate(contest.shortfall + contest.stray), contest.stray)
 
 
 def _scored_by_value(asking: Asking) -> tuple[np.ndarray, Interval]:

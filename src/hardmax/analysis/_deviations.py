@@ -188,7 +188,8 @@ class Deviation:
         if self.left or other.left:
             mine, theirs = (d.left or LeftOver(d.rest, np.zeros((1, 1))) for d in (self, other))
             core = _either(applies, theirs.core, mine.core)
-            left = LeftOver(core, np.where(applies[..., None, None], theirs.forms, mine.forms))
+            beside = np.where(applies[..., None, None], theirs.forms, mine.forms)
+            left = LeftOver(core, np.broadcast_to(beside, (*rest.shape, *beside.shape[-2:])))
         applies = np.broadcast_to(applies, rest.shape)[..., None]
         forms = np.where(applies, other.padded(noises), self.padded(noises))
         return Deviation(rest, forms, self.counter or other.counter, left)

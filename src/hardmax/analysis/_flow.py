@@ -14,7 +14,7 @@ side only: an interval [-c, 0] can be centred by a constant, a radius cannot.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,6 +24,7 @@ from hardmax.analysis._affine_rounding import affine_stray
 from hardmax.analysis._deviations import Deviation, deviation_of_relu
 from hardmax.analysis._heads import follow_group
 from hardmax.analysis._noises import NoiseCounter
+from hardmax.analysis._outlines import outline_of, outline_of_relu, with_own_noises
 from hardmax.analysis._places import Place, scaled_in_place
 from hardmax.analysis._question import HeadFlow
 from hardmax.core import Attention, Box, FeedForward, Input, SequenceInput, Transformer, VectorInput
@@ -40,6 +41,12 @@ class Flow:
     shifts: np.ndarray  # tokens x width: constants that centre the deviation ...
     answer_shift: np.ndarray  # ... and those of the outputs
     peak: float  # no number on the way is larger
+
+    @property
+    def narrow(self) -> list[Interval] | None:
+        """Where the reference is, by outlines; None if there were none."""
+        found = [place.narrow for place in self.places if place.narrow is not None]
+        return found if len(found) == len(self.places) else None
 
     @property
     def error(self) -> float:
@@ -84,6 +91,7 @@ def follow(
     skeleton: Transformer | None = None,
     centre: np.ndarray | None = None,
     coldness: Mapping[tuple[int, int], float] | None = None,
+    narrow: Sequence[Interval] | None = None,
 ) -> Flow:
     """Follow ranges and deviations through all sublayers.
 
@@ -94,6 +102,9 @@ def follow(
     deviation is centred by a constant as soon as it arises, unless something read them before;
     adding `shifts` to the input's offsets makes that true. The answer is centred likewise, by
     `answer_shift` in the read-out's bias.
+
+    How large the reference's numbers are is found by outlines, which cost as much as all the rest;
+    `narrow` takes the ranges that an earlier flow with the same reference has found.
 
     Beyond the first 16 tokens only those are followed on which the answer depends; the others'
     places stay as they were.
@@ -109,6 +120,11 @@ def follow(
         reference_input := (skeleton or transformer).input, VectorInput
     ):
         place = place.shifted(Interval.point(transformer.input.offsets) - reference_input.offsets)
+    reference = (skeleton or transformer).input
+    outline = None
+    if narrow is None and isinstance(reference, VectorInput) and domain is not None:
+        outline = outline_of(reference, domain)
+    place = place.outlined(outline, None if narrow is None else narrow[0])
     shifts = np.zeros(place.range.shape)
     places = [place]
     heads: dict[tuple[int, int], HeadFlow] = {}
@@ -120,6 +136,7 @@ def follow(
                 place = _attend(place, sublayer, number, rules, heads)
             case FeedForward():
                 place = _feed_forward(place, sublayer, rules)
+        place = place.outlined(place.outline, None if narrow is None else narrow[number + 1])
         if centre is not None:
             middle = np.where(centre & fresh, _worthwhile(place.deviation), 0.0)
             shifts -= middle
@@ -133,7 +150,7 @@ def follow(
     if centre is not None:
         answer_shift -= _worthwhile(answer.deviation).mean(axis=1)
         answer = answer.shifted(answer_shift[:, None])
-    rules.peak.see(place.where.magnitude)
+    rules.peak.see(place.close.magnitude)
     rules.peak.see(answer.where.magnitude)
     rules.peak.see(np.array([head.largest_logit for head in heads.values()]))
     return Flow(places, answer, heads, shifts, answer_shift, rules.peak.size)
@@ -226,6 +243,7 @@ def _attend(
     """All heads of a layer act on the same stream; their outputs are added to it."""
     writers = sum((group.output != 0).sum(axis=(0, 2)) for group in sublayer.groups)
     change = Place.zero(place.range.shape)
+    outline = place.outline
     size = np.zeros(place.range.shape)
     alone: list[tuple[np.ndarray, np.ndarray, Place]] = []
     factor = low = high = Interval.point(np.zeros(place.range.shape))
@@ -246,6 +264,7 @@ def _attend(
             rules.asking[number][1],
         )
         change = change + result.change
+        outline = outline and result.outline and outline + result.outline
         size += result.size
         factor = factor + result.scaling
         low, high = low + result.scaled[0], high + result.scaled[1]
@@ -259,15 +278,16 @@ def _attend(
             known.range.meet(values.range), known.deviation.overruled(narrower, values.deviation)
         )
         after = after.replaced(at, rows, both)
-    rules.peak.see(size + place.where.magnitude)
-    rounded = stray(np.asarray(writers) + 5, size + place.where.magnitude, rules.format)
-    return after.strayed(np.where(size > 0, rounded, 0.0))
+    here = place.close.magnitude
+    rules.peak.see(size + here)
+    rounded = stray(np.asarray(writers) + 5, size + here, rules.format)
+    return after.strayed(np.where(size > 0, rounded, 0.0)).outlined(outline, None)
 
 
 def _feed_forward(place: Place, layer: FeedForward, rules: Rules) -> Place:
     """Token-wise. A hidden unit that is off for reference and evaluation alike adds nothing."""
     stream, format = place.transposed(), rules.format
-    here, bias = stream.where.magnitude, layer.inner_bias[:, None]
+    here, bias = place.close.magnitude.T, layer.inner_bias[:, None]
     size, rounded = affine_stray(layer.inner, here, bias, 3, format)
     before = Place(layer.inner @ stream.range + bias, layer.inner @ stream.deviation)
     before = before.strayed(rounded)
@@ -277,8 +297,18 @@ def _feed_forward(place: Place, layer: FeedForward, rules: Rules) -> Place:
     change = Place(layer.outer @ hidden.range + bias, layer.outer @ hidden.deviation)
     size, rounded = affine_stray(layer.outer, hidden.where.magnitude, bias, 5, format, here)
     rules.peak.see(size + here)
-    after = (stream + change).strayed(np.where(size > 0, rounded, 0.0))
-    return after.transposed()
+    after = (stream + change).strayed(np.where(size > 0, rounded, 0.0)).transposed()
+    return after.outlined(_outline_of_units(place, layer, before.range), None)
+
+
+def _outline_of_units(place: Place, layer: FeedForward, before: Interval) -> Deviation | None:
+    """The reference after the layer as forms of the inputs, if it was known as such before it."""
+    if place.outline is None:
+        return None
+    inner = layer.inner @ place.outline.transposed() + layer.inner_bias[:, None]
+    hidden = outline_of_relu(inner, before.meet(inner.hull))
+    change = layer.outer @ with_own_noises(hidden) + layer.outer_bias[:, None]
+    return place.outline + change.transposed()
 
 
 def _rectify(before: Place, rules: Rules) -> Place:
@@ -305,7 +335,8 @@ def _read(place: Place, transformer: Transformer, format: Format) -> Place:
     tokens = range(transformer.tokens) if readout.token is None else [readout.token]
     stream = place.transposed()[:, list(tokens)]
     bias = readout.bias[:, None]
-    _, rounded = affine_stray(readout.weights, stream.where.magnitude, bias, 3, format)
+    sizes = place.close.magnitude.T[:, list(tokens)]
+    _, rounded = affine_stray(readout.weights, sizes, bias, 3, format)
     # One entry equal to 1 and no bias is a copy: nothing is rounded.
     terms, ones = ((readout.weights != k).sum(axis=1)[:, None] for k in (0, 1))
     copy = (terms == 1) & (ones == transformer.width - 1) & (bias == 0)

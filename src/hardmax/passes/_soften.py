@@ -25,7 +25,7 @@ from hardmax.core import (
     Witness,
     with_margin,
 )
-from hardmax.numerics import FLOAT64, REALS, Format
+from hardmax.numerics import FLOAT64, REALS, Format, Interval
 
 _JUST_BELOW = 1.0 - 1e-12  # of the budget: the claim, with its margin, is to be below the error
 _ROUTING = 64.0  # constant scores: the losers' logits fall behind by this much, weight 1.6e-28
@@ -138,6 +138,7 @@ class _Solver:
     radius: dict[_HeadKey, float]  # heads whose scores depend on the input
     routing: dict[_HeadKey, float]  # the other heads' coldness
     centre: np.ndarray
+    narrow: list[Interval] | None  # where the skeleton's numbers are: the same in all trials
 
     @classmethod
     def of(cls, construction: Construction) -> _Solver:
@@ -151,7 +152,7 @@ class _Solver:
                 radius[key] = head.radius
         floor = max(radius.values(), default=0.0) * _SMALL
         radius = {key: max(r, floor) for key, r in radius.items()}
-        return cls(construction, radius, routing, _centrable(construction))
+        return cls(construction, radius, routing, _centrable(construction), flow.narrow)
 
     @property
     def free(self) -> bool:
@@ -170,6 +171,7 @@ class _Solver:
             centre=self.centre,
             coldness=coldness,
             format=format,
+            narrow=self.narrow,
         )
 
     def trial(self, logit: float) -> _Trial:
@@ -242,7 +244,7 @@ class _Solver:
             softened.sublayers,
             ReadOut(readout.weights, readout.bias + flow.answer_shift, readout.token),
         )
-        return centred, follow(centred, domain, skeleton=skeleton)
+        return centred, follow(centred, domain, skeleton=skeleton, narrow=self.narrow)
 
     def shares(self, logit: float, total: float) -> Iterator[Share]:
         """Where the deviation comes from: routing, then layer after layer softened, then rounding.
