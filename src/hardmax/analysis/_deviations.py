@@ -204,7 +204,7 @@ class Deviation:
         count = len(places[0])
         middle = self.rest.middle
         radius = _radius_about(self.rest, middle)[places]
-        first = counter.take(count, self._length(places, middle[places], radius))
+        first = counter.take(count, *self._length(places, middle[places], radius))
         if first is None or not count:
             return self
         forms = np.concatenate([self.padded(first), np.zeros((*self.rest.shape, count))], axis=-1)
@@ -213,19 +213,24 @@ class Deviation:
 
     def _length(
         self, places: tuple[np.ndarray, ...], middle: np.ndarray, radius: np.ndarray
-    ) -> float:
-        """How long the rests are as a vector, about their middles and in units of their radii."""
+    ) -> tuple[float, ...]:
+        """How long the rests are as a vector, about their middles and in units of their radii.
+
+        Also how much of that is new, and how much comes from each group of noises before.
+        """
         moving = radius > 0.0
         length = length_up(moving.astype(float))
         if self.left is None or self.counter is None:
-            return length
+            return length, 1.0
         unit = np.where(moving, radius, np.inf)
         core = inflate(_radius_about(self.left.core[places], middle) / unit, 1)
         forms = self.left.forms[places] / unit[:, None, None]
         beside = self.counter.joint_reach(forms.reshape(-1, forms.shape[-1]))
         # the quotients: each by a unit of itself
         rounded = stray(1, length_up(self.counter.reach(forms).ravel()))
-        return min(length, float(inflate(length_up(core) + beside + rounded, 2)))
+        own = length_up(core)
+        length = min(length, float(inflate(own + beside + rounded, 2)))
+        return length, own, *self.counter.sizes(forms)
 
 
 def _either(applies: np.ndarray, one: Interval, other: Interval) -> Interval:

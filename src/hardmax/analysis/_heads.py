@@ -19,7 +19,14 @@ import numpy as np
 
 from hardmax.analysis._affine_rounding import faint_stray
 from hardmax.analysis._constant_scores import constant_scores
-from hardmax.analysis._contests import Contest, alone, find_contest, maximum, outline_of_contest
+from hardmax.analysis._contests import (
+    Alone,
+    Contest,
+    alone,
+    find_contest,
+    maximum,
+    outline_of_contest,
+)
 from hardmax.analysis._deviations import Deviation
 from hardmax.analysis._noises import NoiseCounter
 from hardmax.analysis._outlines import with_own_noises
@@ -46,7 +53,8 @@ class GroupFlow:
     heads: list[HeadFlow]
     alone_at: np.ndarray  # tokens where a coordinate has this head as its only writer ...
     alone_rows: np.ndarray  # ... those coordinates ...
-    alone: Place  # ... and the tighter place of the sum there
+    alone: Place  # ... the tighter place of the sum there ...
+    copied: np.ndarray  # ... and the noise that stands for copies, too
     scaling: Interval  # tokens x width: x is multiplied by 1 + this in place ...
     scaled: tuple[Interval, Interval]  # ... which is this part of the change's lower and upper ends
 
@@ -83,9 +91,10 @@ def follow_group(
         _stacked_outlines([a.outline for a in answers]),
         np.stack([a.size for a in answers]),
         flows,
-        np.concatenate([np.full(len(a.alone_rows), t) for t, a in enumerate(answers)]).astype(int),
-        np.concatenate([a.alone_rows for a in answers]),
-        stack_places([a.alone for a in answers], join=np.concatenate),
+        np.concatenate([np.full(len(a.alone.rows), t) for t, a in enumerate(answers)]).astype(int),
+        np.concatenate([a.alone.rows for a in answers]),
+        stack_places([a.alone.place for a in answers], join=np.concatenate),
+        np.concatenate([a.alone.copied for a in answers]),
         _stacked([a.scaling for a in answers]),
         (_stacked([a.scaled[0] for a in answers]), _stacked([a.scaled[1] for a in answers])),
     )
@@ -98,21 +107,19 @@ class TokenFlow:
     change: Place
     outline: Deviation | None
     size: np.ndarray
-    alone_rows: np.ndarray
-    alone: Place
+    alone: Alone
     scaling: Interval
     scaled: tuple[Interval, Interval]
 
     @classmethod
     def nothing(cls, width: int) -> TokenFlow:
-        zero, no_rows = np.zeros(width), np.zeros(0, dtype=int)
+        zero = np.zeros(width)
         scaling = Interval.point(zero)
         return cls(
             Place.zero((width,)),
             Deviation.of(Interval.point(zero)),
             zero,
-            no_rows,
-            Place.zero((0,)),
+            Alone.nothing(),
             scaling,
             (scaling, scaling),
         )
@@ -125,9 +132,12 @@ def _answered(
     width = asking.group.query.shape[2]
     joined = asking.group.output.transpose(1, 0, 2).reshape(width, -1)
     mixed, contest, outline = _mix(asking, flows)
+    lone = alone(asking, contest, writers, noises)
     deviation = mixed.deviation
     if noises is not None:
-        makes_noise = contest.holds & np.isfinite(asking.coldness)
+        written = (asking.group.output != 0.0).any(axis=2).sum(axis=1)
+        elsewhere = written > np.bincount(lone.heads, minlength=len(written))
+        makes_noise = contest.holds & np.isfinite(asking.coldness) & elsewhere
         where = np.broadcast_to(makes_noise[:, None], mixed.range.shape)
         deviation = deviation.with_noises(where, noises)
     flat = Place(mixed.range.reshape(-1), deviation.reshape(-1))
@@ -137,7 +147,7 @@ def _answered(
         Place(joined @ flat.range, joined @ flat.deviation).strayed(faint),
         outline and joined @ outline.reshape(-1),
         matmul_up(np.abs(joined), sizes),
-        *alone(asking, contest, writers),
+        lone,
         *_scaling(asking, contest, mixed.range, width),
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from hardmax.numerics import TINY, inflate, length_up, reach_of_balls
@@ -22,16 +24,44 @@ class NoiseCounter:
         self.taken = 0
         self._starts: list[int] = []
         self._lengths: list[float] = []  # R, by group
+        self._origins: list[dict[int, float]] = []  # by group: whence, in parts that sum to 1
+        self.sublayer = 0  # where noises are being made
 
-    def take(self, count: int, length: float) -> int | None:
-        """The number of the first of so many new noises; None if there is no room."""
+    def take(self, count: int, length: float, own: float = 1.0, *inherited: float) -> int | None:
+        """The number of the first of so many new noises; None if there is no room.
+
+        They are due to this sublayer by the weight `own`, and to what the earlier groups are due to
+        by those `inherited`; the weights need not sum to 1.
+        """
         if self.taken + count > self.most:
             return None
         if count:
             self._starts.append(self.taken)
             self._lengths.append(length)
+            self._origins.append(self._due(own, inherited))
         self.taken += count
         return self.taken - count
+
+    def _due(self, own: float, inherited: Sequence[float]) -> dict[int, float]:
+        due = {self.sublayer: own}
+        for weight, origins in zip(inherited, self._origins, strict=False):
+            for sublayer, part in origins.items():
+                due[sublayer] = due.get(sublayer, 0.0) + weight * part
+        total = sum(due.values())
+        return {sublayer: part / total for sublayer, part in due.items()} if total > 0.0 else {}
+
+    def sizes(self, forms: np.ndarray) -> list[float]:
+        """How much of forms each group makes, roughly: Frobenius norms, times lengths."""
+        starts = [start for start in self._starts if start < forms.shape[-1]]
+        parts = np.split(forms, starts[1:], axis=-1) if starts else []
+        return [
+            float(np.linalg.norm(part)) * r for part, r in zip(parts, self._lengths, strict=False)
+        ]
+
+    def origins_of(self, forms: np.ndarray) -> dict[int, float]:
+        """Which sublayers forms come from, in parts that sum to 1; none if there are no forms."""
+        due = self._due(0.0, self.sizes(forms))
+        return {sublayer: part for sublayer, part in due.items() if part > 0.0}
 
     def reach(self, forms: np.ndarray) -> np.ndarray:
         """How far forms of noises, along the last axis, can go."""

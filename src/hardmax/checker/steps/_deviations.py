@@ -39,6 +39,7 @@ class LeftOver:
 
     radius: np.ndarray  # rows
     parts: np.ndarray  # several x rows x noises
+    rises: np.ndarray  # rows that are M + s, M >= 0, with s in an interval about 0 (`Verified`)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +51,7 @@ class Deviations:
     radius: np.ndarray  # rows
     noises: Noises = NONE  # which of them lie in a ball together
     left: LeftOver | None = None
+    copied: np.ndarray | None = None  # rows: the noise that copies may have, too, or -1
 
     @classmethod
     def none(cls, rows: int = 0) -> Deviations:
@@ -79,11 +81,16 @@ class Deviations:
         return replace(self, noise=np.pad(self.noise, ((0, 0), (0, more))))
 
     def __getitem__(self, rows: np.ndarray) -> Deviations:
-        return Deviations(self.mean[rows], self.noise[rows], self.radius[rows], self.noises)
+        copied = None if self.copied is None else self.copied[rows]
+        return Deviations(
+            self.mean[rows], self.noise[rows], self.radius[rows], self.noises, copied=copied
+        )
 
     def only(self, rows: np.ndarray) -> Deviations:
         """Some of the rows, each of them once: what is left over of these is no longer."""
-        left = self.left and LeftOver(self.left.radius[rows], self.left.parts[:, rows])
+        left = self.left
+        if left is not None:
+            left = LeftOver(left.radius[rows], left.parts[:, rows], left.rises[rows])
         return replace(self[rows], left=left)
 
     def joined(self, *others: Deviations) -> Deviations:
@@ -116,7 +123,7 @@ class Deviations:
         mean, rest = MidRadius(self.mean, self.radius).plus(more)
         left = self.left
         if left is not None:
-            left = LeftOver(MidRadius(self.mean, left.radius).plus(more)[1], left.parts)
+            left = replace(left, radius=MidRadius(self.mean, left.radius).plus(more)[1])
         return Deviations(mean, self.noise, rest, self.noises, left)
 
     def negated(self, where: np.ndarray) -> Deviations:
@@ -152,7 +159,12 @@ class Deviations:
         own = np.zeros((len(self.mean), len(moving)))
         own[moving, np.arange(len(moving))] = self.radius[moving]
         noise = np.concatenate([kept.noise, own], axis=1)
-        return Deviations(self.mean, noise, np.zeros(len(self.mean)), noises), noises
+        copied = np.full(len(self.mean), -1)
+        if self.left is not None:
+            copied[moving] = np.arange(kept.noise.shape[1], noise.shape[1])
+            copied[~self.left.rises] = -1
+        settled = Deviations(self.mean, noise, np.zeros(len(self.mean)), noises, copied=copied)
+        return settled, noises
 
     def _length(self, rows: np.ndarray) -> float:
         """The 2-norm of what is left over in these rows, each in units of its radius."""
@@ -230,7 +242,8 @@ def _left_over(
     low = np.where(active, [p.mean - p.radius for p in parts], np.inf).min(axis=0)
     high = np.where(active, [p.mean + p.radius for p in parts], -np.inf).max(axis=0)
     radius = np.maximum(up(up(high) - mean), up(mean - down(low)))
-    return LeftOver(up(np.maximum(radius, 0.0) + rounded), np.stack(left))
+    still = np.zeros(len(mean), dtype=bool)
+    return LeftOver(up(np.maximum(radius, 0.0) + rounded), np.stack(left), still)
 
 
 def _less(part: Deviations, noise: np.ndarray) -> Deviations:

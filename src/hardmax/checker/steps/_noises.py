@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -29,6 +30,10 @@ class Noises:
         if not more:
             return self
         return Noises((*self.starts, self.count), (*self.lengths, length), self.count + more)
+
+    def group_of(self, noise: int) -> int:
+        """The number of the group that a noise belongs to."""
+        return bisect_right(self.starts, noise) - 1
 
     def _groups(self, rows: np.ndarray) -> tuple[list[np.ndarray], list[float]]:
         """The columns of each group, those of no group one by one, and their lengths."""

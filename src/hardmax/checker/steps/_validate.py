@@ -27,6 +27,7 @@ import numpy as np
 from hardmax.checker._budget import Clock
 from hardmax.checker.boxes import SmallBoxes, Watch
 from hardmax.checker.forms import (
+    ONE,
     Form,
     Graph,
     Relu,
@@ -191,6 +192,7 @@ class Validation:
         theirs = atoms_of([row.theirs for row in rows], self.graph, several=False)
         if not (ours or theirs):
             return
+        self._name_copies([a for a in ours if a not in self.our_names])
         partners = Partners(self.graph, [a for a in theirs if a not in self.their_names])
         fresh = [a for a in ours if a not in self.our_names and not self._copy(a)]
         pairs: list[tuple[int, Match, Contest]] = []
@@ -221,6 +223,30 @@ class Validation:
     def _is_a_sum_of_rectifiers(self, form: Form) -> bool:
         kinds = (Variable, Relu)
         return all(isinstance(self.graph.atoms[a], kinds) for a in form.atoms)
+
+    def _name_copies(self, atoms: list[int]) -> None:
+        """Units that copy soft maxima which are never negative but for what they err by."""
+        found = [(a, v) for a in atoms if (v := self._copied(a)) is not None]
+        if not found:
+            return
+        deviations = self.verified.copies([variable for _, variable in found])
+        for place, (atom, _) in enumerate(found):
+            kind = self.graph.atoms[atom]
+            assert isinstance(kind, Relu)
+            low, high = self.truth.range(kind.argument)
+            deviation = deviations[np.array([place])]
+            name = self.verified.variable((low, high), deviation, settle=False)
+            self.truth.set(name, kind.argument)
+            self._call_ours(atom, name)
+
+    def _copied(self, atom: int) -> int | None:
+        """The variable that the atom is the positive part of, if it is such a maximum."""
+        kind = self.graph.atoms[atom]
+        if not isinstance(kind, Relu) or len(kind.argument.atoms) != 1:
+            return None
+        (variable,) = kind.argument.atoms
+        same = kind.argument.terms[variable] == ONE and kind.argument.constant == 0
+        return variable if same and variable in self.verified.copied else None
 
     def _copy(self, atom: int) -> bool:
         """relu(P) of verified variables, P's true value being never negative, gets a name.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
+
 import numpy as np
 
 from hardmax.checker.boxes import needed
@@ -75,6 +78,7 @@ class Verified:
         self.index: dict[int, int] = {}  # variable -> row of the deviations
         self.deviations = Deviations.none()
         self.known = NONE  # all noises so far
+        self.copied: dict[int, int] = {}  # variable -> the noise that copies may have, too
 
     def none(self) -> Deviations:
         """A row that does not deviate."""
@@ -107,6 +111,8 @@ class Verified:
         self.index[atom] = len(self.deviations.mean)
         known = self.settled(deviation) if settle else deviation
         self.deviations = self.deviations.joined(known)
+        if known.copied is not None and known.copied[0] >= 0:
+            self.copied[atom] = int(known.copied[0])
         self.truth.bounds.set(atom, *true)
         return form
 
@@ -116,6 +122,28 @@ class Verified:
         name = self.variable((0.0, 0.0), leak, settle=False)
         self.truth.set(name, NOTHING)
         return name
+
+    def copies(self, variables: list[int]) -> Deviations:
+        """How far max(H, 0) may be off, for soft maxima H = M + s, M >= 0.
+
+        M is the hard maximum of what the Transformer has there, s how the soft one errs. As
+        max(M + s, 0) = M + c s for some 0 <= c <= 1, and c s lies in the interval about 0 that s
+        does, it is off by as much as H; all of them lie in the ball that was found for all H. They
+        are other numbers, though: what was left over of H has a noise of its own, and so have they.
+        """
+        own = np.array([self.copied[v] for v in variables])
+        order = np.argsort(own, kind="stable")
+        rows = self.deviations[np.array([self.index[v] for v in variables])[order]]
+        old = rows.padded(self.known.count).noise
+        for group, members in Counter(self.known.group_of(noise) for noise in own[order]).items():
+            self.known = self.known.joined(members, self.known.lengths[group])
+        place = np.arange(len(own))
+        new = np.zeros((len(own), len(own)))
+        new[place, place] = old[place, own[order]]
+        old[place, own[order]] = 0.0
+        back = np.argsort(order, kind="stable")
+        noise = np.concatenate([old, new], axis=1)
+        return Deviations(rows.mean, noise, rows.radius, self.known)[back]
 
     def of_contests(self, contests: list[Contest]) -> Deviations:
         """All contests at once: one matrix product for what the variables deviate."""
@@ -139,7 +167,15 @@ class Verified:
         gap = np.array([c.gap for c in contests])
         stray = np.array([c.stray for c in contests])
         fallen = carried.shifted(-0.5 * gap, up(stray + 0.5 * gap))
+        if fallen.left is not None:
+            rises = np.array([self._rises(contest) for contest in contests])
+            fallen = replace(fallen, left=replace(fallen.left, rises=rises))
         return fallen.negated(np.array([c.is_minimum for c in contests]))
+
+    def _rises(self, contest: Contest) -> bool:
+        """Whether the maximum that is evaluated is never negative."""
+        lowest = max(self.graph.range(form)[0] for form in contest.functionals)
+        return not contest.is_minimum and lowest >= 0.0
 
     def fill(self, row: np.ndarray, form: Form) -> None:
         """A form's coefficients at the rows of the deviations that they multiply."""
