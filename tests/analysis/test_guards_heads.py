@@ -812,9 +812,9 @@ def alone_head(weight, value=1.0, off=0.0, mixed=0.0, **charged):
     skeleton = charged.pop("against_skeleton", True)
     asking = asked(place, group, against_skeleton=skeleton)
     asking = replace(asking, value_stray=np.array([mixed]))
-    row, found = alone(asking, contest_of(1, 2, **charged), np.array([1, 1]))
-    assert row.tolist() == [0]
-    return found[0]
+    found = alone(asking, contest_of(1, 2, **charged), np.array([1, 1]))
+    assert found.rows.tolist() == [0]
+    return found.place[0]
 
 
 def test_charges_of_a_lone_writer_are_scaled_by_its_weight():
@@ -842,7 +842,7 @@ def test_a_lone_writer_carries_the_deviations_of_both():
     other = place_of([[0.0, 1.0], [0.0, 0.0]], [[0.25, 0.0], [0.5, 0.0]], wide=0.0)
     group = group_of([[[1.0, 0.0]]], [[[0.0, 1.0]]], [[[1.0, 0.0]]], [[[2.0], [0.0]]])
     asking = asked(other, group, against_skeleton=True)
-    _, found = alone(asking, contest_of(1, 2), np.array([1, 1]))
+    found = alone(asking, contest_of(1, 2), np.array([1, 1])).place
     assert is_near(found.deviation.hi, [0.25 + 2.0 * 0.5], 1e-12)
 
 
@@ -866,8 +866,8 @@ def bent(weight, slope, constant, **charged):
     place = Place(Interval(low, high), Deviation.of(Interval.point(np.zeros((2, 2)))))
     row = [[[slope, 1.0]]]
     group = group_of(row, [[[0.0, 1.0]]], row, [[[weight], [0.0]]])
-    _, found = alone(asked(place, group), contest_of(1, 2, **charged), np.array([1, 1]))
-    return found.range[0]
+    found = alone(asked(place, group), contest_of(1, 2, **charged), np.array([1, 1]))
+    return found.place.range[0]
 
 
 def test_two_lines_reach_the_corner_between_floats():

@@ -22,8 +22,8 @@ from hardmax.checker.boxes._search import Search
 from hardmax.checker.boxes._tape import enclose
 from hardmax.checker.forms._graph import Graph
 from hardmax.checker.forms._written_out import TargetForms, Unrolled
+from hardmax.checker.steps._deviations import Deviations, of_maximum
 from hardmax.checker.steps._validate import Rejected, validate
-from hardmax.checker.steps._verified import Deviations, of_maximum
 from hardmax.core import Claim, Construction, Holding, Share, Witness
 from hardmax.numerics import softmax_gap
 

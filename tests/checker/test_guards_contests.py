@@ -24,10 +24,11 @@ from hardmax.checker.steps._contests import (
     flattened,
     hold_contest,
 )
+from hardmax.checker.steps._deviations import Deviations, of_maximum
 from hardmax.checker.steps._partners import Partners
 from hardmax.checker.steps._rows import Rejected, Row, RowBoxes, movement, slopes_of
 from hardmax.checker.steps._validate import Validation
-from hardmax.checker.steps._verified import Deviations, Verified, of_maximum
+from hardmax.checker.steps._verified import Verified
 from hardmax.numerics import STEP, UNIT, Interval, exact, precision
 
 RNG = np.random.default_rng
@@ -323,7 +324,8 @@ def test_a_row_without_error_may_lose_underflows_and_no_more(monkeypatch, size, 
         _written_out=None,
         deviation=lambda _: found,
         _renamed=lambda row: row,
-        _name=lambda *_: None,
+        _is_plain=lambda row: True,
+        verified=Verified(Graph()),
     )
     holding = SimpleNamespace(errors=np.zeros(1))
     if is_fine:

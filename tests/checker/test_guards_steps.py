@@ -27,8 +27,9 @@ from hardmax.checker.steps._contests import (
     split,
     with_crumbs,
 )
+from hardmax.checker.steps._deviations import Deviations, of_maximum
 from hardmax.checker.steps._rows import slopes_of
-from hardmax.checker.steps._verified import Deviations, TrueValues, Verified, of_maximum
+from hardmax.checker.steps._verified import TrueValues, Verified
 from hardmax.numerics import UNIT, exact, precision, softmax_gap
 
 RNG = np.random.default_rng

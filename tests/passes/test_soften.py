@@ -13,7 +13,7 @@ import hardmax as hm
 from hardmax.analysis import follow
 from hardmax.core import MARGIN, reference, trace
 from hardmax.lowering import lower, routes_for
-from hardmax.numerics import REALS, exact, softmax_gap
+from hardmax.numerics import REALS, Interval, exact, softmax_gap
 from hardmax.testing import boxes, networks, rational_points
 
 IDENTITY_RELU = hm.ReluNetwork([np.ones((1, 1)), np.ones((1, 1))], [np.zeros(1), np.zeros(1)])
@@ -297,12 +297,17 @@ def test_the_logit_of_a_relu_network_is_that_of_its_path_weights(route, depth):
     flow = follow(construction.transformer, construction.claim.domain)
     logits = [head.largest_logit for head in flow.heads.values() if not head.constant]
     box, weighted = hm.Box.of((-1, 1), 3).interval, 0.0
-    radii = []
+    radii, middle, forms = [], np.zeros(3), np.eye(3)  # ranges by intervals and by affine forms
     for W, b in zip(network.weights[:-1], network.biases[:-1], strict=True):
-        box = W @ box + b
+        middle, forms = W @ middle + b, W @ forms
+        reach = np.abs(forms).sum(axis=1)
+        box = (W @ box + b).meet(Interval(middle - reach, middle + reach))
         radii.append(box.magnitude / 2)
         assert (box.lo < 0).all()
         assert (box.hi > 0).all()
+        slope = box.hi / (box.hi - box.lo)  # max(z, 0) lies within -slope lo/2 of this line
+        middle = slope * middle - slope * box.lo / 2
+        forms = np.hstack([slope[:, None] * forms, np.diag(-slope * box.lo / 2)])
         box = box.maximum(0.0)
     low = high = network.weights[-1]  # the interval gradient with respect to the last ReLUs
     for W, radius in zip(network.weights[-2::-1], radii[::-1], strict=True):

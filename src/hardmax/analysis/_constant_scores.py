@@ -26,7 +26,7 @@ def constant_scores(asking: Asking, flows: list[HeadFlow]) -> Place:
 
     How far each score is below the best is computed exactly, so that ties are ties. The evaluated
     weights differ from the hard ones by the leakage of the softmax, and from their real values by
-    the rounding of the logits (`_moved`).
+    the rounding of the logits (`_moved`). The outline is mixed alike.
     """
     below = _below_the_best(asking)
     hard, soft = _shares(below == 0.0), _weights(asking, below)
@@ -40,7 +40,12 @@ def constant_scores(asking: Asking, flows: list[HeadFlow]) -> Place:
         base, moved = hard, moved + (soft - hard).magnitude
     total = (moved[:, None, :] * values.where.magnitude).sum(axis=2)
     mixed = (base.reshape(len(below), 1, -1) * values.range).sum(axis=2)
-    return Place(mixed, carried).strayed(inflate(total, len(asking.seen) + 2))
+    outline = None
+    if asking.outline is not None:
+        middle = base.middle
+        away = (base - middle).magnitude
+        outline = asking.outline.scaled(middle[:, None, :], away[:, None, :]).total()
+    return Place(mixed, carried, outline).strayed(inflate(total, len(asking.seen) + 2))
 
 
 def _shares(tied: np.ndarray) -> Interval:

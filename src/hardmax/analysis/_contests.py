@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax.analysis._deviations import Deviation, deviation_of_maximum
+from hardmax.analysis._noises import NoiseCounter
+from hardmax.analysis._outlines import outline_of_maximum
 from hardmax.analysis._places import Place
 from hardmax.analysis._question import Asking
 from hardmax.numerics import (
@@ -105,6 +107,17 @@ def maximum(values: Place, contest: Contest, against_skeleton: bool) -> Place:
         return Place(range, carried + fall)
     moved = inflate(carried.magnitude * contest.lipschitz + contest.stray)
     return Place(Interval(low, high) + fall, Deviation.of(Interval(-moved, moved)))
+
+
+def outline_of_contest(asking: Asking, contest: Contest) -> Deviation:
+    """The reference's maxima as forms of the inputs, one for each head that is a contest."""
+    assert asking.outline is not None
+    values = asking.outline[:, 0, :]
+    ranges = asking.values.range[:, 0, :].meet(values.hull)
+    result = outline_of_maximum(values, ranges, contest.contender)
+    if asking.against_skeleton:
+        return result + Interval(-contest.blur, np.zeros_like(contest.blur))
+    return result + Interval(-inflate(contest.shortfall + contest.stray), contest.stray)
 
 
 def _scored_by_value(asking: Asking) -> tuple[np.ndarray, Interval]:
@@ -238,22 +251,38 @@ def _slope(scored: np.ndarray, valued: np.ndarray, free: np.ndarray) -> np.ndarr
     return np.where(usable, scored[heads, at] / divisor, 0.0)
 
 
-def alone(asking: Asking, contest: Contest, writers: np.ndarray) -> tuple[np.ndarray, Place]:
+@dataclass(frozen=True, eq=False)
+class Alone:
+    """Coordinates whose only writer is a contest, and what they hold then."""
+
+    heads: np.ndarray
+    rows: np.ndarray
+    place: Place
+    copied: np.ndarray  # the noise that stands for copies of it as well (`copies_of_maxima`), or -1
+
+    @classmethod
+    def nothing(cls) -> Alone:
+        none = np.zeros(0, dtype=int)
+        return cls(none, none, Place.zero((0,)), none)
+
+
+def alone(
+    asking: Asking, contest: Contest, writers: np.ndarray, noises: NoiseCounter | None = None
+) -> Alone:
     """Coordinates whose only writer is a contest: x + w max_j V_j = max_j (x + w V_j), tighter.
 
     For the token itself x and V_j read the same stream, so that a head which turns x into
     max(x, y) in place is seen as the maximum that it is. A negative w makes it a minimum; the
-    bound on the deviation is the same.
+    bound on the deviation is the same. With `noises`, what is left over becomes a noise.
     """
     group, place, t = asking.group, asking.place, asking.t
-    nothing = np.zeros(0, dtype=int), Place.zero((0,))
     if group.value.shape[1] != 1 or not contest.holds.any():
-        return nothing
+        return Alone.nothing()
     entries = (group.output[:, :, 0] != 0) & (writers == 1) & contest.holds[:, None]
     entries &= ~place.fixed[t]
     head, row = np.nonzero(entries)
     if not len(head):
-        return nothing
+        return Alone.nothing()
     weight = group.output[head, row, 0]
     own = weight[:, None] * group.value[head, 0]
     exact = (is_power_of_two(weight)[:, None] | is_power_of_two(group.value[head, 0])).all(axis=1)
@@ -283,7 +312,15 @@ def alone(asking: Asking, contest: Contest, writers: np.ndarray) -> tuple[np.nda
     least = -maximum(-joined, scaled, asking.against_skeleton)
     result = least.overruled(weight > 0, most)
     result = result.strayed(product_up(asking.value_stray[head], np.abs(weight)))
-    return row, _as_two_lines(result, asking, scaled, head, row, weight)
+    result = _as_two_lines(result, asking, scaled, head, row, weight)
+    rises = (weight > 0) & (np.where(scaled.contender, joined.where.lo, -np.inf).max(axis=1) >= 0.0)
+    soft = np.isfinite(asking.coldness[head])
+    own = np.full(len(head), -1)
+    if noises is not None and soft.any():
+        first = noises.taken
+        result = Place(result.range, result.deviation.with_noises(soft, noises))
+        own[soft] = np.arange(first, noises.taken) if noises.taken > first else -1
+    return Alone(head, row, result, np.where(rises, own, -1))
 
 
 def _as_two_lines(

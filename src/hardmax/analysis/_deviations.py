@@ -6,6 +6,10 @@ maximum about the middle. What two neurons inherit from the same head is then kn
 and cancels where their weights have opposite signs; intervals would add it up. For a ReLU network
 the bound becomes that of an interval gradient: per head max(P, N), with P and N the sums of the
 positive and the negative path weights, instead of P + N.
+
+The noises of one layer are also known together: as a vector they lie in a ball (`NoiseCounter`).
+What a layer of ReLUs or maxima does to a deviation beyond halving it is a vector no longer than
+half of it, however many coordinates it has; intervals would add the coordinates up.
 """
 
 from __future__ import annotations
@@ -16,29 +20,40 @@ from types import EllipsisType
 
 import numpy as np
 
+from hardmax.analysis._noises import NoiseCounter
 from hardmax.core import Projection
-from hardmax.numerics import Interval, inflate, matmul_up, product_up, stray, up
+from hardmax.numerics import Interval, inflate, length_up, matmul_up, product_up, stray, up
 
-MOST_COEFFICIENTS = 20_000_000  # beyond this many, new noises go into the rest
-
-
-class NoiseCounter:
-    """Numbers the noises of one flow, as long as there is room for their coefficients."""
-
-    def __init__(self, coordinates: int) -> None:
-        self.most = MOST_COEFFICIENTS // max(coordinates, 1)
-        self.taken = 0
-
-    def take(self, count: int) -> int | None:
-        """The number of the first of `count` new noises; None if there is no room."""
-        if self.taken + count > self.most:
-            return None
-        self.taken += count
-        return self.taken - count
+_NO_WIDER = 1.01  # what keeping noises may cost now: later on, cancelling, they spare far more
 
 
 _Axis = int | list[int] | np.integer | slice | np.ndarray | EllipsisType | None
 Index = _Axis | tuple[_Axis, ...]  # what arrays are indexed by
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOver:
+    """Another way to read the rests of an array: a number of the core, plus one beside it.
+
+    At any noises the square of the number beside it is at most the sum of the squares that the
+    forms of its entry make of them.
+    """
+
+    core: Interval
+    forms: np.ndarray  # two axes more: several forms, and the noises
+
+    def __neg__(self) -> LeftOver:
+        return LeftOver(-self.core, self.forms)
+
+    def __add__(self, other: Interval | np.ndarray | float) -> LeftOver:
+        return LeftOver(self.core + other, self.forms)
+
+    def __getitem__(self, key: Index) -> LeftOver:
+        return LeftOver(self.core[key], self.forms[key])
+
+    def reshape(self, *shape: int) -> LeftOver:
+        core = self.core.reshape(*shape)
+        return LeftOver(core, self.forms.reshape(*core.shape, *self.forms.shape[-2:]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +62,8 @@ class Deviation:
 
     rest: Interval
     forms: np.ndarray
+    counter: NoiseCounter | None = None  # which noises lie in a ball together; None: nothing known
+    left: LeftOver | None = None  # None: the rests are all that is known of the rests
 
     @classmethod
     def of(cls, rest: Interval) -> Deviation:
@@ -61,6 +78,8 @@ class Deviation:
         """How far the noises reach."""
         if not self.noises:
             return np.zeros(self.rest.shape)
+        if self.counter is not None:
+            return self.counter.reach(self.forms)
         return np.asarray(inflate(np.abs(self.forms).sum(axis=-1), self.noises))
 
     @cached_property
@@ -101,27 +120,32 @@ class Deviation:
 
     def __add__(self, other: Deviation | Interval | np.ndarray | float) -> Deviation:
         if not isinstance(other, Deviation):
-            return Deviation(self.rest + other, self.forms)
+            left = self.left and self.left + other
+            return Deviation(self.rest + other, self.forms, self.counter, left)
         noises = max(self.noises, other.noises)
         if not noises:
             return Deviation.of(self.rest + other.rest)
         forms = self.padded(noises) + other.padded(noises)
         # Each coefficient is rounded once; the sum of their sizes loses less than half.
         lost = stray(2, np.abs(forms).sum(axis=-1))
-        return Deviation((self.rest + other.rest).widened(lost), forms)
+        counter = self.counter or other.counter
+        return Deviation((self.rest + other.rest).widened(lost), forms, counter)
 
     def __neg__(self) -> Deviation:
-        return Deviation(-self.rest, -self.forms)
+        return Deviation(-self.rest, -self.forms, self.counter, self.left and -self.left)
 
     def __getitem__(self, key: Index) -> Deviation:
-        return Deviation(self.rest[key], self.forms[key])
+        left = self.left and self.left[key]
+        return Deviation(self.rest[key], self.forms[key], self.counter, left)
 
     def reshape(self, *shape: int) -> Deviation:
         rest = self.rest.reshape(*shape)
-        return Deviation(rest, self.forms.reshape(*rest.shape, self.noises))
+        forms = self.forms.reshape(*rest.shape, self.noises)
+        return Deviation(rest, forms, self.counter, self.left and self.left.reshape(*shape))
 
     def transposed(self) -> Deviation:
-        return Deviation(Interval(self.rest.lo.T, self.rest.hi.T), np.swapaxes(self.forms, 0, 1))
+        rest = Interval(self.rest.lo.T, self.rest.hi.T)
+        return Deviation(rest, np.swapaxes(self.forms, 0, 1), self.counter)
 
     __array_ufunc__ = None  # matrix @ deviation is ours
 
@@ -136,7 +160,7 @@ class Deviation:
         forms = forms.reshape(*rest.shape, self.noises)
         terms = int((matrix != 0.0).sum(axis=-1).max(initial=0))
         size = matmul_up(np.abs(matrix), self.spread)
-        return Deviation(rest.widened(stray(terms, size)), forms)
+        return Deviation(rest.widened(stray(terms, size)), forms, self.counter)
 
     def scaled(self, factor: np.ndarray, away: np.ndarray | float = 0.0) -> Deviation:
         """Times factors of the same shape (broadcast), each of them off by `away` at most."""
@@ -145,7 +169,7 @@ class Deviation:
             return Deviation.of(rest)
         forms = self.forms * np.asarray(factor)[..., None]
         lost = product_up(self.spread, away) + stray(1, product_up(np.abs(factor), self.spread))
-        return Deviation(rest.widened(lost), forms)
+        return Deviation(rest.widened(lost), forms, self.counter)
 
     def total(self) -> Deviation:
         """The sum along the last axis that is not the noises'."""
@@ -154,35 +178,67 @@ class Deviation:
             return Deviation.of(rest)
         # n - 1 additions; the nth covers what the sum of the sizes loses.
         slack = stray(self.rest.shape[-1], self.spread.sum(axis=-1))
-        return Deviation(rest.widened(slack), forms)
+        return Deviation(rest.widened(slack), forms, self.counter)
 
     def overruled(self, applies: np.ndarray, other: Deviation) -> Deviation:
         """`other` where it applies, broadcast; this one elsewhere."""
         noises = max(self.noises, other.noises)
-        rest = Interval(
-            np.where(applies, other.rest.lo, self.rest.lo),
-            np.where(applies, other.rest.hi, self.rest.hi),
-        )
+        rest = _either(applies, other.rest, self.rest)
+        left = None
+        if self.left or other.left:
+            mine, theirs = (d.left or LeftOver(d.rest, np.zeros((1, 1))) for d in (self, other))
+            core = _either(applies, theirs.core, mine.core)
+            beside = np.where(applies[..., None, None], theirs.forms, mine.forms)
+            left = LeftOver(core, np.broadcast_to(beside, (*rest.shape, *beside.shape[-2:])))
         applies = np.broadcast_to(applies, rest.shape)[..., None]
-        return Deviation(rest, np.where(applies, other.padded(noises), self.padded(noises)))
+        forms = np.where(applies, other.padded(noises), self.padded(noises))
+        return Deviation(rest, forms, self.counter or other.counter, left)
 
     def with_noises(self, where: np.ndarray, counter: NoiseCounter) -> Deviation:
-        """In the entries chosen, the rest becomes a noise of its own about its middle."""
-        chosen = np.argwhere(where)
-        first = counter.take(len(chosen))
-        if first is None or not len(chosen):
-            return self
-        places = tuple(chosen.T)
-        forms = np.concatenate(
-            [self.padded(first), np.zeros((*self.rest.shape, len(chosen)))], axis=-1
-        )
+        """In the entries chosen, the rest becomes a noise of its own about its middle.
+
+        All of them together lie in a ball: in units of their radii, they are no longer than the
+        core about those middles and the vector of what is beside it, together.
+        """
+        places = np.nonzero(where)
+        count = len(places[0])
         middle = self.rest.middle
-        radius = up(np.maximum(self.rest.hi - middle, middle - self.rest.lo))
-        forms[(*places, first + np.arange(len(chosen)))] = radius[places]
-        rest = Interval(
-            np.where(where, middle, self.rest.lo), np.where(where, middle, self.rest.hi)
-        )
-        return Deviation(rest, forms)
+        radius = _radius_about(self.rest, middle)[places]
+        first = counter.take(count, *self._length(places, middle[places], radius))
+        if first is None or not count:
+            return self
+        forms = np.concatenate([self.padded(first), np.zeros((*self.rest.shape, count))], axis=-1)
+        forms[(*places, first + np.arange(count))] = radius
+        return Deviation(_either(where, Interval.point(middle), self.rest), forms, counter)
+
+    def _length(
+        self, places: tuple[np.ndarray, ...], middle: np.ndarray, radius: np.ndarray
+    ) -> tuple[float, ...]:
+        """How long the rests are as a vector, about their middles and in units of their radii.
+
+        Also how much of that is new, and how much comes from each group of noises before.
+        """
+        moving = radius > 0.0
+        length = length_up(moving.astype(float))
+        if self.left is None or self.counter is None:
+            return length, 1.0
+        unit = np.where(moving, radius, np.inf)
+        core = inflate(_radius_about(self.left.core[places], middle) / unit, 1)
+        forms = self.left.forms[places] / unit[:, None, None]
+        beside = self.counter.joint_reach(forms.reshape(-1, forms.shape[-1]))
+        # the quotients: each by a unit of itself
+        rounded = stray(1, length_up(self.counter.reach(forms).ravel()))
+        own = length_up(core)
+        length = min(length, float(inflate(own + beside + rounded, 2)))
+        return length, own, *self.counter.sizes(forms)
+
+
+def _either(applies: np.ndarray, one: Interval, other: Interval) -> Interval:
+    return Interval(np.where(applies, one.lo, other.lo), np.where(applies, one.hi, other.hi))
+
+
+def _radius_about(rest: Interval, middle: np.ndarray) -> np.ndarray:
+    return np.asarray(up(np.maximum(np.maximum(rest.hi - middle, middle - rest.lo), 0.0)))
 
 
 def deviation_of_maximum(deviation: Deviation, contender: np.ndarray) -> Deviation:
@@ -191,18 +247,49 @@ def deviation_of_maximum(deviation: Deviation, contender: np.ndarray) -> Deviati
     It is sum_j l_j e_j with l_j >= 0 and sum l_j = 1 (a maximum of affine functions of the e_j with
     such slopes), so it lies in the hull of the e_j; and for any form m it lies in m plus the hull
     of the e_j - m. With m the mean of the forms, the noises that all contenders share pass through.
-    The second is taken where it is no wider; for a ReLU, with contenders e and 0, it never is.
+    The second is taken where it is no wider, but for a hundredth: for a ReLU, with contenders e and
+    0, they are equally wide up to rounding, which small deviations may not lose their noises to.
+
+    What is left over, r_h for the h-th maximum, is known as a vector, too (`_left_over`).
     """
     plain = _hull_over(deviation.hull, contender)
     if not deviation.noises:
         return Deviation.of(plain)
     count = np.maximum(contender.sum(axis=-1), 1)[..., None]
     mean = np.where(contender[..., None], deviation.forms, 0.0).sum(axis=-2) / count
-    away = Deviation(deviation.rest, deviation.forms - mean[..., None, :])
+    away = Deviation(deviation.rest, deviation.forms - mean[..., None, :], deviation.counter)
     # Each difference from the mean is rounded once, for which `spread` has room.
-    kept = Deviation(_hull_over(away.hull, contender), mean)
-    wider = (kept.hi - kept.lo) > (plain.hi - plain.lo) * (1 + 1e-9)
-    return kept.overruled(wider, Deviation.of(plain))
+    kept = Deviation(_hull_over(away.hull, contender), mean, deviation.counter)
+    wider = (kept.hi - kept.lo) > (plain.hi - plain.lo) * _NO_WIDER
+    found = kept.overruled(wider, Deviation.of(plain))
+    if deviation.counter is None:
+        return found
+    left = _left_over(deviation, away, contender, wider)
+    return Deviation(found.rest, found.forms, found.counter, left)
+
+
+def _left_over(
+    deviation: Deviation, away: Deviation, contender: np.ndarray, wider: np.ndarray
+) -> LeftOver:
+    """What maxima leave over of their contenders' deviations.
+
+    A maximum leaves sum_j l_j (x_j + c_j) over, with x_j = (forms_j - m) noise, and c_j in the
+    rests, whose hull is the core. As the k numbers x_j sum to 0, each of them is minus the sum of
+    the others, x_j^2 <= (k - 1) (sum x^2 - x_j^2), so that
+
+        (sum_j l_j x_j)^2  <=  max_j x_j^2  <=  (k - 1)/k sum_j x_j^2,
+
+    with equality if one is 1 and the others are -1/(k - 1); for a ReLU it is e^2/4. Where the mean
+    is not kept, x_j = forms_j noise, and the factor is 1.
+    """
+    count = contender.sum(axis=-1)
+    share = np.where(wider, 1.0, np.sqrt(np.maximum(count - 1, 0) / np.maximum(count, 1)))
+    share = np.where(contender, share[..., None], 0.0)
+    forms = np.where(wider[..., None, None], deviation.forms, away.forms) * share[..., None]
+    # The mean, the difference, the root and the product are rounded, in units of the contenders'.
+    size = np.where(contender, deviation.spread, 0.0).sum(axis=-1)
+    lost = stray(contender.shape[-1] + 8, size)
+    return LeftOver(_hull_over(deviation.rest, contender).widened(lost), forms)
 
 
 def deviation_of_relu(deviation: Deviation) -> Deviation:
@@ -214,6 +301,7 @@ def deviation_of_relu(deviation: Deviation) -> Deviation:
             np.stack([deviation.rest.hi, zero], axis=-1),
         ),
         np.stack([deviation.forms, np.zeros_like(deviation.forms)], axis=-2),
+        deviation.counter,
     )
     return deviation_of_maximum(pair, np.ones(pair.rest.shape, dtype=bool))
 

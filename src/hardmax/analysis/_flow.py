@@ -14,15 +14,17 @@ side only: an interval [-c, 0] can be centred by a constant, a radius cannot.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from hardmax._errors import DomainError
 from hardmax.analysis._affine_rounding import affine_stray
-from hardmax.analysis._deviations import Deviation, NoiseCounter, deviation_of_relu
-from hardmax.analysis._heads import follow_group
+from hardmax.analysis._deviations import Deviation, deviation_of_relu
+from hardmax.analysis._heads import GroupFlow, follow_group
+from hardmax.analysis._noises import NoiseCounter
+from hardmax.analysis._outlines import outline_of, outline_of_relu, with_own_noises
 from hardmax.analysis._places import Place, scaled_in_place
 from hardmax.analysis._question import HeadFlow
 from hardmax.core import Attention, Box, FeedForward, Input, SequenceInput, Transformer, VectorInput
@@ -39,6 +41,21 @@ class Flow:
     shifts: np.ndarray  # tokens x width: constants that centre the deviation ...
     answer_shift: np.ndarray  # ... and those of the outputs
     peak: float  # no number on the way is larger
+
+    @property
+    def narrow(self) -> list[Interval] | None:
+        """Where the reference is, by outlines; None if there were none."""
+        found = [place.narrow for place in self.places if place.narrow is not None]
+        return found if len(found) == len(self.places) else None
+
+    @property
+    def origins(self) -> dict[int, float]:
+        """Which sublayers the noises of the worst output come from, in parts that sum to 1."""
+        deviation = self.answer.deviation
+        if deviation.counter is None:
+            return {}
+        worst = np.unravel_index(deviation.magnitude.argmax(), deviation.magnitude.shape)
+        return deviation.counter.origins_of(deviation.forms[worst])
 
     @property
     def error(self) -> float:
@@ -83,6 +100,7 @@ def follow(
     skeleton: Transformer | None = None,
     centre: np.ndarray | None = None,
     coldness: Mapping[tuple[int, int], float] | None = None,
+    narrow: Sequence[Interval] | None = None,
 ) -> Flow:
     """Follow ranges and deviations through all sublayers.
 
@@ -94,10 +112,15 @@ def follow(
     adding `shifts` to the input's offsets makes that true. The answer is centred likewise, by
     `answer_shift` in the read-out's bias.
 
+    How large the reference's numbers are is found by outlines, which cost as much as all the rest;
+    `narrow` takes the ranges that an earlier flow with the same reference has found.
+
     Beyond the first 16 tokens only those are followed on which the answer depends; the others'
     places stay as they were.
     """
-    noises = NoiseCounter(transformer.tokens * transformer.width)
+    noises = None  # rounding alone makes none
+    if skeleton is not None:
+        noises = NoiseCounter(transformer.tokens * transformer.width)
     rules = Rules(
         format, skeleton is not None, noises, coldness or {}, asking=_asking_tokens(transformer)
     )
@@ -106,23 +129,31 @@ def follow(
         reference_input := (skeleton or transformer).input, VectorInput
     ):
         place = place.shifted(Interval.point(transformer.input.offsets) - reference_input.offsets)
+    reference = (skeleton or transformer).input
+    outline = None
+    if narrow is None and isinstance(reference, VectorInput) and domain is not None:
+        outline = outline_of(reference, domain)
+    place = place.outlined(outline, None if narrow is None else narrow[0])
     shifts = np.zeros(place.range.shape)
     places = [place]
     heads: dict[tuple[int, int], HeadFlow] = {}
     fresh = np.ones(transformer.width, dtype=bool)
+    copied: np.ndarray | None = None
     for number, sublayer in enumerate(transformer.sublayers):
-        if skeleton is None or number == len(transformer.sublayers) - 1:
-            rules = replace(rules, noises=None)  # nothing comes after that could use them
+        if noises is not None:
+            noises.sublayer = number
         fresh &= ~_reads(sublayer)
         match sublayer:
             case Attention():
-                place = _attend(place, sublayer, number, rules, heads)
+                place, copied = _attend(place, sublayer, number, rules, heads)
             case FeedForward():
-                place = _feed_forward(place, sublayer, rules)
+                place, copied = _feed_forward(place, sublayer, rules, copied), None
+        place = place.outlined(place.outline, None if narrow is None else narrow[number + 1])
         if centre is not None:
             middle = np.where(centre & fresh, _worthwhile(place.deviation), 0.0)
             shifts -= middle
             place = place.shifted(-middle)
+            copied = None if copied is None else np.where(middle == 0.0, copied, -1)
         places.append(place)
     answer = _read(place, transformer, format)
     if skeleton is not None:
@@ -132,7 +163,7 @@ def follow(
     if centre is not None:
         answer_shift -= _worthwhile(answer.deviation).mean(axis=1)
         answer = answer.shifted(answer_shift[:, None])
-    rules.peak.see(place.where.magnitude)
+    rules.peak.see(place.close.magnitude)
     rules.peak.see(answer.where.magnitude)
     rules.peak.see(np.array([head.largest_logit for head in heads.values()]))
     return Flow(places, answer, heads, shifts, answer_shift, rules.peak.size)
@@ -221,12 +252,17 @@ def _attend(
     number: int,
     rules: Rules,
     heads: dict[tuple[int, int], HeadFlow],
-) -> Place:
-    """All heads of a layer act on the same stream; their outputs are added to it."""
+) -> tuple[Place, np.ndarray]:
+    """All heads of a layer act on the same stream; their outputs are added to it.
+
+    Also says, by token and coordinate, which noises stand for copies, too (`_copies`).
+    """
     writers = sum((group.output != 0).sum(axis=(0, 2)) for group in sublayer.groups)
     change = Place.zero(place.range.shape)
+    outline = place.outline
     size = np.zeros(place.range.shape)
-    alone: list[tuple[np.ndarray, np.ndarray, Place]] = []
+    alone: list[GroupFlow] = []
+    copied = np.full(place.range.shape, -1)
     factor = low = high = Interval.point(np.zeros(place.range.shape))
     for group in sublayer.groups:
         override = [
@@ -245,56 +281,98 @@ def _attend(
             rules.asking[number][1],
         )
         change = change + result.change
+        outline = outline and result.outline and outline + result.outline
         size += result.size
         factor = factor + result.scaling
         low, high = low + result.scaled[0], high + result.scaled[1]
-        alone.append((result.alone_at, result.alone_rows, result.alone))
+        alone.append(result)
         heads.update({(number, m): h for m, h in zip(group.members, result.heads, strict=True)})
     after = scaled_in_place(place, change, factor, (low, high))
-    for at, rows, values in alone:
+    for group_flow in alone:
+        at, rows, values = group_flow.alone_at, group_flow.alone_rows, group_flow.alone
         known = after[at, rows]
         narrower = values.deviation.width <= known.deviation.width
         both = Place(
             known.range.meet(values.range), known.deviation.overruled(narrower, values.deviation)
         )
         after = after.replaced(at, rows, both)
-    rules.peak.see(size + place.where.magnitude)
-    rounded = stray(np.asarray(writers) + 5, size + place.where.magnitude, rules.format)
-    return after.strayed(np.where(size > 0, rounded, 0.0))
+        copied[at, rows] = np.where(narrower, group_flow.copied, -1)
+    here = place.close.magnitude
+    rules.peak.see(size + here)
+    rounded = stray(np.asarray(writers) + 5, size + here, rules.format)
+    return after.strayed(np.where(size > 0, rounded, 0.0)).outlined(outline, None), copied
 
 
-def _feed_forward(place: Place, layer: FeedForward, rules: Rules) -> Place:
+def _feed_forward(
+    place: Place, layer: FeedForward, rules: Rules, copied: np.ndarray | None
+) -> Place:
     """Token-wise. A hidden unit that is off for reference and evaluation alike adds nothing."""
     stream, format = place.transposed(), rules.format
-    here, bias = stream.where.magnitude, layer.inner_bias[:, None]
+    here, bias = place.close.magnitude.T, layer.inner_bias[:, None]
     size, rounded = affine_stray(layer.inner, here, bias, 3, format)
     before = Place(layer.inner @ stream.range + bias, layer.inner @ stream.deviation)
     before = before.strayed(rounded)
     rules.peak.see(size)
-    hidden = _rectify(before, rules)
+    copies, originals = _copies(layer, copied, before.range.shape)
+    hidden = _rectify(before, rules, copies)
+    forgotten = Deviation.of(stream.deviation.hull)
+    stream = Place(stream.range, stream.deviation.overruled(originals, forgotten))
     bias = layer.outer_bias[:, None]
     change = Place(layer.outer @ hidden.range + bias, layer.outer @ hidden.deviation)
     size, rounded = affine_stray(layer.outer, hidden.where.magnitude, bias, 5, format, here)
     rules.peak.see(size + here)
-    after = (stream + change).strayed(np.where(size > 0, rounded, 0.0))
-    return after.transposed()
+    after = (stream + change).strayed(np.where(size > 0, rounded, 0.0)).transposed()
+    return after.outlined(_outline_of_units(place, layer, before.range), None)
 
 
-def _rectify(before: Place, rules: Rules) -> Place:
+def _outline_of_units(place: Place, layer: FeedForward, before: Interval) -> Deviation | None:
+    """The reference after the layer as forms of the inputs, if it was known as such before it."""
+    if place.outline is None:
+        return None
+    inner = layer.inner @ place.outline.transposed() + layer.inner_bias[:, None]
+    hidden = outline_of_relu(inner, before.meet(inner.hull))
+    change = layer.outer @ with_own_noises(hidden) + layer.outer_bias[:, None]
+    return place.outline + change.transposed()
+
+
+def _copies(
+    layer: FeedForward, copied: np.ndarray | None, shape: tuple[int, ...]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Units that copy a soft maximum M + s, M >= 0, made by the layer before; and what they copy.
+
+    Here M is the hard maximum of what is evaluated, and s how the soft one errs, an interval that
+    holds 0. A unit computes max(M + s, 0) = M + c s with 0 <= c <= 1: it errs within the same
+    interval, and so deviates within the same bounds as what it copies. It is not the same number,
+    however: the noise that stood for what is left over of the one now stands for the other, which
+    is sound as long as the original, which nobody has read in between, forgets it.
+    """
+    units, originals = np.zeros(shape, dtype=bool), np.zeros((layer.inner.shape[1], shape[1]), bool)
+    if copied is None:
+        return units, originals
+    single = ((layer.inner != 0.0).sum(axis=1) == 1) & (layer.inner_bias == 0.0)
+    at = layer.inner.argmax(axis=1)
+    single &= layer.inner[np.arange(len(at)), at] == 1.0
+    units[single] = copied.T[at[single]] >= 0
+    originals[at[single]] = units[single]
+    return units, originals
+
+
+def _rectify(before: Place, rules: Rules, same: np.ndarray) -> Place:
     """A unit that is on passes its deviation, one that is off has none.
 
     A unit whose reference is never negative is there to copy; only its evaluation may be cut off,
     where a soft maximum of 0 fell short of 0. What is left lies between the deviation and 0, and
-    makes a noise of its own. Any other unit is a maximum with 0.
+    makes a noise of its own. Any other unit is a maximum with 0; those that are the `same` as what
+    they copy deviate alike.
     """
     where, deviation = before.where, before.deviation
     off, on = where.hi <= 0.0, where.lo >= 0.0
     hull = deviation.hull
     cut = Deviation.of(Interval(np.minimum(hull.lo, 0.0), np.maximum(hull.hi, 0.0)))
-    copies = (before.range.lo >= 0.0) & ~on & ~off
+    copies = (before.range.lo >= 0.0) & ~on & ~off & ~same
     if rules.noises is not None:
         cut = cut.with_noises(copies, rules.noises)
-    result = deviation_of_relu(deviation).overruled(copies, cut).overruled(on, deviation)
+    result = deviation_of_relu(deviation).overruled(copies, cut).overruled(on | same, deviation)
     nothing = Deviation.of(Interval.point(np.zeros(off.shape)))
     return Place(before.range.maximum(0.0), result.overruled(off, nothing))
 
@@ -304,7 +382,8 @@ def _read(place: Place, transformer: Transformer, format: Format) -> Place:
     tokens = range(transformer.tokens) if readout.token is None else [readout.token]
     stream = place.transposed()[:, list(tokens)]
     bias = readout.bias[:, None]
-    _, rounded = affine_stray(readout.weights, stream.where.magnitude, bias, 3, format)
+    sizes = place.close.magnitude.T[:, list(tokens)]
+    _, rounded = affine_stray(readout.weights, sizes, bias, 3, format)
     # One entry equal to 1 and no bias is a copy: nothing is rounded.
     terms, ones = ((readout.weights != k).sum(axis=1)[:, None] for k in (0, 1))
     copy = (terms == 1) & (ones == transformer.width - 1) & (bias == 0)

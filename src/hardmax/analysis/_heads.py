@@ -19,8 +19,17 @@ import numpy as np
 
 from hardmax.analysis._affine_rounding import faint_stray
 from hardmax.analysis._constant_scores import constant_scores
-from hardmax.analysis._contests import Contest, alone, find_contest, maximum
-from hardmax.analysis._deviations import NoiseCounter
+from hardmax.analysis._contests import (
+    Alone,
+    Contest,
+    alone,
+    find_contest,
+    maximum,
+    outline_of_contest,
+)
+from hardmax.analysis._deviations import Deviation
+from hardmax.analysis._noises import NoiseCounter
+from hardmax.analysis._outlines import with_own_noises
 from hardmax.analysis._places import Place, stack_places
 from hardmax.analysis._question import Asking, HeadFlow, Projected
 from hardmax.analysis._routing import hull_of_values, selection
@@ -39,11 +48,13 @@ class GroupFlow:
     """What a group of heads adds to the stream."""
 
     change: Place  # tokens x width
+    outline: Deviation | None  # of the reference's change, likewise
     size: np.ndarray  # tokens x width: sum of |terms|, for rounding
     heads: list[HeadFlow]
     alone_at: np.ndarray  # tokens where a coordinate has this head as its only writer ...
     alone_rows: np.ndarray  # ... those coordinates ...
-    alone: Place  # ... and the tighter place of the sum there
+    alone: Place  # ... the tighter place of the sum there ...
+    copied: np.ndarray  # ... and the noise that stands for copies, too
     scaling: Interval  # tokens x width: x is multiplied by 1 + this in place ...
     scaled: tuple[Interval, Interval]  # ... which is this part of the change's lower and upper ends
 
@@ -77,11 +88,13 @@ def follow_group(
             answers.append(TokenFlow.nothing(group.query.shape[2]))
     return GroupFlow(
         stack_places([a.change for a in answers]),
+        _stacked_outlines([a.outline for a in answers]),
         np.stack([a.size for a in answers]),
         flows,
-        np.concatenate([np.full(len(a.alone_rows), t) for t, a in enumerate(answers)]).astype(int),
-        np.concatenate([a.alone_rows for a in answers]),
-        stack_places([a.alone for a in answers], join=np.concatenate),
+        np.concatenate([np.full(len(a.alone.rows), t) for t, a in enumerate(answers)]).astype(int),
+        np.concatenate([a.alone.rows for a in answers]),
+        stack_places([a.alone.place for a in answers], join=np.concatenate),
+        np.concatenate([a.alone.copied for a in answers]),
         _stacked([a.scaling for a in answers]),
         (_stacked([a.scaled[0] for a in answers]), _stacked([a.scaled[1] for a in answers])),
     )
@@ -92,18 +105,23 @@ class TokenFlow:
     """What a group of heads adds to one token: as in `GroupFlow`, without the tokens."""
 
     change: Place
+    outline: Deviation | None
     size: np.ndarray
-    alone_rows: np.ndarray
-    alone: Place
+    alone: Alone
     scaling: Interval
     scaled: tuple[Interval, Interval]
 
     @classmethod
     def nothing(cls, width: int) -> TokenFlow:
-        zero, no_rows = np.zeros(width), np.zeros(0, dtype=int)
+        zero = np.zeros(width)
         scaling = Interval.point(zero)
         return cls(
-            Place.zero((width,)), zero, no_rows, Place.zero((0,)), scaling, (scaling, scaling)
+            Place.zero((width,)),
+            Deviation.of(Interval.point(zero)),
+            zero,
+            Alone.nothing(),
+            scaling,
+            (scaling, scaling),
         )
 
 
@@ -113,19 +131,23 @@ def _answered(
     """What the token that asks receives."""
     width = asking.group.query.shape[2]
     joined = asking.group.output.transpose(1, 0, 2).reshape(width, -1)
-    mixed, contest = _mix(asking, flows)
+    mixed, contest, outline = _mix(asking, flows)
+    lone = alone(asking, contest, writers, noises)
     deviation = mixed.deviation
     if noises is not None:
-        makes_noise = contest.holds & np.isfinite(asking.coldness)
+        written = (asking.group.output != 0.0).any(axis=2).sum(axis=1)
+        elsewhere = written > np.bincount(lone.heads, minlength=len(written))
+        makes_noise = contest.holds & np.isfinite(asking.coldness) & elsewhere
         where = np.broadcast_to(makes_noise[:, None], mixed.range.shape)
         deviation = deviation.with_noises(where, noises)
     flat = Place(mixed.range.reshape(-1), deviation.reshape(-1))
-    sizes = flat.where.magnitude
+    sizes = np.minimum(flat.where.magnitude, asking.value_size.reshape(-1))  # of what is mixed
     faint = np.zeros(width) + faint_stray(joined, sizes, asking.format)
     return TokenFlow(
         Place(joined @ flat.range, joined @ flat.deviation).strayed(faint),
+        outline and joined @ outline.reshape(-1),
         matmul_up(np.abs(joined), sizes),
-        *alone(asking, contest, writers),
+        lone,
         *_scaling(asking, contest, mixed.range, width),
     )
 
@@ -159,17 +181,25 @@ def _scaling(
     return _stacked(factor), (_stacked(ends[0]), _stacked(ends[1]))
 
 
-def _mix(asking: Asking, flows: list[HeadFlow]) -> tuple[Place, Contest]:
+def _stacked_outlines(outlines: list[Deviation | None]) -> Deviation | None:
+    known = [outline for outline in outlines if outline is not None]
+    if len(known) < len(outlines):
+        return None
+    return stack_places([Place(outline.rest, outline) for outline in known]).deviation
+
+
+def _mix(asking: Asking, flows: list[HeadFlow]) -> tuple[Place, Contest, Deviation | None]:
     """The mixed value of every head, by the first lemma that applies; the last is tried first."""
     contest = find_contest(asking)
     ahead, selected = selection(asking)
     maxima = maximum(asking.values[:, 0, :], contest, asking.against_skeleton)
     mixed = hull = hull_of_values(asking)
     name = np.full(len(flows), "hull", dtype=object)
+    linear = constant_scores(asking, flows)
     for lemma, applies, result in (
         ("selection", ahead, selected),
         ("contest", contest.holds, maxima[:, None]),
-        ("constant", asking.constant, constant_scores(asking, flows)),
+        ("constant", asking.constant, linear),
     ):
         mixed = mixed.overruled(applies[:, None], result)
         name[applies] = lemma
@@ -179,11 +209,17 @@ def _mix(asking: Asking, flows: list[HeadFlow]) -> tuple[Place, Contest]:
         mean = mean_of_values(asking, weight_ranges(asking))
         narrower = hull.deviation.width < mixed.deviation.width
         mixed = Place(mixed.range.meet(mean), mixed.deviation.overruled(narrower, hull.deviation))
-    return mixed.strayed(np.broadcast_to(asking.value_stray[:, None], mixed.range.shape)), contest
+    outline = None
+    if linear.outline is not None:
+        highest = outline_of_contest(asking, contest)[:, None]
+        outline = Deviation.of(mixed.range).overruled(contest.holds[:, None], highest)
+        outline = with_own_noises(outline.overruled(asking.constant[:, None], linear.outline))
+    mixed = mixed.strayed(np.broadcast_to(asking.value_stray[:, None], mixed.range.shape))
+    return mixed, contest, outline
 
 
 def _note_logits(asking: Asking, flows: list[HeadFlow], *, counts: bool) -> None:
-    radius = asking.scores.magnitude.max(axis=1)
+    radius = asking.close_scores.magnitude.max(axis=1)
     for h, flow in enumerate(flows):
         coldness = asking.coldness[h] if np.isfinite(asking.coldness[h]) else 1.0
         flow.radius = max(flow.radius, float(radius[h]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,6 +17,8 @@ class Place:
 
     range: Interval
     deviation: Deviation
+    outline: Deviation | None = None  # of the stream: the reference as affine forms, if wanted ...
+    narrow: Interval | None = None  # ... and where they say that it is
 
     @classmethod
     def zero(cls, shape: tuple[int, ...]) -> Place:
@@ -28,6 +30,21 @@ class Place:
         """Where reference and evaluation both are."""
         moved = self.range + self.deviation.hull
         return Interval(np.minimum(moved.lo, self.range.lo), np.maximum(moved.hi, self.range.hi))
+
+    @property
+    def close(self) -> Interval:
+        """The same, by all that is known: for how large numbers are, not for lemmas."""
+        if self.narrow is None:
+            return self.where
+        moved = self.narrow + self.deviation.hull
+        lo, hi = np.minimum(moved.lo, self.narrow.lo), np.maximum(moved.hi, self.narrow.hi)
+        return self.where.meet(Interval(lo, hi))
+
+    def outlined(self, outline: Deviation | None, narrow: Interval | None) -> Place:
+        """With an outline, or else with the narrow ranges that one had led to."""
+        if outline is not None:
+            narrow = self.range.meet(outline.hull)
+        return Place(self.range, self.deviation, outline, narrow)
 
     @property
     def fixed(self) -> np.ndarray:
@@ -48,11 +65,11 @@ class Place:
         return Place(range, self.deviation.transposed())
 
     def shifted(self, shift: np.ndarray | Interval) -> Place:
-        return Place(self.range, self.deviation + shift)
+        return replace(self, deviation=self.deviation + shift)
 
     def strayed(self, stray: np.ndarray) -> Place:
         """Widened by a rounding error."""
-        return Place(self.range, self.deviation + Interval(-stray, stray))
+        return replace(self, deviation=self.deviation + Interval(-stray, stray))
 
     def overruled(self, applies: np.ndarray, other: Place) -> Place:
         """`other` where it applies, broadcast; this place elsewhere."""
@@ -83,6 +100,7 @@ class Place:
             Deviation(
                 Interval(put(self.range.lo, rest.lo), put(self.range.lo, rest.hi)),
                 put(self.range.lo, values.deviation.forms),
+                values.deviation.counter,
             ),
         )
 
@@ -98,6 +116,7 @@ def stack_places(places: list[Place], join: Join = np.stack) -> Place:
         Deviation(
             _joined([p.deviation.rest for p in places], join),
             join([p.deviation.padded(noises) for p in places]),
+            next((p.deviation.counter for p in places if p.deviation.counter), None),
         ),
     )
 

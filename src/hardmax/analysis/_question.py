@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hardmax.analysis._affine_rounding import faint_stray
+from hardmax.analysis._deviations import Deviation
 from hardmax.analysis._places import Place
 from hardmax.core import HeadGroup
-from hardmax.numerics import Format, Interval, gamma, matmul_up, stray
+from hardmax.numerics import Format, Interval, gamma, inflate, matmul_up, stray
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,10 +22,13 @@ class Asking:
     t: int
     seen: np.ndarray  # visible tokens
     coldness: np.ndarray
-    scores: Interval  # heads x seen, reference and evaluation
+    scores: Interval  # heads x seen, reference and evaluation, by intervals ...
+    close_scores: Interval  # ... and by outlines
     score_deviation: np.ndarray  # heads: how far a score moves with the stream's deviation
     logit_stray: np.ndarray  # heads: rounding of a logit, and of its exponential
     values: Place  # heads x value width x seen
+    outline: Deviation | None  # of the reference's values, likewise
+    value_size: np.ndarray  # heads x value width: how large a mixed value is
     value_stray: np.ndarray  # heads: rounding of the mixed value
     constant: np.ndarray  # heads whose scores are constants
     format: Format
@@ -41,11 +45,12 @@ class Projected:
         self.heads, self.key_width, width = group.query.shape
         # exp with a relative error r is exp of a logit that is off by r/(1 - r) at most
         self.exp_stray = gamma(format.exp_units, format)
-        where = place.where
-        columns = Interval(where.lo.T, where.hi.T)
-        size = where.magnitude.T
-        self.query, self.query_size = self._project(group.query, columns, size)
-        self.key, self.key_size = self._project(group.key, columns, size)
+        size = place.close.magnitude.T
+        self.query, self.key = self._projections(place.where)
+        self.close_query, self.close_key = self.query, self.key
+        if place.narrow is not None:
+            self.close_query, self.close_key = self._projections(place.close)
+        self.query_size, self.key_size = (self._bound(m, size) for m in (group.query, group.key))
         self.lost = self._lost_of_scores(size)
         deviation = place.deviation.magnitude.T
         self.query_deviation = self._bound(group.query, deviation)
@@ -53,23 +58,27 @@ class Projected:
         flat = group.value.reshape(-1, width)
         transposed = place.transposed()
         shape = (self.heads, group.value.shape[1], place.range.shape[0])
-        faint = faint_stray(flat, size, format) + np.zeros((len(flat), shape[2]))
+        faint = (faint_stray(flat, size, format) + np.zeros((len(flat), shape[2]))).reshape(shape)
         self.value = Place(
             (flat @ transposed.range).reshape(*shape),
             (flat @ transposed.deviation).reshape(*shape),
-        ).strayed(faint.reshape(shape))
+        ).strayed(faint)
+        self.outline = None
+        if place.outline is not None:
+            self.outline = (flat @ place.outline.transposed()).reshape(*shape)
         self.value_size = matmul_up(np.abs(flat), size).reshape(*shape)
+        self.faint = faint.max(axis=2)
         free = ~place.fixed.T.astype(bool)
         reads = group.query.any(axis=1).astype(float) @ free
         self.query_fixed = reads == 0
         self.key_fixed = (group.key.any(axis=1).astype(float) @ free) == 0
 
-    def _project(
-        self, matrix: np.ndarray, columns: Interval, size: np.ndarray
-    ) -> tuple[Interval, np.ndarray]:
-        flat = matrix.reshape(-1, matrix.shape[2])
+    def _projections(self, where: Interval) -> tuple[Interval, Interval]:
+        """Queries and keys, heads x key width x tokens."""
+        columns = Interval(where.lo.T, where.hi.T)
         shape = (self.heads, self.key_width, columns.shape[1])
-        return (flat @ columns).reshape(*shape), self._bound(matrix, size)
+        query, key = (m.reshape(-1, m.shape[2]) for m in (self.group.query, self.group.key))
+        return (query @ columns).reshape(*shape), (key @ columns).reshape(*shape)
 
     def _bound(self, matrix: np.ndarray, size: np.ndarray) -> np.ndarray:
         """|matrix| @ size, heads x key width x tokens."""
@@ -102,13 +111,15 @@ class Projected:
         group, coldness, format = self.group, self.coldness, self.format
         tokens = self.place.range.shape[0]
         seen = np.arange(t + 1 if group.causal else tokens)
-        products = self.query[:, :, t][:, :, None] * self.key[:, :, seen]
-        scores = products.sum(axis=1)
+        scores, close = (
+            (query[:, :, t][:, :, None] * key[:, :, seen]).sum(axis=1)
+            for query, key in ((self.query, self.key), (self.close_query, self.close_key))
+        )
         asks, asked = self.query_size[:, None, :, t], self.key_size[:, :, seen]
         size = matmul_up(asks, asked)[:, 0]
         if group.position_bias is not None:
             bias = group.position_bias[:, t][:, seen]
-            scores, size = scores + bias, size + np.abs(bias)
+            scores, close, size = scores + bias, close + bias, size + np.abs(bias)
         moved = matmul_up(self.query_deviation[:, None, :, t], asked)
         moved = moved + matmul_up(asks, self.key_deviation[:, :, seen])
         terms = _terms(group.query) + _terms(group.key) + self.key_width + 8
@@ -117,8 +128,10 @@ class Projected:
         rounded = stray(terms, size.max(axis=1), format) * finite + self.lost[:, t]
         values = self.value[:, :, seen]
         value_terms = _terms(group.value) + 2 * len(seen) + 8
-        value_size = self.value_size[:, :, seen].max(axis=(1, 2), initial=0.0)
+        value_size = self.value_size[:, :, seen].max(axis=2, initial=0.0)
+        largest = value_size.max(axis=1, initial=0.0)
         vanished = len(seen) * format.vanished * _may_vanish(scores, finite, soft, format)
+        value_stray = stray(value_terms, largest, format) + 2 * vanished * largest
         return Asking(
             group,
             self.place,
@@ -126,10 +139,13 @@ class Projected:
             seen,
             coldness,
             scores,
+            close,
             moved.max(axis=(1, 2)),
             2 * rounded + self.exp_stray * soft,
             values,
-            stray(value_terms, value_size, format) + 2 * vanished * value_size,
+            self.outline and self.outline[:, :, seen],
+            inflate(value_size + self.faint + value_stray[:, None], 2),
+            value_stray,
             (self.query_fixed[:, t] & self.key_fixed[:, seen].all(axis=1)) | (self.key_width == 0),
             format,
             against_skeleton,

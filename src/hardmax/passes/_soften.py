@@ -25,7 +25,7 @@ from hardmax.core import (
     Witness,
     with_margin,
 )
-from hardmax.numerics import FLOAT64, REALS, Format
+from hardmax.numerics import FLOAT64, REALS, Format, Interval
 
 _JUST_BELOW = 1.0 - 1e-12  # of the budget: the claim, with its margin, is to be below the error
 _ROUTING = 64.0  # constant scores: the losers' logits fall behind by this much, weight 1.6e-28
@@ -35,6 +35,7 @@ _WARMEST = 2.0**-10  # ... one below this is not worth looking for ...
 _COLDEST = 2.0**60  # ... and colder than this, rounding is all that is left
 _COLDNESS = 2.0**1000  # of a single head: scores may be as small as they like
 _CLOSE = 1e-3  # the largest logit is minimal to within this
+_ROOM = 1.05  # for whoever verifies a row in the middle, adding up in another order
 _HeadKey = tuple[int, int]  # sublayer, head
 
 
@@ -126,7 +127,7 @@ def _widened(witness: Witness | None, flow: Flow) -> Witness | None:
         more = deviation[holding.token, holding.coordinates]
         if holding.weights is not None:
             more = np.abs(holding.weights) @ more
-        holdings.append(replace(holding, errors=holding.errors + more))
+        holdings.append(replace(holding, errors=holding.errors + more * _ROOM))
     return Witness(holdings)
 
 
@@ -138,6 +139,7 @@ class _Solver:
     radius: dict[_HeadKey, float]  # heads whose scores depend on the input
     routing: dict[_HeadKey, float]  # the other heads' coldness
     centre: np.ndarray
+    narrow: list[Interval] | None  # where the skeleton's numbers are: the same in all trials
 
     @classmethod
     def of(cls, construction: Construction) -> _Solver:
@@ -151,7 +153,7 @@ class _Solver:
                 radius[key] = head.radius
         floor = max(radius.values(), default=0.0) * _SMALL
         radius = {key: max(r, floor) for key, r in radius.items()}
-        return cls(construction, radius, routing, _centrable(construction))
+        return cls(construction, radius, routing, _centrable(construction), flow.narrow)
 
     @property
     def free(self) -> bool:
@@ -170,6 +172,7 @@ class _Solver:
             centre=self.centre,
             coldness=coldness,
             format=format,
+            narrow=self.narrow,
         )
 
     def trial(self, logit: float) -> _Trial:
@@ -242,30 +245,44 @@ class _Solver:
             softened.sublayers,
             ReadOut(readout.weights, readout.bias + flow.answer_shift, readout.token),
         )
-        return centred, follow(centred, domain, skeleton=skeleton)
+        return centred, follow(centred, domain, skeleton=skeleton, narrow=self.narrow)
 
     def shares(self, logit: float, total: float) -> Iterator[Share]:
-        """Where the deviation comes from: routing, then layer after layer softened, then rounding.
+        """Where the deviation comes from: routing, then the layers that were softened, rounding.
 
-        A layer's share is what softening it adds when all layers before it are soft already, each
-        time centred anew, without rounding; what is left of the total is rounding.
+        Routing has what it makes alone, all other heads being hard. What softening adds to that,
+        without rounding, is divided among the layers as the noises at the worst output are: a
+        noise that maxima leave over of earlier ones counts for the layers where those were made,
+        because the bound is linear in what each layer falls short by. What is left is rounding.
         """
-        skeleton = self.construction.transformer
-        coldness = dict.fromkeys(_head_keys(skeleton), math.inf)
-        so_far = 0.0
-        stages = [("routing", "heads with constant scores", self.routing)]
-        layers = [n for n, s in enumerate(skeleton.sublayers) if isinstance(s, Attention)]
-        for ordinal, number in enumerate(layers, start=1):
-            whole = self.coldness(logit)
-            part = {k: whole[k] for k in self.radius if k[0] == number}
-            stages.append(("softening", f"attention layer {ordinal}", part))
-        for cause, where, part in stages:
-            if part:
-                coldness |= part
-                error = min(self.flow(coldness, format=REALS).error, total)
-                yield Share(cause, where, max(error - so_far, 0.0))
-                so_far = max(error, so_far)
-        yield Share("rounding", "float64 evaluation", max(total - so_far, 0.0))
+        coldness = dict.fromkeys(_head_keys(self.construction.transformer), math.inf)
+        routed = 0.0
+        if self.routing:
+            routed = min(self.flow(coldness | self.routing, format=REALS).error, total)
+            yield Share("routing", "heads with constant scores", routed)
+        softened = routed
+        if self.radius:
+            flow = self.flow(self.coldness(logit), format=REALS)
+            softened = min(max(flow.error, routed), total)
+            for where, part in self._parts(flow).items():
+                yield Share("softening", where, (softened - routed) * part)
+        yield Share("rounding", "float64 evaluation", max(total - softened, 0.0))
+
+    def _parts(self, flow: Flow) -> dict[str, float]:
+        """The layers with heads that were softened, and their parts of what that adds.
+
+        Layers whose heads select a token leak and make no noise: they have what they would have if
+        all were alike, if there are no others.
+        """
+        sublayers = self.construction.transformer.sublayers
+        layers = [n for n, s in enumerate(sublayers) if isinstance(s, Attention)]
+        soft = {number for number, _ in self.radius}
+        names = {n: f"attention layer {k}" for k, n in enumerate(layers, start=1) if n in soft}
+        origins = {n: part for n, part in flow.origins.items() if n in names}
+        total = sum(origins.values())
+        if not total > 0.0:
+            return {name: 1.0 / len(names) for name in names.values()}
+        return {name: origins.get(n, 0.0) / total for n, name in names.items()}
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,8 @@ from hardmax.checker.forms import (
     rational,
     total,
 )
-from hardmax.checker.steps._verified import Deviations, Verified
+from hardmax.checker.steps._deviations import Deviations
+from hardmax.checker.steps._verified import Verified
 from hardmax.core import Construction, Holding
 from hardmax.numerics import STEP, inflate, pair_between, pair_ends, up
 

@@ -27,6 +27,7 @@ import numpy as np
 from hardmax.checker._budget import Clock
 from hardmax.checker.boxes import SmallBoxes, Watch
 from hardmax.checker.forms import (
+    ONE,
     Form,
     Graph,
     Relu,
@@ -37,6 +38,7 @@ from hardmax.checker.forms import (
     renamed,
 )
 from hardmax.checker.steps._contests import Contest, flattened, hold_contest, split, with_crumbs
+from hardmax.checker.steps._deviations import Deviations
 from hardmax.checker.steps._partners import Match, Partners
 from hardmax.checker.steps._rows import (
     ROUNDED,
@@ -51,7 +53,7 @@ from hardmax.checker.steps._rows import (
     row_of,
     solved,
 )
-from hardmax.checker.steps._verified import Deviations, Verified
+from hardmax.checker.steps._verified import Verified
 from hardmax.core import Construction, Holding
 from hardmax.numerics import FAINT, STEP, pair_between, up
 
@@ -111,8 +113,11 @@ class Validation:
                     f"The witness says that {row.where} within {row.error:.3g}, but only "
                     f"{size:.3g} could be shown."
                 )
-        for i, row in enumerate(rows):
-            self._name(holding, i, self._renamed(row), found[np.array([i])])
+        rows = [self._renamed(row) for row in rows]
+        named = [i for i, row in enumerate(rows) if not self._is_plain(row)]
+        settled = self.verified.settled(found.only(np.array(named, dtype=int)))
+        for place, i in enumerate(named):
+            self._name(holding, i, self._renamed(rows[i]), settled[np.array([place])])
 
     def deviation(self, rows: list[Row]) -> Deviations:
         """F - V for each row, as deviations over all noises so far."""
@@ -126,6 +131,8 @@ class Validation:
         contests = [(i, p) for i, p in enumerate(parts) if isinstance(p, Contest)]
         if contests:
             many = self.verified.of_contests([p for _, p in contests])
+            if len(contests) == len(rows):
+                return many
             for place, (i, _) in enumerate(contests):
                 result[i] = many[np.array([place])]
         for i, part in enumerate(parts):
@@ -185,6 +192,7 @@ class Validation:
         theirs = atoms_of([row.theirs for row in rows], self.graph, several=False)
         if not (ours or theirs):
             return
+        self._name_copies([a for a in ours if a not in self.our_names])
         partners = Partners(self.graph, [a for a in theirs if a not in self.their_names])
         fresh = [a for a in ours if a not in self.our_names and not self._copy(a)]
         pairs: list[tuple[int, Match, Contest]] = []
@@ -195,12 +203,15 @@ class Validation:
                     pairs.append((atom, match, contest))
         if not pairs:
             return
-        found = self.verified.of_contests([contest for _, _, contest in pairs])
+        found = self.verified.settled(
+            self.verified.of_contests([contest for _, _, contest in pairs])
+        )
         for place, (atom, match, _) in enumerate(pairs):
             deviation = found[np.array([place])]
             ranges = np.array([self.truth.range(form) for form in match.theirs.forms])
             ends = ranges.min(axis=0) if match.ours.is_minimum else ranges.max(axis=0)
-            name = self.verified.variable((float(ends[0]), float(ends[1])), deviation)
+            true = float(ends[0]), float(ends[1])
+            name = self.verified.variable(true, deviation, settle=False)
             self._call_ours(atom, name)
             if match.partner is None:
                 self.truth.set(name, match.truth)
@@ -212,6 +223,30 @@ class Validation:
     def _is_a_sum_of_rectifiers(self, form: Form) -> bool:
         kinds = (Variable, Relu)
         return all(isinstance(self.graph.atoms[a], kinds) for a in form.atoms)
+
+    def _name_copies(self, atoms: list[int]) -> None:
+        """Units that copy soft maxima which are never negative but for what they err by."""
+        found = [(a, v) for a in atoms if (v := self._copied(a)) is not None]
+        if not found:
+            return
+        deviations = self.verified.copies([variable for _, variable in found])
+        for place, (atom, _) in enumerate(found):
+            kind = self.graph.atoms[atom]
+            assert isinstance(kind, Relu)
+            low, high = self.truth.range(kind.argument)
+            deviation = deviations[np.array([place])]
+            name = self.verified.variable((low, high), deviation, settle=False)
+            self.truth.set(name, kind.argument)
+            self._call_ours(atom, name)
+
+    def _copied(self, atom: int) -> int | None:
+        """The variable that the atom is the positive part of, if it is such a maximum."""
+        kind = self.graph.atoms[atom]
+        if not isinstance(kind, Relu) or len(kind.argument.atoms) != 1:
+            return None
+        (variable,) = kind.argument.atoms
+        same = kind.argument.terms[variable] == ONE and kind.argument.constant == 0
+        return variable if same and variable in self.verified.copied else None
 
     def _copy(self, atom: int) -> bool:
         """relu(P) of verified variables, P's true value being never negative, gets a name.
@@ -237,10 +272,11 @@ class Validation:
 
     def _name(self, holding: Holding, i: int, row: Row, deviation: Deviations) -> None:
         """H = F and H = V + d, solved for the weightiest atom of F and of V."""
-        if self.graph.is_plain(row.ours) and self.graph.is_plain(row.theirs):
+        if self._is_plain(row):
             return
         chosen = components(holding, i)
-        name = self.verified.variable(self.target.range(holding.value, chosen), deviation)
+        true = self.target.range(holding.value, chosen)
+        name = self.verified.variable(true, deviation, settle=False)
         pivot = self._weightiest(row.ours)
         if pivot is not None:
             self._call_ours(pivot, solved(row.ours, pivot, name))
@@ -250,6 +286,9 @@ class Validation:
         else:  # a sum of what has names: the target goes on with these, and so must the truth
             self.truth.set(name, row.theirs)
         self.target.cut(holding.value, chosen, name)
+
+    def _is_plain(self, row: Row) -> bool:
+        return self.graph.is_plain(row.ours) and self.graph.is_plain(row.theirs)
 
     def _weightiest(self, form: Form) -> int | None:
         """The atom that moves a form most; not one that may be a mere leak."""

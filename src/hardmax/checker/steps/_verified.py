@@ -1,17 +1,12 @@
-"""What has been verified so far: variables, how far each may be off, and what it stands for.
-
-The deviation of a variable from the target's value is  mean + sum_s noise_s e_s + rest,
-|e_s| <= 1, |rest| <= radius: every soft maximum makes one noise e_s, and what two variables inherit
-from it cancels where it should.
-"""
+"""What has been verified so far: variables, how far each may be off, and what it stands for."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 
-from hardmax.checker._budget import CALL, ENTRY, FLOPS, charge
 from hardmax.checker.boxes import needed
 from hardmax.checker.forms import (
     NOTHING,
@@ -27,134 +22,9 @@ from hardmax.checker.forms import (
     renamed,
 )
 from hardmax.checker.steps._contests import Contest
-from hardmax.numerics import MidRadius, down, inflate, pair_between, pair_radius, stray, up
-
-
-@dataclass(frozen=True, eq=False)
-class Deviations:
-    """Rows of deviations."""
-
-    mean: np.ndarray  # rows
-    noise: np.ndarray  # rows x noises
-    radius: np.ndarray  # rows
-
-    @classmethod
-    def none(cls, rows: int = 0) -> Deviations:
-        return cls(np.zeros(rows), np.zeros((rows, 0)), np.zeros(rows))
-
-    @property
-    def reach(self) -> np.ndarray:
-        """How far they go from the mean."""
-        spread = np.abs(self.noise).sum(axis=1) + self.radius
-        return np.asarray(inflate(spread, self.noise.shape[1] + 1))
-
-    @property
-    def low(self) -> np.ndarray:
-        return np.asarray(down(self.mean - self.reach))
-
-    @property
-    def high(self) -> np.ndarray:
-        return np.asarray(up(self.mean + self.reach))
-
-    @property
-    def size(self) -> np.ndarray:
-        return np.maximum(np.abs(self.low), np.abs(self.high))
-
-    def padded(self, noises: int) -> Deviations:
-        more = noises - self.noise.shape[1]
-        if not more:
-            return self
-        return Deviations(self.mean, np.pad(self.noise, ((0, 0), (0, more))), self.radius)
-
-    def __getitem__(self, rows: np.ndarray) -> Deviations:
-        return Deviations(self.mean[rows], self.noise[rows], self.radius[rows])
-
-    def joined(self, *others: Deviations) -> Deviations:
-        """More rows."""
-        noises = max(d.noise.shape[1] for d in (self, *others))
-        every = [d.padded(noises) for d in (self, *others)]
-        charge(4 * CALL + ENTRY * sum(d.noise.size for d in every))
-        return Deviations(
-            np.concatenate([d.mean for d in every]),
-            np.concatenate([d.noise for d in every]),
-            np.concatenate([d.radius for d in every]),
-        )
-
-    def combined(self, matrix: np.ndarray) -> Deviations:
-        """matrix @ deviations, for a matrix whose entries were rounded up to three times.
-
-        Means and noises alike stray by the roundings of n products: by as many units of all that
-        the deviations can be.
-        """
-        charge(8 * CALL + matrix.size * (4 * ENTRY + self.noise.shape[1] // FLOPS))
-        weights = np.abs(matrix)
-        size = weights @ (np.abs(self.mean) + self.reach)
-        radius = pair_radius(weights @ self.radius, size, len(self.mean) + 4)
-        return Deviations(matrix @ self.mean, matrix @ self.noise, radius)
-
-    def shifted(self, middle: np.ndarray, radius: np.ndarray) -> Deviations:
-        """Plus something within `radius` of `middle`."""
-        mean, rest = MidRadius(self.mean, self.radius).plus(MidRadius(middle, radius))
-        return Deviations(mean, self.noise, rest)
-
-    def scaled(self, middle: np.ndarray, radius: np.ndarray) -> Deviations:
-        """Times factors within `radius` of `middle`."""
-        size, steep = self.size, np.abs(middle)
-        rest = pair_radius(steep * self.radius + radius * size, steep * size, 2)
-        return Deviations(self.mean * middle, self.noise * middle[:, None], rest)
-
-    def combined_rows(self) -> Deviations:
-        """The sum of all rows."""
-        return self.combined(np.ones((1, len(self.mean))))
-
-    def plus(self, other: Deviations) -> Deviations:
-        """Row by row."""
-        noises = max(self.noise.shape[1], other.noise.shape[1])
-        a, b = self.padded(noises), other.padded(noises)
-        rest = pair_radius(a.radius + b.radius, a.size + b.size, 2)
-        return Deviations(a.mean + b.mean, a.noise + b.noise, rest)
-
-    def settled(self, noises: int) -> Deviations:
-        """Of a single variable: what is left over becomes a noise that its readers share."""
-        kept = self.padded(noises)
-        if not self.radius[0] > 0.0:
-            return kept
-        own = np.concatenate([kept.noise, self.radius[:, None]], axis=1)
-        return Deviations(self.mean, own, np.zeros(1))
-
-
-def of_maximum(parts: list[Deviations], active: np.ndarray) -> Deviations:
-    """max_t (Q_t + d_t) - max_t Q_t, row by row, over the active t (parts x rows).
-
-    It is sum_t l_t d_t with l_t >= 0, sum l_t = 1: a maximum is a convex, monotone function that
-    moves by c when everything does. So it lies in the hull of the d_t; and also in m plus the
-    hull of the d_t - m, for any m: with m the mean of the noises of all active parts, what they
-    share passes through. The narrower is taken, row by row. For a rectifier, d and 0, they are
-    equally wide, and the second keeps half of the noise.
-    """
-    noises = max(p.noise.shape[1] for p in parts)
-    parts = [p.padded(noises) for p in parts]
-    charge(16 * CALL + 16 * ENTRY * sum(p.noise.size for p in parts))
-    low = np.where(active, [p.low for p in parts], np.inf).min(axis=0)
-    high = np.where(active, [p.high for p in parts], -np.inf).max(axis=0)
-    count = np.maximum(active.sum(axis=0), 1)
-    shared = sum(np.where(on[:, None], p.noise, 0.0) for on, p in zip(active, parts, strict=True))
-    shared = shared / count[:, None]
-    apart = [_less(p, shared) for p in parts]
-    low_apart = np.where(active, [p.low for p in apart], np.inf).min(axis=0)
-    high_apart = np.where(active, [p.high for p in apart], -np.inf).max(axis=0)
-    reach = np.abs(shared).sum(axis=1)
-    kept = (high_apart - low_apart) / 2 + reach <= (high - low) / 2 * (1 + 1e-9)
-    low, high = np.where(kept, low_apart, low), np.where(kept, high_apart, high)
-    mean, radius = pair_between(low, high)
-    return Deviations(mean, np.where(kept[:, None], shared, 0.0), radius)
-
-
-def _less(part: Deviations, noise: np.ndarray) -> Deviations:
-    """Less so much of each noise; the differences are rounded."""
-    left = part.noise - noise
-    rest = pair_radius(part.radius, np.abs(left).sum(axis=1), noise.shape[1] + 1)
-    return Deviations(part.mean, left, rest)
+from hardmax.checker.steps._deviations import Deviations, of_maximum
+from hardmax.checker.steps._noises import NONE
+from hardmax.numerics import down, pair_between, stray, up
 
 
 class TrueValues:
@@ -207,14 +77,17 @@ class Verified:
         self.truth = TrueValues()
         self.index: dict[int, int] = {}  # variable -> row of the deviations
         self.deviations = Deviations.none()
-
-    @property
-    def noises(self) -> int:
-        return self.deviations.noise.shape[1]
+        self.known = NONE  # all noises so far
+        self.copied: dict[int, int] = {}  # variable -> the noise that copies may have, too
 
     def none(self) -> Deviations:
         """A row that does not deviate."""
-        return Deviations.none(1).padded(self.noises)
+        return Deviations.none(1).padded(self.known.count)
+
+    def settled(self, deviations: Deviations) -> Deviations:
+        """Rows that are to get names: what is left over of them becomes noises, in one ball."""
+        settled, self.known = deviations.settled(self.known)
+        return settled
 
     def combined(self, form: Form) -> Deviations:
         """The deviation of an affine form of verified variables."""
@@ -236,8 +109,10 @@ class Verified:
         form = self.graph.variable(down(true[0] + min(low, 0.0)), up(true[1] + max(high, 0.0)))
         (atom,) = form.atoms
         self.index[atom] = len(self.deviations.mean)
-        known = deviation.settled(self.noises) if settle else deviation
+        known = self.settled(deviation) if settle else deviation
         self.deviations = self.deviations.joined(known)
+        if known.copied is not None and known.copied[0] >= 0:
+            self.copied[atom] = int(known.copied[0])
         self.truth.bounds.set(atom, *true)
         return form
 
@@ -248,11 +123,32 @@ class Verified:
         self.truth.set(name, NOTHING)
         return name
 
+    def copies(self, variables: list[int]) -> Deviations:
+        """How far max(H, 0) may be off, for soft maxima H = M + s, M >= 0.
+
+        M is the hard maximum of what the Transformer has there, s how the soft one errs. As
+        max(M + s, 0) = M + c s for some 0 <= c <= 1, and c s lies in the interval about 0 that s
+        does, it is off by as much as H; all of them lie in the ball that was found for all H. They
+        are other numbers, though: what was left over of H has a noise of its own, and so have they.
+        """
+        own = np.array([self.copied[v] for v in variables])
+        order = np.argsort(own, kind="stable")
+        rows = self.deviations[np.array([self.index[v] for v in variables])[order]]
+        old = rows.padded(self.known.count).noise
+        for group, members in Counter(self.known.group_of(noise) for noise in own[order]).items():
+            self.known = self.known.joined(members, self.known.lengths[group])
+        place = np.arange(len(own))
+        new = np.zeros((len(own), len(own)))
+        new[place, place] = old[place, own[order]]
+        old[place, own[order]] = 0.0
+        back = np.argsort(order, kind="stable")
+        noise = np.concatenate([old, new], axis=1)
+        return Deviations(rows.mean, noise, rows.radius, self.known)[back]
+
     def of_contests(self, contests: list[Contest]) -> Deviations:
         """All contests at once: one matrix product for what the variables deviate."""
         most = max(len(c.functionals) for c in contests)
         rows = len(contests)
-        signs = np.array([-1.0 if c.is_minimum else 1.0 for c in contests])
         active = np.zeros((most, rows), dtype=bool)
         low, high = np.zeros((most, rows)), np.zeros((most, rows))
         matrices = np.zeros((most, rows, len(self.index)))
@@ -271,7 +167,15 @@ class Verified:
         gap = np.array([c.gap for c in contests])
         stray = np.array([c.stray for c in contests])
         fallen = carried.shifted(-0.5 * gap, up(stray + 0.5 * gap))
-        return Deviations(fallen.mean * signs, fallen.noise * signs[:, None], fallen.radius)
+        if fallen.left is not None:
+            rises = np.array([self._rises(contest) for contest in contests])
+            fallen = replace(fallen, left=replace(fallen.left, rises=rises))
+        return fallen.negated(np.array([c.is_minimum for c in contests]))
+
+    def _rises(self, contest: Contest) -> bool:
+        """Whether the maximum that is evaluated is never negative."""
+        lowest = max(self.graph.range(form)[0] for form in contest.functionals)
+        return not contest.is_minimum and lowest >= 0.0
 
     def fill(self, row: np.ndarray, form: Form) -> None:
         """A form's coefficients at the rows of the deviations that they multiply."""
