@@ -36,6 +36,7 @@ from hardmax.checker.rounding._logits import (
     with_softmax,
 )
 from hardmax.checker.rounding._maximum_heads import MaximumHeads, NearMaximum, near_maximum
+from hardmax.checker.rounding._two_norms import Norms
 from hardmax.core import Attention, FeedForward, Head, ReadOut, SequenceInput, Transformer
 from hardmax.numerics import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, FORMATS, Interval, exact
 from hardmax.testing import (
@@ -198,7 +199,7 @@ def bounds_of(number: int) -> list[str]:
             sizes_looked_at() as seen,
             flows_seen() as f,
         ):
-            found = _bound(transformer, box, FORMATS[name])
+            found = _bound(transformer, box, FORMATS[name], Norms(), np.inf)  # intervals alone
         assert {format for format, _ in seen} == {name}
         sizes = sum(np.log2(size) for _, size in seen if 0.0 < size < np.inf)
         numbers = [*found, len(seen), sizes, *f]

@@ -44,6 +44,8 @@ from hardmax.numerics._formats import precision as precision
 from hardmax.numerics._interval import Interval as Interval
 from hardmax.numerics._interval import MidRadius as MidRadius
 from hardmax.numerics._interval import line_with_kink as line_with_kink
+from hardmax.numerics._norms import length_up as length_up
+from hardmax.numerics._norms import norm_up as norm_up
 from hardmax.numerics._outward import FAINT as FAINT
 from hardmax.numerics._outward import FEW as FEW
 from hardmax.numerics._outward import GROWN as GROWN
