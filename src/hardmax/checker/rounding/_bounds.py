@@ -185,7 +185,11 @@ def float_bounds(
 
 
 def _bound(
-    transformer: Transformer, domain: Box | None, format: Format, norms: Norms, enough: float
+    transformer: Transformer,
+    domain: Box | None,
+    format: Format,
+    norms: Norms | None = None,
+    enough: float = 0.0,
 ) -> np.ndarray:
     def sharpened(bound: np.ndarray, flow: Flow, reads: list[int]) -> np.ndarray:
         """Also by norms, where a vector comes in, one token is read, and it is worth while."""
@@ -196,7 +200,7 @@ def _bound(
         assert isinstance(source, VectorInput)
         assert domain is not None
         readout, read = transformer.readout, reads[0]
-        found = two_norm_bound(flow, source, domain, readout, read, format, norms)
+        found = two_norm_bound(flow, source, domain, readout, read, format, norms or Norms())
         return np.minimum(bound, found[:, None])
 
     try:
