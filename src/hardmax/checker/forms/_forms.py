@@ -7,7 +7,7 @@ what cancels in the weights cancels here, to the last bit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 
 import numpy as np
@@ -41,12 +41,20 @@ def nearest(value: fmpq) -> float:
         return float("inf") if value > 0 else float("-inf")
 
 
+def _nearest(values: Collection[fmpq]) -> np.ndarray:
+    """The floats nearest to rationals, which seldom lie beyond the largest."""
+    try:
+        return np.array([float(value) for value in values], dtype=float)
+    except OverflowError:
+        return np.array([nearest(value) for value in values], dtype=float)
+
+
 def cost_of(*numbers: fmpq) -> int:
     """What an operation on such coefficients is charged for: long ones by their digits.
 
     Products of numbers with w words take about w^2 steps, greatest common divisors included.
     """
-    return cost_of_bits(sum(number.height_bits() for number in numbers))
+    return cost_of_bits(sum([number.height_bits() for number in numbers]))
 
 
 def cost_of_bits(bits: int) -> int:
@@ -56,22 +64,29 @@ def cost_of_bits(bits: int) -> int:
 class Body:
     """What forms of one direction share: coefficients by the atoms' numbers, none of them 0."""
 
-    __slots__ = ("_floats", "_hash", "atom", "terms")
+    __slots__ = ("_bits", "_floats", "_hash", "atom", "terms")
 
     def __init__(self, terms: Mapping[int, fmpq]) -> None:
         self.terms = terms
         self.atom = next(iter(terms)) if len(terms) == 1 else -1  # alone, its coefficient is 1
         self._hash: int | None = None
+        self._bits: int | None = None
         self._floats: tuple[np.ndarray, np.ndarray] | None = None
+
+    @property
+    def bits(self) -> int:
+        """Of one of the coefficients, for what operations on all of them are charged."""
+        if self._bits is None:
+            self._bits = next(iter(self.terms.values()), ONE).height_bits()
+        return self._bits
 
     @property
     def floats(self) -> tuple[np.ndarray, np.ndarray]:
         """The atoms, and the floats nearest to their coefficients."""
         if self._floats is None:
-            some = next(iter(self.terms.values()), ONE)
-            charge(FLOAT + cost_of(some), len(self.terms))
+            charge(FLOAT + cost_of_bits(self.bits), len(self.terms))
             atoms = np.fromiter(self.terms, dtype=np.int64, count=len(self.terms))
-            self._floats = atoms, np.array([nearest(c) for c in self.terms.values()], dtype=float)
+            self._floats = atoms, _nearest(self.terms.values())
         return self._floats
 
     def __eq__(self, other: object) -> bool:
@@ -148,7 +163,7 @@ class Form:
             return atoms, plain
         if is_moderate(scale) and sizes.min() > _SMALL and sizes.max() < _LARGE:
             return atoms, plain * scale
-        return atoms, np.array([nearest(c) for c in self.terms.values()], dtype=float)
+        return atoms, _nearest(self.terms.values())
 
     @property
     def order(self) -> tuple[fmpq, tuple[tuple[int, fmpq], ...]]:
@@ -267,18 +282,18 @@ def total(parts: Iterable[tuple[fmpq, Form]]) -> Form:
         elif body.terms:
             known = scales.get(id(body))
             scales[id(body)] = (scale if known is None else known[0] + scale, body)
-    long = [pair for pair in scales.values() if pair[0] != ZERO]
+    long = [pair for pair in scales.values() if pair[0]]
     charge(SUM + cost_of(offset))
     if len(long) == 1 and not terms:
         return Form.of(long[0][1], long[0][0], offset)
     for scale, body in long:
         _add(terms, scale, body)
-    return Form({atom: c for atom, c in terms.items() if c != ZERO}, offset)
+    return Form({atom: c for atom, c in terms.items() if c}, offset)
 
 
 def _add(terms: dict[int, fmpq], scale: fmpq, body: Body) -> None:
     """Add scale * body to some coefficients."""
-    charge(cost_of(scale, next(iter(body.terms.values()))), len(body.terms))
+    charge(cost_of_bits(scale.height_bits() + body.bits), len(body.terms))
     if scale == ONE and not terms:
         terms.update(body.terms)
         return

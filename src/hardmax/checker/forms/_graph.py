@@ -60,17 +60,17 @@ class Graph:
     def __init__(self, look: Callable[[], object] = lambda: None) -> None:
         self.look = look
         self.atoms: list[Atom] = []
+        self.variables: set[int] = set()  # those atoms that are free numbers
         self.bounds = Bounds()
         self.shared = Shared()
         self._known: dict[Hashable, int] = {}
         self._facing: dict[Hashable, bool] = {}  # which of u and -u is rectified
         self._denominators: dict[Form, Form] = {}
-        self._variables = 0
 
     def variable(self, low: float, high: float) -> Form:
         """A new free number in [low, high]."""
-        atom = Variable(self._variables)
-        self._variables += 1
+        atom = Variable(len(self.variables))
+        self.variables.add(len(self.atoms))
         return self._atom(("variable", atom.number), atom, (low, high))
 
     def inputs(self, domain: Box) -> list[Form]:
@@ -90,7 +90,7 @@ class Graph:
 
     def is_plain(self, form: Form) -> bool:
         """Whether a form is one of variables alone."""
-        return all(isinstance(self.atoms[a], Variable) for a in form.atoms)
+        return form.atoms.keys() <= self.variables
 
     def range(self, form: Form) -> tuple[float, float]:
         """An enclosure of a form's values on the domain."""
@@ -136,11 +136,11 @@ class Graph:
 
     def mean(self, logits: Sequence[Form], values: Sequence[Form]) -> Form:
         """The softmax mean of the values."""
-        logits, values = self._leader_first(*_sorted(logits, values))
-        base, rest = values[0], [v - values[0] for v in values[1:]]
+        logits, values = _sorted(logits, values)
+        order, relative = self._leader_first(logits)
+        base, rest = values[order[0]], [values[j] - values[order[0]] for j in order[1:]]
         if all(v.is_zero for v in rest):
             return base
-        relative = [logit - logits[0] for logit in logits[1:]]
         if len(rest) == 1:
             return base + self.gate(relative[0], rest[0])
         if all(logit.is_zero for logit in relative):
@@ -298,18 +298,20 @@ class Graph:
             low = max(low, 0.0)
         return self._atom(("times", first, second), Times(first, second), (low, high))
 
-    def _leader_first(
-        self, logits: Sequence[Form], values: Sequence[Form]
-    ) -> tuple[list[Form], list[Form]]:
-        """A token that leads everywhere becomes the reference: the others' shares are small."""
-        order = list(range(len(logits)))
+    def _leader_first(self, logits: Sequence[Form]) -> tuple[list[int], list[Form]]:
+        """An order in which a token that leads everywhere is the reference, and logits beside it.
+
+        The others' shares are small then. Where none leads the first is the reference.
+        """
+        order, relative = list(range(len(logits))), [logit - logits[0] for logit in logits[1:]]
         if len(logits) <= _MOST_TERMS:
-            low = [self.range(logit - logits[0])[0] for logit in logits]
+            low = [0.0, *(self.range(logit)[0] for logit in relative)]
             best = max(order, key=lambda j: low[j])
             rest = [j for j in order if j != best]
-            if best and all(self.range(logits[j] - logits[best])[1] <= 0.0 for j in rest):
-                order = [best, *rest]
-        return [logits[j] for j in order], [values[j] for j in order]
+            ahead = [logits[j] - logits[best] for j in rest] if best else []
+            if best and all(self.range(logit)[1] <= 0.0 for logit in ahead):
+                return [best, *rest], ahead
+        return order, relative
 
     def _contenders(self, forms: Sequence[Form]) -> list[int]:
         """Those that are not everywhere below one of the others."""

@@ -6,8 +6,8 @@ holding of the witness, depends on is ever looked at.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import cache, partial
 
 import numpy as np
 from flint import fmpq
@@ -61,15 +61,29 @@ class _Renamed:
         self.forms: dict[Place, Form] = {}
         self.names: dict[int, Form] = {}
         self._fresh: set[int] = set()
+        self._read: dict[Hashable, dict[int, Form]] = {}
 
     def name(self, atom: int, form: Form) -> None:
         self.names[atom] = form
         self._fresh.add(atom)
 
+    def read(self, row: Row, of: Hashable, make: Callable[[int], Form]) -> list[tuple[fmpq, Form]]:
+        """Weights and forms of a row; what rows of one value share is looked up once.
+
+        Until there are new names: then all of them are read anew.
+        """
+        self.refresh()
+        known = self._read.setdefault(of, {})
+        for index, _ in row:
+            if index not in known:
+                known[index] = make(index)
+        return [(weight, known[index]) for index, weight in row]
+
     def refresh(self) -> None:
         """Call what is known by its new names, all at once."""
         if not self._fresh:
             return
+        self._read.clear()
         for place, known in self.forms.items():
             if not self._fresh.isdisjoint(known.atoms):
                 self.forms[place] = renamed(known, self.names)
@@ -131,7 +145,8 @@ class Unrolled:
         return total([*parts, (ONE, constant(rational(self._source.offsets[token, index])))])
 
     def _read(self, row: Row, sublayer: int, token: int) -> list[tuple[fmpq, Form]]:
-        return [(weight, self.coordinate(sublayer, token, c)) for c, weight in row]
+        make = partial(self.coordinate, sublayer, token)
+        return self._stream.read(row, (sublayer, token), make)
 
     def _linear(self, row: Row, sublayer: int, token: int) -> Form:
         return self.graph.shared.form(total(self._read(row, sublayer, token)))
@@ -200,8 +215,9 @@ class _HeadForms:
         self.queries, self.keys = sparse_rows(head.query), sparse_rows(head.key)
         self.values = sparse_rows(head.value)
         self.coldness = None if np.isinf(head.coldness) else rational(head.coldness)
-        self.scores = cache(self._scores)
+        self._means: dict[tuple[int, int], Form] = {}
         self.key, self.value = cache(self._key), cache(self._value)
+        self.scores, self._asked = cache(self._scores), cache(self._scores_of)
 
     def seen(self, token: int) -> range:
         return range(token + 1 if self.head.causal else self.owner.transformer.tokens)
@@ -214,13 +230,19 @@ class _HeadForms:
 
     def _scores(self, token: int) -> list[Form]:
         """The scores of all tokens seen, times the coldness."""
-        graph, coldness = self.owner.graph, self.coldness or ONE
+        coldness = self.coldness or ONE
         queries = [
             self.owner._linear(row, self.before, token).scaled(coldness) for row in self.queries
         ]
+        asker = token if self.head.position_bias is not None else -1
+        return self._asked(tuple(queries), self.seen(token), asker)
+
+    def _scores_of(self, queries: tuple[Form, ...], seen: range, token: int) -> list[Form]:
+        """What queries score; the token that asks has a say in position biases alone."""
+        graph, coldness = self.owner.graph, self.coldness or ONE
         asking = [(k, query) for k, query in enumerate(queries) if not query.is_zero]
         scores = []
-        for j in self.seen(token):
+        for j in seen:
             parts = [(ONE, graph.times(query, self.key(k, j))) for k, query in asking]
             if self.head.position_bias is not None:
                 bias = rational(self.head.position_bias[token, j])
@@ -232,8 +254,12 @@ class _HeadForms:
         values = [self.value(v, j) for j in self.seen(token)]
         if all(value == values[0] for value in values):
             return values[0]
-        join = self.owner.graph.hard_mean if self.coldness is None else self.owner.graph.mean
-        return join(self.scores(token), values)
+        scores = self.scores(token)
+        asked = id(scores), v  # tokens that ask alike get the same list, which is kept
+        if asked not in self._means:
+            join = self.owner.graph.hard_mean if self.coldness is None else self.owner.graph.mean
+            self._means[asked] = join(scores, values)
+        return self._means[asked]
 
 
 class TargetForms:
@@ -331,7 +357,7 @@ class TargetForms:
         match step:
             case Affine():
                 row = self._rows(value - 1)[index]
-                parts = [(w, self._read(step, i)) for i, w in row]
+                parts = self._known.read(row, value, partial(self._read, step))
                 made = total([*parts, (ONE, constant(rational(step.bias[index])))])
                 return self.graph.shared.form(made)
             case Maximum():

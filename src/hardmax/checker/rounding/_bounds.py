@@ -18,7 +18,7 @@ bound stands in for everything before. It may also stop between any two sublayer
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from hardmax.checker._dependence import coordinates_needed, tokens_read
 from hardmax.checker.rounding._flow import Attended, FedForward, Flow, RoundedStream, follow
 from hardmax.checker.rounding._format import NothingKnown, Stored, check, check_sizes, moved
 from hardmax.checker.rounding._inplace import Mixing
+from hardmax.checker.rounding._two_norms import Norms, two_norm_bound
 from hardmax.core import Attention, Box, ReadOut, SequenceInput, Transformer, VectorInput
 from hardmax.numerics import FORMATS, Format, Interval, inflate, product_up, sum_up, up
 
@@ -157,7 +158,11 @@ def _through_query(before: Interval, mixing: Mixing, mixed: Interval) -> Interva
 
 
 def float_bounds(
-    transformer: Transformer, domain: Box | None, formats: Iterable[str] = tuple(FORMATS)
+    transformer: Transformer,
+    domain: Box | None,
+    formats: Iterable[str] = tuple(FORMATS),
+    *,
+    enough: float = 0.0,
 ) -> dict[str, np.ndarray]:
     """For each format and output: |T_format(x) - T(x)| for all x in the box that the format holds.
 
@@ -171,16 +176,36 @@ def float_bounds(
     flushed to 0. The bound is infinite where a number may overflow, the sum of powers times values
     among them, or a sum has too many terms for the format.
 
-    Sequences are followed at every length; the domain then says nothing, and may be None.
+    Sequences are followed at every length; the domain then says nothing, and may be None. What is
+    at most `enough` is not bounded more closely by norms, which take longer than intervals.
     """
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # what overflows is refused
-        return {name: _bound(transformer, domain, FORMATS[name]) for name in formats}
+        norms = Norms()
+        return {name: _bound(transformer, domain, FORMATS[name], norms, enough) for name in formats}
 
 
-def _bound(transformer: Transformer, domain: Box | None, format: Format) -> np.ndarray:
+def _bound(
+    transformer: Transformer,
+    domain: Box | None,
+    format: Format,
+    norms: Norms | None = None,
+    enough: float = 0.0,
+) -> np.ndarray:
+    def sharpened(bound: np.ndarray, flow: Flow, reads: list[int]) -> np.ndarray:
+        """Also by norms, where a vector comes in, one token is read, and it is worth while."""
+        source, most = transformer.input, float(bound.max(initial=0.0))
+        suited = isinstance(source, VectorInput) and domain is not None and len(reads) == 1
+        if not suited or not enough < most < np.inf:
+            return bound
+        assert isinstance(source, VectorInput)
+        assert domain is not None
+        readout, read = transformer.readout, reads[0]
+        found = two_norm_bound(flow, source, domain, readout, read, format, norms or Norms())
+        return np.minimum(bound, found[:, None])
+
     try:
         bounds = [
-            _followed(transformer, start, reads, format)
+            _followed(transformer, start, reads, format, sharpened)
             for start, reads in _starts(transformer, domain, format)
         ]
     except NothingKnown:
@@ -189,7 +214,11 @@ def _bound(transformer: Transformer, domain: Box | None, format: Format) -> np.n
 
 
 def _followed(
-    transformer: Transformer, start: RoundedStream, reads: list[int], format: Format
+    transformer: Transformer,
+    start: RoundedStream,
+    reads: list[int],
+    format: Format,
+    sharpened: Callable[[np.ndarray, Flow, list[int]], np.ndarray],
 ) -> np.ndarray:
     """One bound for each output, over all tokens that are read."""
     sublayers, readout = transformer.sublayers, transformer.readout
@@ -209,6 +238,7 @@ def _followed(
     inherited = adjoint_bound(flow, readout, reads, eager=False)
     if flow.stops:
         inherited = np.minimum(inherited, adjoint_bound(flow, readout, reads, eager=True))
+    inherited = sharpened(inherited, flow, reads)
     return np.asarray(up(inherited + answer.error()).max(axis=1))
 
 

@@ -165,6 +165,13 @@ class Stored:
         return cls(format, operands, columns, folded, nothing, off, nothing, doubt)
 
     @cached_property
+    def dense(self) -> np.ndarray:
+        """The real matrix, columns of zeros included, where there is no doubt about it."""
+        full = np.zeros((len(self.matrix), self.operands))
+        full[:, self.columns] = self.matrix
+        return full
+
+    @cached_property
     def size(self) -> np.ndarray:
         """|real weights|."""
         size, doubt = np.abs(self.matrix), self.doubt[:, None]

@@ -57,12 +57,14 @@ class MeanErrors:
     """How far m can be from what it should be: heads x value width."""
 
     rounded: np.ndarray  # in floats, the stream being given
+    steady: np.ndarray  # that is also at most this, and ...
+    growth: np.ndarray  # ... so much of the values: |v| if one is not 0, or all of them together
     off: np.ndarray  # over the reals, the stream being off
     off_seen: np.ndarray  # the part of that which comes from values and keys
     jump: np.ndarray  # the part of it for which there are no derivatives
 
     def joined(self, first: np.ndarray) -> MeanErrors:
-        parts = (self.rounded, self.off, self.off_seen, self.jump)
+        parts = (self.rounded, self.steady, self.growth, self.off, self.off_seen, self.jump)
         return MeanErrors(*(np.maximum.reduceat(part, first) for part in parts))
 
 
@@ -135,15 +137,18 @@ def answer(asked: Asked) -> Answer:
         contested = _maximum_error(asked, weights, rounding, spread)
         by_logits = np.where(asked.maximum.holds[:, None], contested[:, None], by_logits)
     by_logits = np.minimum(by_logits, _carried(spread, shifted))
-    soft = up(by_logits + _mixing_error(asked, weights, rounding.faint, spread))
-    error = np.where(asked.hard[:, None], _hard_error(asked, weights, shifted, jump), soft)
+    mixing = _mixing_error(asked, weights, rounding.faint, spread)
+    hard = asked.hard[:, None]
+    error = _hard_error(asked, weights, shifted, jump)
+    steady = np.where(hard, error, up(by_logits + mixing.steady))
+    error = np.where(hard, error, up(by_logits + mixing.whole))
     seen = _off_seen(asked, slopes, pull, distance, rest)
     asker = sum_up(product_up(asking.magnitude, asked.query.off[:, None]), 2)
     off = np.minimum(inflate(seen + asker + jump, 2), spread)  # the parts may be larger, and cancel
     return Answer(
         mean,
         weights,
-        MeanErrors(error, off, seen, jump),
+        MeanErrors(error, steady, np.where(hard, 0.0, mixing.growth), off, seen, jump),
         Derivatives(slopes, pull, asking),
         _from_maximum(asked, rest, jump, spread),
     )
@@ -164,7 +169,7 @@ def _only_token(asked: Asked) -> Answer:
     return Answer(
         value,
         Interval.point(np.ones(asked.lead.shape)),
-        MeanErrors(error, off, off, nothing),
+        MeanErrors(error, error, nothing, off, off, nothing),
         Derivatives(*map(Interval.point, (every + 1.0, every, asking))),
         FromMaximum(np.full(value.shape, np.inf), nothing),
     )
@@ -382,9 +387,18 @@ def _pair_error(
     return np.asarray(inflate(total, 16 + 2 * off.shape[1]))
 
 
+@dataclass(frozen=True, eq=False)
+class MixingError:
+    """At most `whole`, and at most `steady` plus `growth` times the sum of all |values|."""
+
+    whole: np.ndarray
+    steady: np.ndarray
+    growth: np.ndarray
+
+
 def _mixing_error(
     asked: Asked, weights: Interval, faint: np.ndarray, spread: np.ndarray
-) -> np.ndarray:
+) -> MixingError:
     """What rounding does besides: to the values, to the weights, and to the sum of products.
 
     The n powers are added and divided by their sum, or multiplied by its reciprocal: n + 1
@@ -401,6 +415,9 @@ def _mixing_error(
     Tokens with negligible weights do not count: an addition errs by no more than its smaller
     operand. Where a sum of negligible terms meets another one it errs by at most that sum, and
     these sums are disjoint: together they are at most the negligible weight.
+
+    `growth` says the same of values that are known: both the largest of them and the difference of
+    two are at most the sum of all |values|.
     """
     format, n, off = asked.format, asked.seen, asked.values.error
     most = up(weights.hi + faint)
@@ -418,7 +435,10 @@ def _mixing_error(
     faintly = product_up(faint[:, None], size + base[:, :, None]).sum(axis=2)
     lost = faintly + n * format.smallest * (largest + 1.0) + 2 * n * format.flushed
     lost = np.where(largest > 0.0, lost, 0.0)
-    return np.asarray(inflate(by_values + mixed + lost, 2 * n + 12))
+    whole = inflate(by_values + mixed + lost, 2 * n + 12)
+    read = product_up(every, sum_up(off, 2))  # |computed values| are larger by their errors
+    steady = inflate(by_values + read + lost, 2 * n + 12)
+    return MixingError(whole, steady, every)
 
 
 def _hard_error(

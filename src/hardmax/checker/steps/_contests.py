@@ -34,7 +34,6 @@ from hardmax.checker.forms import (
     Maximum,
     Mean,
     Relu,
-    Variable,
     excess,
     nearest,
 )
@@ -92,10 +91,12 @@ def split(graph: Graph, form: Form, crumb: float) -> tuple[Form, list[tuple[int,
     terms: dict[int, fmpq] = {}
     atoms: list[tuple[int, fmpq]] = []
     small, ends = _below(graph, form, crumb)
+    if not small and graph.is_plain(form):
+        return form, atoms, ends
     for atom, c in form.terms.items():
         if atom in small:
             continue
-        if isinstance(graph.atoms[atom], Variable):
+        if atom in graph.variables:
             terms[atom] = c
         else:
             atoms.append((atom, c))

@@ -29,7 +29,6 @@ from hardmax.checker.forms import (
     NoGradient,
     TargetForms,
     Unrolled,
-    Variable,
     constant,
     rational,
     total,
@@ -109,7 +108,7 @@ def atoms_of(forms: list[Form], graph: Graph, *, several: bool) -> list[int]:
     """Atoms other than variables, in order; only of forms with `several`, if that is asked."""
     found: dict[int, None] = {}
     for form in forms:
-        atoms = [a for a in form.atoms if not isinstance(graph.atoms[a], Variable)]
+        atoms = [] if graph.is_plain(form) else [a for a in form.atoms if a not in graph.variables]
         if len(atoms) > int(several):
             found |= dict.fromkeys(atoms)
     return list(found)

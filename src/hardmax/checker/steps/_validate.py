@@ -93,8 +93,9 @@ class Validation:
         self.small = SmallBoxes(self.graph, clock, executor, watch)
         self.on_boxes = RowBoxes(self.small, self.verified)
         self.stream = Unrolled(construction.transformer, self.graph, self.inputs)
-        if sweeps:
-            self.stream.swept = self._swept
+        self.leak = _LEAK * _least_error(construction)
+        self._leaks: dict[Form, Form] = {}
+        self.stream.swept = self._swept if sweeps else self._without_leaks
         self.sides = Sides(self.stream, self.target)
         self._plain: Sides | None = None
         self.our_names: dict[int, Form] = {}  # atoms of the Transformer
@@ -154,6 +155,27 @@ class Validation:
             for atom in self._crumbs_of(row):
                 name = self.verified.leak(*self.graph.bounds[atom])
                 self._call_ours(atom, name)
+
+    def _without_leaks(self, form: Form) -> Form:
+        """A coordinate whose leaks are joined in one variable, whose true value is 0.
+
+        What a row would name one by one, every row's error being larger by 2^30 at least: a
+        routing head of a layer leaks into each of its columns, and thousands of leaks would be
+        carried through all that follows. Equal sums of leaks are one variable, so that what was
+        equal stays so.
+        """
+        if len(form.atoms) < _SEVERAL:
+            return form
+        atoms, c = form.floats
+        small = atoms[np.abs(c) * self.graph.bounds.sizes(atoms) <= self.leak].tolist()
+        leaks = {a for a in small if not isinstance(self.graph.atoms[a], Variable)}
+        if len(leaks) < _SEVERAL:
+            return form
+        kept = Form({a: k for a, k in form.terms.items() if a not in leaks}, form.constant)
+        joined = Form({a: k for a, k in form.terms.items() if a in leaks})
+        if joined not in self._leaks:
+            self._leaks[joined] = self.verified.leak(*self.graph.range(joined))
+        return kept + self._leaks[joined]
 
     def _swept(self, form: Form) -> Form:
         """A coordinate whose crumbs are joined in one variable, whose true value is 0.
@@ -347,6 +369,14 @@ class Validation:
 
     def _is_input(self, form: Form) -> bool:
         return all(a < len(self.inputs) for a in form.atoms)
+
+
+def _least_error(construction: Construction) -> float:
+    """The smallest error of any row that heads or units have a say in, but for 0."""
+    holdings = () if construction.witness is None else construction.witness.holdings
+    rows = [h.errors for h in holdings if h.sublayer >= 0]
+    errors = np.concatenate([*rows, [construction.claim.error]])
+    return float(min(errors[errors > 0.0], default=0.0))
 
 
 def validate(
