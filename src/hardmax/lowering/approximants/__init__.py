@@ -13,6 +13,9 @@ from hardmax.lowering.approximants._sigmoids import SigmoidSum as SigmoidSum
 from hardmax.lowering.approximants._sigmoids import SigmoidTerm as SigmoidTerm
 from hardmax.lowering.approximants._sigmoids import fit_sigmoids as fit_sigmoids
 from hardmax.lowering.approximants._sigmoids import sigmoids_for as sigmoids_for
+from hardmax.lowering.approximants._sigmoids_in_format import (
+    sigmoids_in_format as sigmoids_in_format,
+)
 from hardmax.lowering.approximants._softening import Softening as Softening
 from hardmax.lowering.approximants._softening import coldness_for as coldness_for
 from hardmax.lowering.approximants._softening import softening as softening

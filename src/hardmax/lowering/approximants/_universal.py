@@ -26,6 +26,7 @@ class GridFit:
     axes: tuple[tuple[float, float, int], ...]
     coldness: float
     error: float
+    spread: float = inf  # sum_jk p_j p_k sum_i L_i |e_j - e_k|_i at most, at any x
 
     def __repr__(self) -> str:
         sizes = " x ".join(str(number) for _, _, number in self.axes)
@@ -65,6 +66,20 @@ def mean_distance(spacing: float, coldness: float) -> float:
     return float(inflate(spacing * (0.5 + 1.15 * exp(-theta / 2.0)), 16))
 
 
+def mean_difference(spacing: float, coldness: float) -> float:
+    """A bound of sum_jk p_j p_k |e_j - e_k| for all x at most spacing/2 outside the anchors.
+
+    In the setting of `mean_distance`, with q the weight of anchors other than the two next to x:
+    two draws that are both next to x are D apart with a chance of 2 p (1 - p) <= 1/2. Else one of
+    them is not: its distance from the nearest anchor is at most 1.15 D exp(-theta/2) on average,
+    summed with its weight (the tail of `mean_distance` counts distances beyond that of the nearest
+    anchor, and being next but one counts one D more: q <= 1.15 exp(-theta/2), too), and the other's
+    is at most 1 D plus that. In all D/2 + 2 (2 * 1.15 exp(-theta/2) D + q (D + 1.15 D)).
+    """
+    tail = 1.15 * exp(-coldness * spacing**2 / 2.0)
+    return float(inflate(spacing * (0.5 + 2.0 * tail * (2.0 + 1.0 + 1.15)), 16))
+
+
 def grid_for(
     low: Sequence[float], high: Sequence[float], lipschitz: Sequence[float], error: float
 ) -> GridFit:
@@ -100,11 +115,12 @@ def grid_for(
             "another route, or scale the domain up."
         )
     coldness = FLATNESS / square
-    axes, total = [], rounding
+    axes, total, spread = [], rounding, 0.0
     for a, D, L, n in zip(low, spacings, slope, numbers, strict=True):
         axes.append((float(a) + 0.5 * D, D, n))
         total += L * (mean_distance(D, coldness) if n > 1 else 0.5 * D)
-    return GridFit(tuple(axes), coldness, float(inflate(total, 16)))
+        spread += L * mean_difference(D, coldness) if n > 1 else 0.0
+    return GridFit(tuple(axes), coldness, float(inflate(total, 16)), float(inflate(spread, 16)))
 
 
 def _checked(
