@@ -130,8 +130,9 @@ def compile(
                 "Give a route or a preference, not both: a route leaves nothing to pick."
             )
         if prefer is not None:
-            return lower_plan(source, words, positions=positions).build(prefer)
-        return lower_program(source, words, positions=positions, route=route)
+            whole_plan = lower_plan(source, words, positions=positions, format=format)
+            return whole_plan.build(prefer)
+        return lower_program(source, words, positions=positions, route=route, format=format)
     target = as_target(source)
     if on is None:
         raise RequestError('Say on which domain: on={"x": (-1, 1)}, or on="[-1,1]^2".')
@@ -212,7 +213,7 @@ def plan(
     format, _ = _format_of(float, prefer)
     if isinstance(source, Program):
         words = words_for(source, on, alphabet, length)
-        return lower_plan(source, words, positions=positions)
+        return lower_plan(source, words, positions=positions, format=format)
     target = as_target(source)
     if on is None:
         raise RequestError('Say on which domain: on={"x": (-1, 1)}, or on="[-1,1]^2".')

@@ -109,12 +109,11 @@ def _fitted(
         freer = replace(problem, ridge=max(_POLISH, 1e3 * format.unit))
         polished = levelled(freer, descend(freer, state, 100), 10)
         sums.append(_in_x(curve, freer, polished, scale))
-    candidates = [proved(curve, one) for one in sums]
-    return min(candidates, key=lambda one: one.error + 100.0 * one.rounding(curve.reach, format))
+    proved = [_proved(curve, one) for one in sums]
+    return min(proved, key=lambda one: one.error + 100.0 * one.rounding(curve.reach, format))
 
 
-def proved(curve: Curve, one: SigmoidSum) -> SigmoidSum:
-    """A sum with its error, whatever it said before."""
+def _proved(curve: Curve, one: SigmoidSum) -> SigmoidSum:
     _, error = supremum(lambda x: one.ball(x) - curve.ball(x), curve.low, curve.high)
     return replace(one, error=error)
 
@@ -222,7 +221,7 @@ def _as_one_sigmoid(curve: Curve) -> SigmoidSum | None:
         return None
     gated = function.gated
     term = SigmoidTerm(float(gated.constant), float(gated.slope), float(gated.steepness), 0.0)
-    one = proved(curve, SigmoidSum(float(gated.offset), 0.0, (term,), np.inf))
+    one = _proved(curve, SigmoidSum(float(gated.offset), 0.0, (term,), np.inf))
     return replace(one, error=one.error + one.rounding(curve.reach))
 
 

@@ -13,9 +13,9 @@ from hardmax.lowering.approximants._sigmoids import (
     SigmoidSum,
     SigmoidTerm,
     fit_sigmoids,
-    proved,
     sigmoids_for,
 )
+from hardmax.lowering.approximants._supremum import supremum
 from hardmax.numerics import FLOAT64, Format
 
 _SPARE_DIGITS = (0, 3, 6)  # coefficients may be so many powers of two larger, if that helps
@@ -82,15 +82,14 @@ def rounded_to(format: Format, curve: Curve, fit: SigmoidSum, *, affine: bool) -
     constants, rest = linear[1 : heads + 1], linear[heads + 1 :]
     slopes = rest[1:] if affine else np.zeros(heads)
     terms = zip(constants.tolist(), slopes.tolist(), gates, strict=True)
-    return proved(
-        curve,
-        SigmoidSum(
-            float(linear[0]),
-            float(rest[0]) if affine else 0.0,
-            tuple(SigmoidTerm(c, d, w, b) for c, d, (w, b) in terms),
-            np.inf,
-        ),
+    rounded = SigmoidSum(
+        float(linear[0]),
+        float(rest[0]) if affine else 0.0,
+        tuple(SigmoidTerm(c, d, w, b) for c, d, (w, b) in terms),
+        np.inf,
     )
+    _, error = supremum(lambda x: rounded.ball(x) - curve.ball(x), curve.low, curve.high)
+    return replace(rounded, error=error)
 
 
 def _one_by_one(

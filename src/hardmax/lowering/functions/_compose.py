@@ -70,7 +70,6 @@ class _Task:
     gadgets: RouteGadgets
     graph: Graph
     format: Format
-    asked: float = 0.0
 
     def analysed(self, allowed: dict[int, float] | None = None) -> Analysis:
         return analyse(self.graph, self.domain, allowed or {})
@@ -103,7 +102,6 @@ def _attempted(task: _Task, error: float) -> Proposal | None:
     Rounding grows as the approximation gets better (a warm head multiplies by 1/coldness), so
     approximation first gets nearly everything, and then what the rounding seen leaves of it.
     """
-    task = replace(task, asked=error)
     weights = _weights(task, task.analysed())
     whole, share = error / (1 + MARGIN), 0.9995
     for attempt in range(_ATTEMPTS):
@@ -115,6 +113,7 @@ def _attempted(task: _Task, error: float) -> Proposal | None:
             break
         bound = proposal.needed
         if bound <= whole:
+            proposal.asked = error
             return proposal
         left = 1 - 1.2 * (bound - proposal.approximation) / whole
         share = min(max(left, 0.2), 0.97 * share) if np.isfinite(bound) else 0.3 * share
@@ -254,7 +253,6 @@ def _build(task: _Task, errors: dict[int, float], analysis: Analysis) -> Proposa
     return Proposal(
         *(task.target, task.domain, gadgets.name, sketch, built, final, allowed, labels, where),
         format=task.format.name,
-        asked=task.asked,
     )
 
 

@@ -170,9 +170,10 @@ class _Pass:
     def _chosen(self, m: int, maker: Chooser, registers: dict[BoxRegister, Pair]) -> float:
         """Tables are rounded like embeddings: relative to |weights| |x| + |constant|."""
         n, inputs = maker.tokens, maker.values.shape[1]
-        asked_of_inputs = any(table[:, :-1].any() for table in maker.keys)
-        # a key is cast, multiplied with the query and its coldness, added up, less the maximum
-        units = self._units(len(maker.keys) + 4 + (inputs + 1 if asked_of_inputs else 0))
+        # a key is cast, multiplied with the query and its coldness, added up, less the maximum;
+        # one that depends on the input is embedded before that
+        embedded = inputs + 3 if any(table[:, :-1].any() for table in maker.keys) else 0
+        units = self._units(embedded + len(maker.keys) + 4)
         off = self._units(self.format.exp_units)
         for form, key in zip(maker.query, maker.keys, strict=True):
             inherited = self._read(form, registers)
