@@ -168,7 +168,7 @@ def anchors(format: Format = FLOAT64) -> RouteGadgets:
         if is_native(expression):
             return sigmoid_by_gate(site, site.forms[0], is_tanh=expression.operation == "tanh")
         with _numerical_trouble(expression):
-            fit = fit_anchors(_curve(expression, site.ranges[0]), site.tokens)
+            fit = fit_anchors(_curve(expression, site.ranges[0]), site.tokens, format)
         if fit.error > error:
             raise PrecisionError(
                 f"{site.tokens} anchors come within {fit.error:.3g} of {expression}, not "
@@ -178,7 +178,8 @@ def anchors(format: Format = FLOAT64) -> RouteGadgets:
 
     def count(expression: Expression, pair: Pair, error: float) -> int:
         with _numerical_trouble(expression):
-            return len(anchors_for(_curve(expression, pair), error, most=_MOST_ANCHORS).anchors)
+            curve = _curve(expression, pair)
+            return len(anchors_for(curve, error, most=_MOST_ANCHORS, format=format).anchors)
 
     product = partial(product_by_gates, heads=1)
     return RouteGadgets("anchors", curve, product, _direct_maximum, False, True, count)
