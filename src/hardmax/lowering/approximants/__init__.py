@@ -23,6 +23,8 @@ from hardmax.lowering.approximants._supremum import supremum as supremum
 from hardmax.lowering.approximants._tanh_sums import TanhSum as TanhSum
 from hardmax.lowering.approximants._tanh_sums import identity_by_tanh as identity_by_tanh
 from hardmax.lowering.approximants._tanh_sums import square_by_tanh as square_by_tanh
+from hardmax.lowering.approximants._universal import COARSE_FLATNESS as COARSE_FLATNESS
+from hardmax.lowering.approximants._universal import FLATNESS as FLATNESS
 from hardmax.lowering.approximants._universal import GridFit as GridFit
 from hardmax.lowering.approximants._universal import grid_for as grid_for
 from hardmax.lowering.approximants._universal import mean_distance as mean_distance

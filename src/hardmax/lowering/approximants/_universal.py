@@ -13,6 +13,7 @@ from hardmax._errors import DomainError, PrecisionError, RequestError
 from hardmax.numerics import FLOAT64, inflate, stray
 
 FLATNESS = 16.0  # coldness * spacing^2: 0.08% above the hard limit, by `mean_distance`
+COARSE_FLATNESS = 8.0  # 4.3% above, with half the logits: they round by their sizes
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,12 @@ def mean_difference(spacing: float, coldness: float) -> float:
 
 
 def grid_for(
-    low: Sequence[float], high: Sequence[float], lipschitz: Sequence[float], error: float
+    low: Sequence[float],
+    high: Sequence[float],
+    lipschitz: Sequence[float],
+    error: float,
+    *,
+    flatness: float = FLATNESS,
 ) -> GridFit:
     """The grid for |f(x) - f(y)| <= sum_i L_i |x_i - y_i| on a box of one to three dimensions.
 
@@ -104,17 +110,17 @@ def grid_for(
             f"Anchors rounded to float64 cost {rounding:.3g}, but an error of {error:.3g} was "
             "asked. Ask for a larger error, or shrink the domain."
         )
-    share = mean_distance(1.0, FLATNESS) / allowed
+    share = mean_distance(1.0, flatness) / allowed
     numbers = _fewest([L * W * share for L, W in zip(slope, width, strict=True)])
     spacings = [W / n for W, n in zip(width, numbers, strict=True)]
     moving = [D for D, n in zip(spacings, numbers, strict=True) if n > 1] or [max(spacings)]
     square = min(moving) ** 2
-    if not square > FLATNESS / FLOAT64.largest:
+    if not square > flatness / FLOAT64.largest:
         raise PrecisionError(
             f"A grid with anchors {min(moving):.3g} apart needs a coldness beyond all floats. Take "
             "another route, or scale the domain up."
         )
-    coldness = FLATNESS / square
+    coldness = flatness / square
     axes, total, spread = [], rounding, 0.0
     for a, D, L, n in zip(low, spacings, slope, numbers, strict=True):
         axes.append((float(a) + 0.5 * D, D, n))

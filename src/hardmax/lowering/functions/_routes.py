@@ -13,6 +13,8 @@ from hardmax.core import MARGIN, Box, Construction
 from hardmax.languages import CallableFunction, Function
 from hardmax.lowering._planner import BASELINES, Offer, Plan, make_offers
 from hardmax.lowering.approximants import (
+    COARSE_FLATNESS,
+    FLATNESS,
     GridFit,
     PiecewiseFit,
     fit_knots_from_bound,
@@ -41,6 +43,16 @@ from hardmax.numerics import FLOAT64, Format, Interval, up
 
 MOST_TOKENS = 10_000
 _ROOM = 1e-6  # of the error, for rounding
+_LARGER = (
+    2.0,
+    5.0,
+    10.0,
+    20.0,
+    50.0,
+    100.0,
+    1e3,
+    1e4,
+)  # errors that are tried where one is refused
 
 
 def plan_function(
@@ -213,13 +225,14 @@ def propose_universal(
             f"Universality by anchors is for up to 3 variables, not {target.inputs}: the grid "
             "grows with the power of their number."
         )
-    return _fitting(error, lambda asked: _by_anchors(target, domain, asked, most), format)
+    return _fitting(error, lambda asked: _by_anchors(target, domain, asked, most, format), format)
 
 
 def _by_anchors(
-    target: Function | CallableFunction, domain: Box, asked: float, most: int
+    target: Function | CallableFunction, domain: Box, asked: float, most: int, format: Format
 ) -> Proposal:
-    grid, bound, spread = _grid_of(target, domain, asked)
+    flatness = FLATNESS if format is FLOAT64 else COARSE_FLATNESS
+    grid, bound, spread = _grid_of(target, domain, asked, flatness)
     if grid.count > most:
         parameters = grid.count * (2 * target.inputs + 3)
         raise PrecisionError(
@@ -253,6 +266,19 @@ def _fitting(
     error: float, propose: Callable[[float], Proposal], format: Format = FLOAT64
 ) -> Proposal:
     """Ask for a little less as long as rounding takes the claim above the error."""
+    proposal = _fitted(error, propose, format)
+    if proposal.needed <= error / (1 + MARGIN):
+        return proposal
+    reached = 10 * proposal.needed + error
+    if format is not FLOAT64:  # what somebody will take in the end
+        larger = (error * factor for factor in _LARGER)
+        fine = (e for e in larger if _fitted(e, propose, format).needed <= e / (1 + MARGIN))
+        reached = next(fine, float("inf"))
+    raise too_small(error, float(f"{reached:.0e}"), proposal.route, format.name)
+
+
+def _fitted(error: float, propose: Callable[[float], Proposal], format: Format) -> Proposal:
+    """The first of some attempts that fits the error, or the last one."""
     asked = error / (1 + MARGIN) * (1 - _ROOM)
     for _ in range(4):
         proposal = replace(propose(asked), format=format.name, asked=error)
@@ -262,8 +288,7 @@ def _fitting(
         asked = error / (1 + MARGIN) - 1.2 * (bound - proposal.approximation)
         if not asked > 0.1 * error:
             break
-    reached = float(f"{10 * proposal.needed + error:.0e}")
-    raise too_small(error, reached, proposal.route, format.name)
+    return proposal
 
 
 def propose_pieces(
@@ -314,20 +339,20 @@ def _pieces(target: CallableFunction, output: int, domain: Box, error: float) ->
 
 
 def _grid_of(
-    target: Function | CallableFunction, domain: Box, error: float
+    target: Function | CallableFunction, domain: Box, error: float, flatness: float
 ) -> tuple[GridFit, float, float]:
     """The grid, the error that it proves, and how far apart two values drawn by weight are."""
     low, high = domain.low.tolist(), domain.high.tolist()
     if isinstance(target, CallableFunction):
         if target.lipschitz is not None:
-            grid = grid_for(low, high, target.lipschitz, error)
+            grid = grid_for(low, high, target.lipschitz, error, flatness=flatness)
             return grid, grid.error, grid.spread
         if target.modulus is not None:
             reach = _reach(target.modulus, float((domain.high - domain.low).sum()), error)
-            grid = grid_for(low, high, [1.0] * len(low), reach)
+            grid = grid_for(low, high, [1.0] * len(low), reach, flatness=flatness)
             return grid, target.modulus(grid.error), target.modulus(grid.spread)
         raise RequestError("The universal route needs lipschitz=... or modulus=...")
-    grid = grid_for(low, high, _slopes(target, domain), error)
+    grid = grid_for(low, high, _slopes(target, domain), error, flatness=flatness)
     return grid, grid.error, grid.spread
 
 
