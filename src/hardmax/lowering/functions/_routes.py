@@ -43,16 +43,7 @@ from hardmax.numerics import FLOAT64, Format, Interval, up
 
 MOST_TOKENS = 10_000
 _ROOM = 1e-6  # of the error, for rounding
-_LARGER = (
-    2.0,
-    5.0,
-    10.0,
-    20.0,
-    50.0,
-    100.0,
-    1e3,
-    1e4,
-)  # errors that are tried where one is refused
+_LARGER = (2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1e3, 1e4)  # times an error that is refused
 
 
 def plan_function(
