@@ -202,12 +202,13 @@ class Offer:
         is tiny beside the claim, the checker makes room for it.
         """
         proposal = self._made()
+        spare = self.asked - self.error if self.asked < math.inf else 0.0  # hard: nobody asked
 
         def held(name: str) -> bool:
             if name in (proposal.format, "float64"):
                 return True
             rounded = _CHECKED_TWICE * proposal.rounded(name)
-            return rounded <= max(self.asked - self.error, _SMALL_PART * self.error)
+            return rounded <= max(spare, _SMALL_PART * self.error)
 
         return tuple(name for name in CHEAPEST_FIRST if held(name))
 
