@@ -43,7 +43,7 @@ from hardmax.lowering import (
     words_for,
 )
 from hardmax.lowering import plan_program as lower_plan
-from hardmax.numerics import Interval
+from hardmax.numerics import FORMATS, Format, Interval, format_named
 from hardmax.passes import soften
 
 Source = str | Expression | Sequence[Expression] | Target | Program
@@ -84,6 +84,7 @@ def compile(
     error: float | None = 1e-3,
     route: str | None = None,
     prefer: str | None = None,
+    float: str | None = None,
     alphabet: Iterable[str | int] | None = None,
     length: int | None = None,
     positions: str = "scalar",
@@ -96,9 +97,16 @@ def compile(
     coordinates, or a text such as "[-1,1]^8".
 
     For a function the planner picks the route with the fewest parameters, or by `prefer`
-    (parameters, layers, heads, logit, float32); `plan` shows them all. For a network `route`
+    (parameters, layers, heads, logit); `plan` shows them all. For a network `route`
     is "attention" (the default), "attention-only", or "feedforward" for ReLU networks, and
     `error=None` keeps the hard skeleton, which is exact over the rationals.
+
+    `float` is the format that the claim is about: "float64" (the default), "float32", "float16" or
+    "bfloat16". The error then holds for an evaluation in that format, weights cast to it, inputs
+    that are numbers of it; its rounding is in the ledger, and fits are made for it. A function's
+    weights are numbers of the format themselves; a network's stay as they were given. An error
+    that the format cannot reach is refused with one that it can. `prefer="float32"` says
+    float="float32", too.
 
     For a sequence program give an `alphabet` (a text or a list of symbols) and the largest
     `length`, or on=hm.Words(...): the decoded answer is the interpreter's for every such word.
@@ -111,7 +119,10 @@ def compile(
     True
     >>> hm.compile(hm.programs.sort, alphabet="abc", length=4)("cab")
     ['a', 'b', 'c']
+    >>> hm.certify(hm.compile("1/x", on={"x": (0.1, 1)}, float="float32")).holds_in
+    ('float64', 'float32')
     """
+    format, prefer = _format_of(float, prefer)
     if isinstance(source, Program):
         words = words_for(source, on, alphabet, length)
         if route is not None and prefer is not None:
@@ -119,19 +130,35 @@ def compile(
                 "Give a route or a preference, not both: a route leaves nothing to pick."
             )
         if prefer is not None:
-            return lower_plan(source, words, positions=positions).build(prefer)
-        return lower_program(source, words, positions=positions, route=route)
+            whole_plan = lower_plan(source, words, positions=positions, format=format)
+            return whole_plan.build(prefer)
+        return lower_program(source, words, positions=positions, route=route, format=format)
     target = as_target(source)
     if on is None:
         raise RequestError('Say on which domain: on={"x": (-1, 1)}, or on="[-1,1]^2".')
     if is_function(target):
         if error is None:
             raise RequestError("A function needs an error > 0, for example error=1e-3.")
-        return lower_function(target, domain_of(target, on), error, route=route, prefer=prefer)
+        box = domain_of(target, on)
+        return lower_function(target, box, error, route=route, prefer=prefer, format=format)
     domain = Box.of(on, target.inputs)
     if prefer is not None:
-        return plan_network(target, domain, error).build(prefer)
-    return soften(lower(target, domain, route), error=error)
+        return plan_network(target, domain, error, format=format).build(prefer)
+    return soften(lower(target, domain, route), error=error, float=format.name)
+
+
+def _format_of(float: str | None, prefer: str | None) -> tuple[Format, str | None]:
+    """The format that claims are about, and what else is preferred.
+
+    A preference for float32 is older than `float`, and says the same.
+    """
+    if prefer != "float32":
+        return format_named("float64" if float is None else float), prefer
+    if float not in (None, "float32"):
+        raise RequestError(
+            f'prefer="float32" is another word for float="float32"; it cannot go with {float!r}.'
+        )
+    return FORMATS["float32"], "parameters"
 
 
 @overload
@@ -141,6 +168,7 @@ def plan(
     on: Domain | None = None,
     error: float | None = 1e-3,
     prefer: str | None = None,
+    float: str | None = None,
     alphabet: Iterable[str | int] | None = None,
     length: int | None = None,
     positions: str = "scalar",
@@ -154,6 +182,7 @@ def plan(
     on: Domain | None = None,
     error: float | None = 1e-3,
     prefer: str | None = None,
+    float: str | None = None,
 ) -> Plan: ...
 
 
@@ -164,6 +193,7 @@ def plan(
     on: Domain | None = None,
     error: float | None = 1e-3,
     prefer: str | None = None,
+    float: str | None = None,
     alphabet: Iterable[str | int] | None = None,
     length: int | None = None,
     positions: str = "scalar",
@@ -180,17 +210,18 @@ def plan(
     >>> hm.plan(hm.programs.reverse, alphabet="ab", length=3).choose().route
     'shallow'
     """
+    format, _ = _format_of(float, prefer)
     if isinstance(source, Program):
         words = words_for(source, on, alphabet, length)
-        return lower_plan(source, words, positions=positions)
+        return lower_plan(source, words, positions=positions, format=format)
     target = as_target(source)
     if on is None:
         raise RequestError('Say on which domain: on={"x": (-1, 1)}, or on="[-1,1]^2".')
     if is_function(target):
         if error is None:
             raise RequestError("A function needs an error > 0, for example error=1e-3.")
-        return plan_function(target, domain_of(target, on), error, prefer=prefer)
-    return plan_network(target, Box.of(on, target.inputs), error)
+        return plan_function(target, domain_of(target, on), error, format=format)
+    return plan_network(target, Box.of(on, target.inputs), error, format=format)
 
 
 def plan_program(

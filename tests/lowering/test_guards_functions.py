@@ -32,7 +32,7 @@ from hardmax.lowering.gadgets._tournament import _match
 from hardmax.lowering.graph._analysis import Analysis, _carried
 from hardmax.lowering.networks import _max_to_attention
 from hardmax.lowering.programs._codes import largest_rounding
-from hardmax.lowering.programs._compile import Unkept, _ProgramCompiler
+from hardmax.lowering.programs._compile import Choices, Unkept, _ProgramCompiler
 from hardmax.lowering.programs._placing import Placing
 from hardmax.lowering.programs._relations import Relations
 from hardmax.lowering.sketch import BoxSketch, Strays, WordForm, exact_form
@@ -230,6 +230,7 @@ def test_proposals_are_off_by_approximation_and_rounding():
         rounding=lambda dtype: Fake(nodes={0: 0.25}),
         built={0: Approximation(exact_form(), 0.5), 1: Approximation(exact_form(), 0.125)},
         analysis=Fake(graph=Fake(nodes=[0, 1]), off_by=lambda amounts: amounts.tolist()),
+        format="float64",
     )
     assert Proposal._off(fake) == [0.75, 0.125]
 
@@ -249,11 +250,11 @@ def test_an_infinite_bound_takes_less_than_a_third_next_time(monkeypatch):
 
     def proposed(task, budget, weights):
         asked.append(budget)
-        return Fake(bound=lambda dtype: math.inf, approximation=0.5)
+        return Fake(needed=math.inf, approximation=0.5, asked=None)
 
     monkeypatch.setattr(_compose, "_within", proposed)
     monkeypatch.setattr(_compose, "_weights", lambda *_: {})
-    task = Fake(analysed=lambda *_: None, dtype="float64")
+    task = Fake(analysed=lambda *_: None)
     assert _compose._attempted(task, 1.0) is None
     ratios = [b / a for a, b in pairwise(asked)]
     assert ratios[:2] == pytest.approx([0.3, 0.3])
@@ -348,7 +349,7 @@ def test_answers_that_stray_too_far_are_not_kept(strays):
         spacing=lambda _: 1.0,
         codes={one: Fake(number=float, items=[0, 1])},
     )
-    compiler = Fake(target=target, rooms={}, aside={})
+    compiler = Fake(target=target, rooms={}, aside={}, choices=Choices())
     with pytest.raises(Unkept):
         _ProgramCompiler._ledger(compiler, [Strays(1.2 * strays[0], 1.2 * strays[1])])
     assert _ProgramCompiler._ledger(compiler, [Strays(strays[0] / 10, strays[1] / 10)])

@@ -75,15 +75,15 @@ def test_forms_stray_with_their_registers_and_by_their_rounding():
 def test_deviations_vanish_up_to_a_quarter_of_a_unit_of_the_grid():
     run, (x, _) = straying(TWO)
     for grid in (-3.0, 0.0, 5.0):
-        most = 0.25 * U * 2.0**grid
+        most = 0.25 * FLOAT16.unit * 2.0**grid
         assert run._is_near(grid, most)
         assert not run._is_near(grid, math.nextafter(most, 1.0))
     assert not run._is_near(-math.inf, 0.0)
-    run.grid[x], run.size[x], run.stray[x] = 0.0, 1.0, 0.05 * U
-    assert run._rounding(WordForm({x: 1.0})) == close(gamma(5) * 0.05 * U)
+    run.grid[x], run.size[x], run.stray[x] = 0.0, 1.0, 0.05 * FLOAT16.unit
+    assert run._rounding(WordForm({x: 1.0})) == close(gamma(5) * 0.05 * FLOAT16.unit)
     unit = WordUnit("u", WordForm({x: 1.0}), {x: 3.0})
     (passing,) = run._passing([unit]).values()
-    assert passing.rounding == close(gamma(3) * 3.0 * 0.05 * U * (1.0 + gamma(5)))
+    assert passing.rounding == close(gamma(3) * 3.0 * 0.05 * FLOAT16.unit * (1.0 + gamma(5)))
 
 
 def test_registers_keep_what_is_written_to_them():
@@ -120,7 +120,7 @@ def test_what_is_received_strays_with_the_value_the_losers_and_the_logits(does, 
     moved = math.tanh(0.2) if does == "mean" else 0.0
     noise = gamma(5 + 8 + 8)
     held = value.stray if does == "fetch" else max(value.stray, first)
-    if does == "fetch" and lost <= 0.125 * U:
+    if does == "fetch" and lost <= 0.125 * FLOAT16.unit:
         noise = 2 * lost
     stray = held + 2 * most * (lost + moved) + noise * most
     size, found, at_start = run._received(head, row, 3.0, logits)
@@ -131,13 +131,13 @@ def test_what_is_received_strays_with_the_value_the_losers_and_the_logits(does, 
 @pytest.mark.parametrize("share", [0.01, 0.07, 0.12, 0.13, 0.3])
 def test_a_winner_has_all_of_the_weight_while_losers_have_an_eighth_of_a_unit(share):
     run, (x, _) = straying(TWO)
-    coldness = (math.log(5 / (share * U)) + 0.0) / (1 - gamma(8))
+    coldness = (math.log(5 / (share * FLOAT16.unit)) + 0.0) / (1 - gamma(8))
     row = WordForm({x: 1.0})
     value = run.form(row)
     most = value.size + value.stray
     _, found, _ = run._received(head_of("fetch", coldness=coldness), row, 1.0, 0.0)
-    noise = 2 * share * U if share < 0.125 else gamma(21)
-    wanted = value.stray + 2 * most * share * U + noise * most
+    noise = 2 * share * FLOAT16.unit if share < 0.125 else gamma(21)
+    wanted = value.stray + 2 * most * share * FLOAT16.unit + noise * most
     assert found == close(wanted)
     assert (found - value.stray > 1e-3) == (share > 0.125)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from hardmax._errors import FileError, HardmaxError, RequestError
 from hardmax.core import Construction, Target, Transformer, fingerprint
-from hardmax.numerics import FORMATS, about_underflow
+from hardmax.numerics import FORMATS, about_underflow, format_named
 
 
 class Verdict(Enum):
@@ -34,13 +34,22 @@ class Verdict(Enum):
 
 INTERRUPTED = "The check was interrupted"  # how the advice begins when Ctrl-C ended the search
 _NOT_FINITE = {math.inf: "infinity", -math.inf: "-infinity"}
-_NUMBERS = ("claimed", "certified", "measured", "seconds")
-_TEXTS = ("fingerprint", "target", "target_digest", "domain", "method", "advice", "version")
+_NUMBERS = ("claimed", "certified", "measured", "seconds", "asked")
+_TEXTS = (
+    "fingerprint",
+    "target",
+    "target_digest",
+    "domain",
+    "method",
+    "advice",
+    "version",
+    "format",
+)
 _PARTS = {
     "weights": ("fingerprint",),
     "target": ("target", "target_digest"),
     "domain": ("domain",),
-    "claim": ("claimed",),
+    "claim": ("claimed", "format"),
 }
 
 
@@ -55,6 +64,8 @@ class Subject(TypedDict):
     target_digest: str
     domain: str
     claimed: float
+    format: str
+    asked: float
 
 
 class Established(TypedDict, total=False):
@@ -78,18 +89,23 @@ class Established(TypedDict, total=False):
 class Certificate:
     """measured <= certified <= claimed, for exactly these weights, this target and this domain.
 
-    `certified` bounds the error over the whole domain, float64 rounding included; `measured` is
-    an error that is attained, over the reals, at the point `worst`. `formats` gives the same
-    bound for each float format (weights cast to it, inputs already in it, any order of summation;
-    where tiny numbers may be taken for 0, inputs are none of these); the claim holds in those
-    where it is at most `claimed`. A refuted claim has `worst` as counterexample,
-    confirmed in exact or ball arithmetic (against values that are taken as exact, if the target
-    has no steps).
+    A claim is about a float `format`, float64 unless it was compiled for another one. `certified`
+    bounds the error over the whole domain: that over the reals, of the weights as they are stored,
+    plus what rounding adds in the claim's format and in float64; `measured` is an error that is
+    attained, over the reals, at the point `worst`. `formats` gives the same bound for each float
+    format (weights cast to it, inputs already in it, any order of summation; where tiny numbers may
+    be taken for 0, inputs are none of these), found without looking at the format that is claimed.
+    Proved is that the claim holds in its format. `holds_in` are all formats in which it does,
+    `asked_holds_in` those in which the error does that somebody asked for. A refuted claim has
+    `worst` as counterexample, confirmed in exact or ball arithmetic (against values that are taken
+    as exact, if the target has no steps).
 
     >>> model = hm.compile("x * y", on={"x": (-1, 1), "y": (-1, 1)}, error=1e-2)
     >>> certificate = hm.certify(model)
     >>> certificate.verdict.name, certificate.certified <= certificate.claimed
     ('PROVED', True)
+    >>> certificate.asked_holds_in
+    ('float64', 'float32')
     """
 
     verdict: Verdict
@@ -109,11 +125,16 @@ class Certificate:
     seconds: float = 0.0
     version: str = ""
     work: int = 0  # units that were spent: see Budget
+    format: str = "float64"  # that the claim is about
+    asked: float = math.inf  # the error that was asked for; not known of older ones: the claimed
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "formats", dict(self.formats))
-        if any(math.isnan(getattr(self, name)) for name in _NUMBERS):
-            raise RequestError("A certificate holds numbers, and one of them is nan.")
+        object.__setattr__(self, "format", format_named(self.format).name)
+        if self.asked == math.inf:
+            object.__setattr__(self, "asked", self.claimed)
+        if any(math.isnan(getattr(self, name)) for name in _NUMBERS) or self.asked < 0:
+            raise RequestError("A certificate holds numbers, and one of them is nan, or negative.")
         if self.verdict is Verdict.PROVED and not self.measured <= self.certified <= self.claimed:
             raise RequestError(
                 f"A proved claim needs measured <= certified <= claimed, but they are "
@@ -140,6 +161,13 @@ class Certificate:
         return tuple(name for name, bound in self.formats.items() if bound <= self.claimed)
 
     @property
+    def asked_holds_in(self) -> tuple[str, ...]:
+        """The float formats in which the error asked for is proved to hold."""
+        if self.verdict is not Verdict.PROVED:
+            return ()
+        return tuple(name for name, bound in self.formats.items() if bound <= self.asked)
+
+    @property
     def counterexample(self) -> Point | None:
         """The input that breaks a refuted claim."""
         return self.worst if self.verdict is Verdict.REFUTED else None
@@ -159,8 +187,14 @@ class Certificate:
         )
 
     def as_dict(self) -> dict[str, object]:
-        """Plain data for JSON, which has no infinities."""
+        """Plain data for JSON, which has no infinities.
+
+        What an older certificate does not say is left out where it would be the same: one that was
+        read from an older file is written as it was.
+        """
         record = {f.name: getattr(self, f.name) for f in fields(self)}
+        usual = {"format": "float64", "asked": self.claimed}
+        record = {k: v for k, v in record.items() if k not in usual or v != usual[k]}
         record |= {"verdict": self.verdict.name, "formats": dict(self.formats)}
         record |= {"worst": None if self.worst is None else list(self.worst)}
         return {name: _plain(value) for name, value in record.items()}
@@ -169,11 +203,12 @@ class Certificate:
     def from_dict(cls, record: Mapping[str, object]) -> Certificate:
         """The inverse of `as_dict`; whatever is missing or of the wrong kind is refused."""
         try:
-            given = {"work": 0, **record}  # older files do not say
+            older = {"work": 0, "format": "float64", "asked": record["claimed"]}  # do not say
+            given = older | dict(record)
             numbers = [_number(given[name]) for name in _NUMBERS]
             texts = [_text(given[name]) for name in _TEXTS]
-            claimed, certified, measured, seconds = numbers
-            fingerprint, target, target_digest, domain, method, advice, version = texts
+            claimed, certified, measured, seconds, asked = numbers
+            fingerprint, target, target_digest, domain, method, advice, version, format = texts
             worst = given["worst"]
             return cls(
                 verdict=Verdict[_text(given["verdict"])],
@@ -193,6 +228,8 @@ class Certificate:
                 seconds=seconds,
                 version=version,
                 work=_count(given["work"]),
+                format=format,
+                asked=asked,
             )
         except HardmaxError as reason:
             raise FileError(f"has a certificate that cannot be true: {reason}") from reason
@@ -212,7 +249,8 @@ class Certificate:
             for value, name in named
         )
         at = "" if self.counterexample is None else f" at {_point(self.counterexample)}"
-        return f"{line.removesuffix(' < ').removesuffix(' <= ')}: {self.verdict}{at}"
+        where = "" if self.format == "float64" else f" in {self.format}"
+        return f"{line.removesuffix(' < ').removesuffix(' <= ')}{where}: {self.verdict}{at}"
 
 
 def about_floats(transformer: Transformer, bounds: Mapping[str, float]) -> tuple[str, ...]:
@@ -229,7 +267,8 @@ def subject(construction: Construction) -> Subject:
     """What a certificate is about: the fields that tell these weights and this claim from others.
 
     Two constructions with the same subject have the same Transformer bit by bit, the same target
-    (kind, text and tensors), the same domain (its text has every digit) and the same error.
+    (kind, text and tensors), the same domain (its text has every digit), and the same error,
+    claimed and asked for, in the same format.
     """
     claim = construction.claim
     text, digest = _identity(claim.target)
@@ -239,6 +278,8 @@ def subject(construction: Construction) -> Subject:
         "target_digest": digest,
         "domain": str(claim.domain),
         "claimed": claim.error,
+        "format": claim.format,
+        "asked": claim.asked,
     }
 
 

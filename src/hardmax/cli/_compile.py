@@ -47,6 +47,7 @@ _POINTS, _WORDS = 100_000, 1000
 @click.option("--hard", is_flag=True, help="Keep a network's hard skeleton, exact over rationals.")
 @click.option("--route", metavar="NAME", help="One of those that `hardmax plan` lists.")
 @_options.prefer
+@_options.float_format
 @click.option("-o", "--output", metavar="FILE", help="Save the model as one safetensors file.")
 @click.option(
     "--points",
@@ -76,6 +77,7 @@ def compile_source(
     hard: bool,
     route: str | None,
     prefer: str | None,
+    float_format: str | None,
     output: str | None,
     points: int | None,
     seed: int,
@@ -89,13 +91,15 @@ def compile_source(
     """Compile SOURCE, a function as text (typed, or in a .txt file) or a network in a .npz or
     .safetensors file, into a Transformer that computes it on DOMAIN to within the error asked;
     measure it, show its bill, and save it. Instead of SOURCE, --program takes a sequence program,
-    which is compiled for all words over --alphabet up to --length symbols. With --certify an
+    which is compiled for all words over --alphabet up to --length symbols. With --float the error
+    holds for an evaluation in that format, rounding included. With --certify an
     independent checker has to prove the claim: a refuted model is not saved, an undecided one is
     saved as such, and both exit with 1.
 
     \b
     Examples:
       hardmax compile "x*y" --on x=-1:1 --on y=-1:1 --error 1e-3 --certify -o product.safetensors
+      hardmax compile "1/x" --on x=0.1:1 --error 1e-3 --float float32 --certify
       hardmax compile net.npz --on "[-1,1]^8" --error 1e-3 --route attention -o t.safetensors
       hardmax compile --program sort --alphabet abcde --length 5 --certify -o sort.safetensors
       hardmax compile --program "tokens.at(length - 1 - index)" --alphabet 0,1,2 --length 8
@@ -105,11 +109,10 @@ def compile_source(
     if program is not None:
         given = {"--on": domain, "--error": error, "--prefer": prefer}
         _check_program(source, given | {"--hard": hard, "--plot": plot})
-        build = _from_program(program, alphabet, length, positions, route)
+        build = _from_program(program, alphabet, length, positions, route, float_format)
     else:
-        build = _from_source(
-            _given_source(source, alphabet, length), domain, asked, hard, route, prefer
-        )
+        given_source = _given_source(source, alphabet, length)
+        build = _from_source(given_source, domain, asked, hard, route, prefer, float_format)
     _check_places(source, output, plot)
     visible = not as_json and sys.stderr.isatty()
     with progress("compiling", None, visible):
@@ -137,6 +140,7 @@ def _from_source(
     hard: bool,
     route: str | None,
     prefer: str | None,
+    float_format: str | None,
 ) -> Callable[[], Construction]:
     """What will compile a function or a network; whatever can be refused now is."""
     if route is not None and prefer is not None:
@@ -144,13 +148,20 @@ def _from_source(
     target = open_source(source)
     _check_hard(target, hard)
     box = where(domain, target)
-    return lambda: compile(target, on=box, error=asked, route=route, prefer=prefer)
+    return lambda: compile(
+        target, on=box, error=asked, route=route, prefer=prefer, float=float_format
+    )
 
 
 def _from_program(
-    program: str, alphabet: str | None, length: int | None, positions: str, route: str | None
+    program: str,
+    alphabet: str | None,
+    length: int | None,
+    positions: str,
+    route: str | None,
+    float_format: str | None,
 ) -> Callable[[], Construction]:
-    return lambda: compile_program(program, alphabet, length, positions, route)
+    return lambda: compile_program(program, alphabet, length, positions, route, float_format)
 
 
 def _given_source(source: str | None, alphabet: str | None, length: int | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from hardmax.lowering import PREFERENCES
+from hardmax.numerics import FORMATS
 
 DEFAULT_ERROR = "1e-3"
 
@@ -42,6 +43,12 @@ error = click.option(
     "--error", metavar="NUMBER", help=f"The largest error allowed.  [default: {DEFAULT_ERROR}]"
 )
 prefer = click.option("--prefer", metavar="WHAT", help=f"Pick a route by {', '.join(PREFERENCES)}.")
+float_format = click.option(
+    "--float",
+    "float_format",
+    metavar="FORMAT",
+    help=f"What the claim is about: {', '.join(FORMATS)}.  [default: float64]",
+)
 as_json = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object instead of tables."
 )

@@ -32,6 +32,7 @@ _MOST_ERRORS = 100
 @_options.on
 @_options.error
 @_options.prefer
+@_options.float_format
 @click.option("--curve", is_flag=True, help="Resources against the error, with growth exponents.")
 @click.option(
     "--errors",
@@ -50,13 +51,15 @@ def plan_source(
     domain: tuple[str, ...],
     error: str | None,
     prefer: str | None,
+    float_format: str | None,
     curve: bool,
     errors: str | None,
     plot: str | None,
     as_json: bool,
 ) -> None:
     """Lay out every route for SOURCE, a function as text or a network file: layers, heads, width,
-    parameters, largest logit and weight, the float format that suffices, and the claimed error.
+    parameters, largest logit and weight, the cheapest float format in which the error holds, and
+    the claimed error, which is about the format of --float.
     Instead of SOURCE, --program takes a sequence program and says why each route is possible.
 
     \b
@@ -64,17 +67,18 @@ def plan_source(
       hardmax plan "x*y" --on x=-1:1 --on y=-1:1 --error 1e-6
       hardmax plan "1/x" --on x=0.1:1 --error 1e-4 --prefer parameters
       hardmax plan "x*y" --on x=-1:1 --on y=-1:1 --curve --plot curves.svg
+      hardmax plan "1/x" --on x=0.1:1 --float float32
       hardmax plan net.npz --on "[-1,1]^8" --json
       hardmax plan --program "fsm('(ab)*')" --alphabet ab --length 16
     """
     if program is not None:
         given = {"SOURCE": source, "--on": domain, "--error": error, "--prefer": prefer}
         others = given | {"--curve": curve, "--plot": plot}
-        _show_program(others, as_json, program, alphabet, length, positions)
+        _show_program(others, as_json, program, alphabet, length, positions, float_format)
         return
     if source is None:
         raise click.UsageError("Missing argument 'SOURCE' (or give --program).")
-    _check_options(error, prefer, curve, errors, plot)
+    _check_options(error, prefer, float_format, curve, errors, plot)
     if plot is not None:
         check_picture_place(plot, source=source if is_file(source) else None)
     target = open_source(source)
@@ -82,7 +86,8 @@ def plan_source(
     if curve:
         _show_curve(target, box, _decades(errors or _DEFAULT_ERRORS), plot, as_json)
     else:
-        _show_plan(target, box, number(error or _options.DEFAULT_ERROR), prefer, as_json)
+        asked = number(error or _options.DEFAULT_ERROR)
+        _show_plan(target, box, asked, prefer, float_format, as_json)
 
 
 def _show_program(
@@ -92,11 +97,12 @@ def _show_program(
     alphabet: str | None,
     length: int | None,
     positions: str,
+    float_format: str | None,
 ) -> None:
     for option, value in others.items():
         if value:
             raise RequestError(f"{option} says nothing about a program. Drop it.")
-    found = plan_of(program, alphabet, length, positions)
+    found = plan_of(program, alphabet, length, positions, float_format)
     if as_json:
         print_json(found.as_dict())
     else:
@@ -104,21 +110,35 @@ def _show_program(
 
 
 def _check_options(
-    error: str | None, prefer: str | None, curve: bool, errors: str | None, plot: str | None
+    error: str | None,
+    prefer: str | None,
+    float_format: str | None,
+    curve: bool,
+    errors: str | None,
+    plot: str | None,
 ) -> None:
-    """--error and --prefer belong to one plan, --errors and --plot to a curve of plans."""
+    """--error, --prefer and --float belong to one plan, --errors and --plot to a curve of plans."""
     if curve and error is not None:
         raise RequestError("--curve runs over many errors; give them as --errors 1e-1:1e-9.")
     if curve and prefer is not None:
         raise RequestError("--prefer picks a route at one error; leave out --curve.")
+    if curve and float_format is not None:
+        raise RequestError("--float belongs to the plan at one error; leave out --curve.")
     for option, value in (("--errors", errors), ("--plot", plot)):
         if value is not None and not curve:
             raise RequestError(f"{option} belongs to --curve; add that.")
 
 
-def _show_plan(target: Target, box: Box, error: float, prefer: str | None, as_json: bool) -> None:
+def _show_plan(
+    target: Target,
+    box: Box,
+    error: float,
+    prefer: str | None,
+    float_format: str | None,
+    as_json: bool,
+) -> None:
     with progress("planning", None, not as_json and sys.stderr.isatty()):
-        whole_plan = plan(target, on=box, error=error, prefer=prefer)
+        whole_plan = plan(target, on=box, error=error, prefer=prefer, float=float_format)
         picked = _route_picked(whole_plan, prefer)
         record = whole_plan.as_dict()  # counted and kept here, while the bar is shown
     if as_json:

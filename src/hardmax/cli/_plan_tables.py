@@ -32,7 +32,8 @@ def print_plan(target: Target, found: Plan, prefer: str | None, picked: str | No
     console = plain_console()
     if prefer is None and not isinstance(target, Function):
         prefer = "default"
-    heading = f"{equation(target)} on {found.domain}, error {found.error:g}"
+    where = "" if found.format == "float64" else f" in {found.format}"
+    heading = f"{equation(target)} on {found.domain}, error {found.error:g}{where}"
     console.print(heading, soft_wrap=True)
     titles = ("layers", "heads", "width", "parameters", "largest\nlogit", "largest\nweight")
     table = plain_table("route", *titles, "float\nformat", "claimed", gap=_gap(console))

@@ -41,17 +41,35 @@ _LONGEST_CALL = 100_000  # beyond it a text is refused by whoever reads definiti
 
 
 def compile_program(
-    text: str, alphabet: str | None, length: int | None, positions: str, route: str | None
+    text: str,
+    alphabet: str | None,
+    length: int | None,
+    positions: str,
+    route: str | None,
+    float_format: str | None = None,
 ) -> Construction:
     """The Transformer of a program for all words over an alphabet up to a length."""
     program, symbols, longest = _request(text, alphabet, length)
-    return compile(program, alphabet=symbols, length=longest, positions=positions, route=route)
+    return compile(
+        program,
+        alphabet=symbols,
+        length=longest,
+        positions=positions,
+        route=route,
+        float=float_format,
+    )
 
 
-def plan_of(text: str, alphabet: str | None, length: int | None, positions: str) -> ProgramPlan:
+def plan_of(
+    text: str,
+    alphabet: str | None,
+    length: int | None,
+    positions: str,
+    float_format: str | None = None,
+) -> ProgramPlan:
     """Every route of a program."""
     program, symbols, longest = _request(text, alphabet, length)
-    return plan(program, alphabet=symbols, length=longest, positions=positions)
+    return plan(program, alphabet=symbols, length=longest, positions=positions, float=float_format)
 
 
 def _request(text: str, alphabet: str | None, length: int | None) -> tuple[Program, Word, int]:

@@ -36,6 +36,8 @@ def model_record(construction: Construction) -> dict[str, object]:
         "bill": construction.bill.as_dict(),
         "claim": {
             "error": claim.error,
+            "asked": claim.asked,
+            "float": claim.format,
             "domain": str(claim.domain),
             "ledger": [
                 {"cause": share.cause, "where": share.where, "amount": share.amount}
@@ -54,10 +56,15 @@ def measurement_record(measurement: Measurement, seed: int) -> dict[str, object]
 
 
 def certificate_record(certificate: Certificate | None) -> dict[str, object] | None:
-    """Every field, and the float formats in which the claim holds."""
+    """Every field, and the float formats in which the claim and the error asked hold."""
     if certificate is None:
         return None
-    return certificate.as_dict() | {"holds_in": list(certificate.holds_in)}
+    said = {"format": certificate.format, "asked": certificate.asked}
+    held = {
+        "holds_in": list(certificate.holds_in),
+        "asked_holds_in": list(certificate.asked_holds_in),
+    }
+    return certificate.as_dict() | said | held
 
 
 def witness_record(witness: Witness | None) -> list[dict[str, object]] | None:

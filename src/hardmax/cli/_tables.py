@@ -36,6 +36,7 @@ def print_compiled(
     console.print()
     holds = measurement.error <= claim.error
     line = f"{measurement.error:.6g} measured {'<=' if holds else '>'} {claim.error:.6g} claimed"
+    line += _in_format(claim)
     if asked is not None:
         line += f" <= {asked:g} asked"
     among = "" if isinstance(claim.domain, Words) else "points of "
@@ -57,7 +58,9 @@ def print_verified(
     console = plain_console()
     console.print(_headline(construction), soft_wrap=True)
     claim = construction.claim
-    console.print(f"claimed: error <= {claim.error:.6g} on {claim.domain}", soft_wrap=True)
+    console.print(
+        f"claimed: error <= {claim.error:.6g}{_in_format(claim)} on {claim.domain}", soft_wrap=True
+    )
     print_table(console, _certificate_table(certificate))
     console.print()
     console.print(str(certificate), soft_wrap=True)
@@ -69,7 +72,8 @@ def print_model(construction: Construction, certificate: Certificate | None, fil
     """Everything a compiled model says of itself."""
     console = plain_console()
     console.print(_headline(construction), soft_wrap=True)
-    console.print(f"claimed on {construction.claim.domain}", soft_wrap=True)
+    claim = construction.claim
+    console.print(f"claimed{_in_format(claim)} on {claim.domain}", soft_wrap=True)
     console.print(f"fingerprint {fingerprint(construction.transformer)}", soft_wrap=True)
     if certificate is None:
         console.print(f"no certificate; hardmax verify {file} makes one", soft_wrap=True)
@@ -137,6 +141,11 @@ def print_table(console: Console, table: Table) -> None:
         console.out(line.rstrip(), highlight=False)
 
 
+def _in_format(claim: Claim) -> str:
+    """The format of the claim, unless it is the usual one."""
+    return "" if claim.format == "float64" else f" in {claim.format}"
+
+
 def _headline(construction: Construction) -> str:
     target = equation(construction.claim.target)
     return f"{target} -> Transformer, route {construction.route}, {semantics(construction)}"
@@ -172,9 +181,12 @@ def _certificate_table(certificate: Certificate) -> Table:
     """How the numbers were established, in which float formats they hold, and on what trust."""
     table = plain_table("certificate", "established")
     table.add_row("verdict", str(certificate.verdict))
-    held = certificate.holds_in
     if certificate.formats:
+        held, asked = certificate.holds_in, certificate.asked_holds_in
         table.add_row("holds in", ", ".join(held) or "no float format")
+        if asked != held:
+            within = f"{', '.join(asked) or 'no float format'}: within {certificate.asked:g}"
+            table.add_row("as asked in", within)
         rest = [f"{k} ({v:.3g})" for k, v in certificate.formats.items() if k not in held]
         if rest:
             table.add_row("not shown in", ", ".join(rest))

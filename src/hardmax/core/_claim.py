@@ -19,7 +19,7 @@ from hardmax._errors import DomainError, RequestError, ShapeError
 from hardmax.core._sequence_target import SequenceTarget
 from hardmax.core._target import Target
 from hardmax.core._words import Words
-from hardmax.numerics import Interval, finite_array, frozen_array
+from hardmax.numerics import Interval, finite_array, format_named, frozen_array
 
 _NUMBER = r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?inf)"
 _EDGE = re.compile(rf"\[{_NUMBER},{_NUMBER}\](?:\^([1-9]\d{{0,5}}))?")
@@ -189,25 +189,44 @@ class Share:
 class Claim:
     """|Transformer(x) - target(x)| <= error for every output and every x in the domain.
 
-    The Transformer is evaluated in float64 (inputs in float64, any order of summation, nothing
-    below the smallest normal number). The ledger says where the error comes from and adds up to
-    it, margin included. A `Target` is claimed on a `Box`, a `SequenceTarget` on `Words`.
+    The Transformer is evaluated in the `format`, float64 unless said otherwise: its weights cast to
+    it, inputs that it holds, any order of summation, nothing below the smallest normal number. A
+    claim about a coarser format is one about float64 and the reals as well: what is promised
+    bounds the error over the reals of the stored weights, plus what rounding in the format adds.
+    The ledger says where the error comes from and adds up to it, rounding and margin included;
+    `asked` is the error that somebody asked for, which the claim stays below. A `Target` is claimed
+    on a `Box`, a `SequenceTarget` on `Words`.
 
     >>> claim = hm.compile("x * y", on={"x": (-1, 1), "y": (-1, 1)}, error=1e-2).claim
     >>> claim.error <= 1e-2, [share.cause for share in claim.ledger][:1]
     (True, ['approximation'])
+    >>> coarse = hm.compile("exp(x)", on={"x": (0, 1)}, error=1e-2, float="float32").claim
+    >>> coarse.format, coarse.error <= coarse.asked
+    ('float32', True)
     """
 
     target: Any  # Target, or SequenceTarget
     domain: Any  # Box, or Words
     ledger: tuple[Share, ...]
+    format: str  # of FORMATS
+    asked: float  # the error that was asked for: the claim's own if nobody did
 
     def __init__(
-        self, target: Target | SequenceTarget, domain: Box | Words, ledger: Iterable[Share]
+        self,
+        target: Target | SequenceTarget,
+        domain: Box | Words,
+        ledger: Iterable[Share],
+        *,
+        format: str = "float64",
+        asked: float | None = None,
     ) -> None:
         object.__setattr__(self, "target", target)
         object.__setattr__(self, "domain", domain)
         object.__setattr__(self, "ledger", tuple(ledger))
+        object.__setattr__(self, "format", format_named(format).name)
+        object.__setattr__(self, "asked", self.error if asked is None else float(asked))
+        if not 0 <= self.asked < math.inf:
+            raise RequestError(f"An error that is asked for must be a number >= 0, not {asked!r}.")
         if isinstance(domain, Words) != isinstance(target, SequenceTarget):
             raise RequestError(
                 f"A target on words goes with the domain Words, and any other with a Box, but a "
@@ -224,7 +243,8 @@ class Claim:
         return math.fsum(share.amount for share in self.ledger if share.cause == "margin")
 
     def __repr__(self) -> str:
-        return f"Claim(error <= {self.error:.6g} on {self.domain})"
+        where = "" if self.format == "float64" else f" in {self.format}"
+        return f"Claim(error <= {self.error:.6g}{where} on {self.domain})"
 
 
 def with_margin(shares: Iterable[Share], margin: float = MARGIN) -> tuple[Share, ...]:

@@ -78,10 +78,12 @@ class StoredConstruction:
     route: str
     certificate: dict[str, object] | None = None
     legend: Legend | None = None
+    format: str = "float64"
+    asked: float | None = None
 
     def join(self, target: Target | SequenceTarget) -> Construction:
         """The construction again, now that its target is known."""
-        claim = Claim(target, self.domain, self.ledger)
+        claim = Claim(target, self.domain, self.ledger, format=self.format, asked=self.asked)
         return Construction(self.transformer, claim, self.witness, self.route, self.legend)
 
 
@@ -101,6 +103,8 @@ def describe(construction: Construction) -> tuple[Description, Tensors]:
         "claim": {
             "domain": _describe_domain(claim.domain),
             "ledger": [(s.cause, s.where, float(s.amount)) for s in claim.ledger],
+            "format": claim.format,
+            "asked": claim.asked,
         },
         "target": _describe_target(claim.target, tensors),
         "witness": _describe_witness(construction.witness, tensors),
@@ -134,6 +138,8 @@ def rebuild(description: Description, tensors: Tensors) -> StoredConstruction:
         route=str(description["route"]),
         certificate=None if certificate is None else dict(certificate),
         legend=_rebuild_legend(description.get("legend")),
+        format=claim.get("format", "float64"),
+        asked=claim.get("asked"),
     )
 
 

@@ -55,6 +55,8 @@ class TransformerPart(TypedDict):
 class ClaimPart(TypedDict):
     domain: BoxPart | WordsPart
     ledger: list[tuple[str, str, float]]
+    format: NotRequired[str]  # older files do not say: float64
+    asked: NotRequired[float]  # nor this: the error claimed
 
 
 class TargetPart(TypedDict):

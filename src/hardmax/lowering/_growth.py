@@ -50,7 +50,7 @@ from hardmax.lowering.graph import (
     SoftmaxNode,
     analyse,
 )
-from hardmax.numerics import Interval
+from hardmax.numerics import FLOAT64, Interval
 
 RESOURCES = (
     "layers",
@@ -104,7 +104,7 @@ def function_growth(function: Function, domain: Box, route: str) -> Growths:
     rule = _RULES.get(route)
     if rule is None:
         return dict.fromkeys(RESOURCES, UNKNOWN)
-    graph = ROUTE_GADGETS[route]().graph(function.expressions, function.variables, domain)
+    graph = ROUTE_GADGETS[route](FLOAT64).graph(function.expressions, function.variables, domain)
     analysis = analyse(graph, domain)
     found: list[Mapping[str, Growth]] = [
         rule(node, analysis)

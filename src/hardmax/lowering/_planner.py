@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
@@ -15,6 +16,10 @@ from hardmax.languages import CallableFunction, Expression, Function
 
 PREFERENCES = ("parameters", "layers", "heads", "logit", "float32")
 BASELINES = ("feedforward",)  # shown for comparison, taken only when asked for by name
+CHEAPEST_FIRST = ("float16", "bfloat16", "float32", "float64")
+# The checker bounds rounding by lemmas of its own, never by more than this often what a proposal
+# says; and where rounding is at most so small a part of the claim, it leaves room for it.
+_CHECKED_TWICE, _SMALL_PART = 2.0, 2.0**-9
 _COMPARED = (
     "layers",
     "heads",
@@ -150,10 +155,22 @@ class Proposal(Protocol):
     @property
     def error(self) -> float: ...
 
-    def formats(self, error: float) -> list[str]:
-        """The float formats in which that error still holds, cheapest first."""
+    @property
+    def format(self) -> str:
+        """The float format that the claim is about."""
+
+    def rounded(self, format: str) -> float:
+        """At most so much rounding adds to the error in a float format."""
 
     def build(self) -> Construction: ...
+
+
+class TooSmall(PrecisionError):
+    """An error that a route cannot promise; `reachable` is one that it can, infinite if none."""
+
+    def __init__(self, message: str, reachable: float) -> None:
+        super().__init__(message)
+        self.reachable = reachable
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,6 +186,7 @@ class Offer:
     proposal: Proposal | None
     asked: float
     refusal: str | None = None
+    reachable: float = math.inf  # an error that would not be refused, if one is known
 
     @property
     def error(self) -> float:
@@ -176,9 +194,28 @@ class Offer:
         return self._made().error
 
     @cached_property
-    def float_format(self) -> str | None:
+    def formats(self) -> tuple[str, ...]:
+        """The float formats in which the error asked holds, cheapest first.
+
+        The claim's own, float64, and those that the checker is bound to find: a proof of the claim
+        leaves what lies between claim and error for the rounding of other formats, and where that
+        is tiny beside the claim, the checker makes room for it.
+        """
+        proposal = self._made()
+        spare = self.asked - self.error if self.asked < math.inf else 0.0  # hard: nobody asked
+
+        def held(name: str) -> bool:
+            if name in (proposal.format, "float64"):
+                return True
+            rounded = _CHECKED_TWICE * proposal.rounded(name)
+            return rounded <= max(spare, _SMALL_PART * self.error)
+
+        return tuple(name for name in CHEAPEST_FIRST if held(name))
+
+    @property
+    def float_format(self) -> str:
         """The cheapest float format in which the error asked still holds."""
-        return next(iter(self._made().formats(self.asked)), None)
+        return self.formats[0]
 
     @cached_property
     def resources(self) -> Mapping[str, int | float]:
@@ -219,6 +256,7 @@ class Plan(RoutePlan[Offer]):
     domain: Box
     error: float
     offers: tuple[Offer, ...]
+    format: str = "float64"  # that all claims are about
 
     @cached_property
     def best(self) -> tuple[str, ...]:
@@ -242,7 +280,7 @@ class Plan(RoutePlan[Offer]):
         rank = ranking(prefer)
         candidates = [offer for offer in self.open if offer.route not in BASELINES]
         if prefer == "float32":
-            candidates = [o for o in candidates if o.float_format not in (None, "float64")]
+            candidates = [o for o in candidates if o.float_format != "float64"]
         if not candidates:
             raise PrecisionError(self._refusal(prefer))
         return min(candidates, key=rank)
@@ -252,6 +290,13 @@ class Plan(RoutePlan[Offer]):
             return (
                 f"No route promises {self.error:.3g} in float32 on {self.domain}. Ask for a "
                 "larger error, or leave out the preference for float64."
+            )
+        least = min(self.offers, key=lambda offer: offer.reachable, default=None)
+        if self.format != "float64" and least is not None and least.reachable < math.inf:
+            return (
+                f"No route promises {self.error:.3g} in {self.format} on {self.domain}: the least "
+                f"that one of them can promise there is {least.reachable:.3g} ({least.route}). Ask "
+                f"for that, or take a finer format."
             )
         reasons = [o.refusal for o in self.offers if o.refusal and o.route not in BASELINES]
         return reasons[0] if reasons else "No route makes an offer here."
@@ -267,7 +312,7 @@ class Plan(RoutePlan[Offer]):
                 f"{star} {offer.route:<12}"
                 + "".join(f"{r[name]:>11,}" for name in names)
                 + f"{r['largest_logit']:>11.3g}{r['largest_weight']:>11.3g}"
-                + f"{offer.float_format or '-':>10}{offer.error:>12.4g}"
+                + f"{offer.float_format:>10}{offer.error:>12.4g}"
             )
         lines += [f"  {o.route:<12} {o.refusal}" for o in self.offers if o.proposal is None]
         return "\n".join(lines)
@@ -280,6 +325,7 @@ class Plan(RoutePlan[Offer]):
         return {
             "domain": str(self.domain),
             "error": self.error,
+            "float": self.format,
             "routes": [offer.as_dict() | {"best": offer.route in best} for offer in self.offers],
         }
 
@@ -292,6 +338,8 @@ def make_offers(
     for route, propose in proposers:
         try:
             offers.append(Offer(route, propose(), asked))
+        except TooSmall as reason:
+            offers.append(Offer(route, None, asked, str(reason), reason.reachable))
         except HardmaxError as reason:
             offers.append(Offer(route, None, asked, str(reason)))
     return tuple(offers)

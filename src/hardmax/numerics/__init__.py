@@ -38,6 +38,7 @@ from hardmax.numerics._formats import ball_size_down as ball_size_down
 from hardmax.numerics._formats import ball_size_up as ball_size_up
 from hardmax.numerics._formats import exact as exact
 from hardmax.numerics._formats import finite_array as finite_array
+from hardmax.numerics._formats import format_named as format_named
 from hardmax.numerics._formats import frozen_array as frozen_array
 from hardmax.numerics._formats import lowest_bit as lowest_bit
 from hardmax.numerics._formats import precision as precision

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hardmax._errors import ShapeError
+from hardmax._errors import RequestError, ShapeError
 
 if TYPE_CHECKING:
     from flint import arb
@@ -194,6 +194,15 @@ BFLOAT16 = Format("bfloat16", 8, -133, (2.0 - 2.0**-7) * 2.0**127, 8, -86.0, gra
 REALS = Format("reals", 2**11, -(2**12), FLOAT64.largest, 0, -math.inf)  # nothing rounds
 
 FORMATS = {format.name: format for format in (FLOAT64, FLOAT32, FLOAT16, BFLOAT16)}
+
+
+def format_named(name: object) -> Format:
+    """The format of that name; whatever is none is refused with the names that there are."""
+    if not isinstance(name, str) or name not in FORMATS:
+        raise RequestError(
+            f"There is no float format {name!r}; choose one of {', '.join(FORMATS)}."
+        )
+    return FORMATS[name]
 
 
 def about_underflow() -> str:

@@ -25,7 +25,7 @@ from hardmax.core import (
     Witness,
     with_margin,
 )
-from hardmax.numerics import FLOAT64, REALS, Format, Interval
+from hardmax.numerics import FLOAT64, REALS, Format, Interval, format_named
 
 _JUST_BELOW = 1.0 - 1e-12  # of the budget: the claim, with its margin, is to be below the error
 _ROUTING = 64.0  # constant scores: the losers' logits fall behind by this much, weight 1.6e-28
@@ -39,7 +39,9 @@ _ROOM = 1.05  # for whoever verifies a row in the middle, adding up in another o
 _HeadKey = tuple[int, int]  # sublayer, head
 
 
-def soften(construction: Construction, *, error: float | None) -> Construction:
+def soften(
+    construction: Construction, *, error: float | None, float: str = "float64"
+) -> Construction:
     """Replace every hardmax by a softmax so that the total error stays within `error`.
 
     Let head h have score radius R_h on the domain. At coldness Lambda / R_h no logit exceeds
@@ -57,16 +59,17 @@ def soften(construction: Construction, *, error: float | None) -> Construction:
     added where the target's affine values are stored (where a bias is stored anyway) centres it.
     That halves the coldness and costs no weight unless a bias was 0.
 
-    The claim grows by the deviation of the evaluation in float64 from the hard skeleton, layer by
-    layer, rounding apart, and by the margin. The witness's errors grow likewise. With
-    `error=None` the heads stay hard, and only rounding enters the ledger.
+    The claim grows by the deviation of the evaluation in the format `float` from the hard skeleton,
+    layer by layer, rounding apart, and by the margin. The witness's errors grow likewise. With
+    `error=None` the heads stay hard, and only rounding enters the ledger. Weights stay those of
+    the source, bit by bit: in a format that does not hold them their rounding is part of the claim.
 
     >>> network = hm.ReluNetwork([[[1.0], [-1.0]], [[1.0, 1.0]]], [[0.0, 0.0], [0.0]])  # |x|
     >>> hard = hm.compile(network, on="[-1,1]", error=None)
     >>> hm.soften(hard, error=1e-2).claim.error <= 1e-2
     True
     """
-    error = None if error is None else _checked(error)
+    error, format = None if error is None else _checked(error), format_named(float)
     if not isinstance(construction, Construction):
         raise RequestError(
             f"A hard model is softened, as hm.compile(network, on=..., error=None) makes it, not "
@@ -75,12 +78,12 @@ def soften(construction: Construction, *, error: float | None) -> Construction:
     if not construction.transformer.is_hard:
         raise SemanticsError("This construction is soft already; soften its hard skeleton instead.")
     if error is None:
-        return _keep_hard(construction)
-    solver = _Solver.of(construction)
+        return _keep_hard(construction, format)
+    solver = _Solver.of(construction, format)
     budget = error / (1.0 + MARGIN) * _JUST_BELOW - construction.claim.error
     logit, soft, flow = solver.solve(budget)
     shares = [*construction.claim.ledger, *solver.shares(logit, flow.error)]
-    return _with(construction, soft, flow, shares)
+    return _with(construction, soft, flow, shares, format, error)
 
 
 def _checked(error: float) -> float:
@@ -99,20 +102,25 @@ def _short(value: object) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-def _keep_hard(construction: Construction) -> Construction:
+def _keep_hard(construction: Construction, format: Format) -> Construction:
     transformer, claim = construction.transformer, construction.claim
-    flow = follow(transformer, claim.domain, skeleton=transformer)
-    shares = [*claim.ledger, Share("rounding", "float64 evaluation", flow.error)]
-    return _with(construction, transformer, flow, shares)
+    flow = follow(transformer, claim.domain, skeleton=transformer, format=format)
+    shares = [*claim.ledger, Share("rounding", f"{format.name} evaluation", flow.error)]
+    return _with(construction, transformer, flow, shares, format)
 
 
 def _with(
-    construction: Construction, transformer: Transformer, flow: Flow, shares: list[Share]
+    construction: Construction,
+    transformer: Transformer,
+    flow: Flow,
+    shares: list[Share],
+    format: Format,
+    asked: float | None = None,
 ) -> Construction:
     claim = construction.claim
     return Construction(
         transformer,
-        Claim(claim.target, claim.domain, with_margin(shares)),
+        Claim(claim.target, claim.domain, with_margin(shares), format=format.name, asked=asked),
         _widened(construction.witness, flow),
         construction.route,
     )
@@ -140,9 +148,10 @@ class _Solver:
     routing: dict[_HeadKey, float]  # the other heads' coldness
     centre: np.ndarray
     narrow: list[Interval] | None  # where the skeleton's numbers are: the same in all trials
+    format: Format = FLOAT64  # in which the deviation is to fit
 
     @classmethod
-    def of(cls, construction: Construction) -> _Solver:
+    def of(cls, construction: Construction, format: Format = FLOAT64) -> _Solver:
         transformer, domain = construction.transformer, construction.claim.domain
         flow = follow(transformer, domain, skeleton=transformer, format=REALS)
         radius, routing = {}, {}
@@ -153,7 +162,7 @@ class _Solver:
                 radius[key] = head.radius
         floor = max(radius.values(), default=0.0) * _SMALL
         radius = {key: max(r, floor) for key, r in radius.items()}
-        return cls(construction, radius, routing, _centrable(construction), flow.narrow)
+        return cls(construction, radius, routing, _centrable(construction), flow.narrow, format)
 
     @property
     def free(self) -> bool:
@@ -163,7 +172,7 @@ class _Solver:
     def coldness(self, logit: float) -> dict[_HeadKey, float]:
         return self.routing | {k: min(logit / r, _COLDNESS) for k, r in self.radius.items()}
 
-    def flow(self, coldness: dict[_HeadKey, float], format: Format = FLOAT64) -> Flow:
+    def flow(self, coldness: dict[_HeadKey, float], format: Format | None = None) -> Flow:
         transformer, domain = self.construction.transformer, self.construction.claim.domain
         return follow(
             transformer,
@@ -171,7 +180,7 @@ class _Solver:
             skeleton=transformer,
             centre=self.centre,
             coldness=coldness,
-            format=format,
+            format=format or self.format,
             narrow=self.narrow,
         )
 
@@ -204,7 +213,7 @@ class _Solver:
             if flow.error <= budget:
                 return trial.logit, soft, flow
             errors.append(flow.error)
-        raise _too_small(budget, min(errors), self.construction.claim.error)
+        raise _too_small(budget, min(errors), self.construction.claim.error, self.format)
 
     def smallest_logit(self, budget: float) -> _Trial | None:
         """The smallest largest logit whose deviation fits, to within a part in a thousand.
@@ -233,7 +242,7 @@ class _Solver:
         return high
 
     def build(self, trial: _Trial) -> tuple[Transformer, Flow]:
-        """The softmax Transformer, centred; and how far it strays from the skeleton in float64."""
+        """The softmax Transformer, centred; and how far it strays in the format."""
         skeleton, domain = self.construction.transformer, self.construction.claim.domain
         coldness, flow = self.coldness(trial.logit), trial.flow
         order = [coldness[key] for key in _head_keys(skeleton)]
@@ -245,7 +254,9 @@ class _Solver:
             softened.sublayers,
             ReadOut(readout.weights, readout.bias + flow.answer_shift, readout.token),
         )
-        return centred, follow(centred, domain, skeleton=skeleton, narrow=self.narrow)
+        return centred, follow(
+            centred, domain, skeleton=skeleton, format=self.format, narrow=self.narrow
+        )
 
     def shares(self, logit: float, total: float) -> Iterator[Share]:
         """Where the deviation comes from: routing, then the layers that were softened, rounding.
@@ -266,7 +277,7 @@ class _Solver:
             softened = min(max(flow.error, routed), total)
             for where, part in self._parts(flow).items():
                 yield Share("softening", where, (softened - routed) * part)
-        yield Share("rounding", "float64 evaluation", max(total - softened, 0.0))
+        yield Share("rounding", f"{self.format.name} evaluation", max(total - softened, 0.0))
 
     def _parts(self, flow: Flow) -> dict[str, float]:
         """The layers with heads that were softened, and their parts of what that adds.
@@ -331,7 +342,7 @@ def _centrable(construction: Construction) -> np.ndarray:
     return centre
 
 
-def _too_small(budget: float, reachable: float, claimed: float) -> PrecisionError:
+def _too_small(budget: float, reachable: float, claimed: float, format: Format) -> PrecisionError:
     """`claimed` is the error of the hard skeleton, which softening can only add to."""
     asked = (budget + claimed) * (1 + MARGIN)
     least = (reachable + claimed) * (1 + MARGIN) * 1.05
@@ -339,6 +350,6 @@ def _too_small(budget: float, reachable: float, claimed: float) -> PrecisionErro
     if claimed:
         why = f"rounding and the {claimed:.3g} claimed before softening allow"
     return PrecisionError(
-        f"An error of {asked:.3g} is below what float64 can promise here: {why} no less than "
+        f"An error of {asked:.3g} is below what {format.name} can promise here: {why} no less than "
         f"{least:.3g}. Ask for {least:.3g} or more, or shrink the domain."
     )

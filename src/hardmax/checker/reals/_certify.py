@@ -37,20 +37,25 @@ def certify_reals(
         enough = _NEGLIGIBLE * claim.error
         bounds = float_bounds(construction.transformer, claim.domain, enough=enough)
         rounding = {name: float(bound.max()) for name, bound in bounds.items()}
-        limit = down(claim.error - _allowance(rounding, claim.error))
-        float64 = rounding["float64"]
+        added = _added(rounding, claim.format)
+        limit = down(claim.error - _allowance(rounding, added, claim.error))
         bound_error(
-            Question(construction, limit, float64, tolerance, clock, executor, progress), found
+            Question(construction, limit, added, tolerance, clock, executor, progress), found
         )
     except KeyboardInterrupt:
         interrupted = True
     return _conclude(construction, found, clock, rounding, interrupted)
 
 
-def _allowance(rounding: dict[str, float], error: float) -> float:
+def _added(rounding: dict[str, float], format: str) -> float:
+    """What rounding adds in the claim's format; a claim about that one is about float64, too."""
+    return max(rounding[format], rounding["float64"])
+
+
+def _allowance(rounding: dict[str, float], added: float, error: float) -> float:
     """How much of the error is left to rounding: that of float32 where it is small beside it."""
     coarse = rounding["float32"]
-    return coarse if coarse <= 2.0**-9 * error else rounding["float64"]
+    return max(coarse, added) if coarse <= 2.0**-9 * error else added
 
 
 def _conclude(
@@ -60,9 +65,9 @@ def _conclude(
     rounding: dict[str, float],
     interrupted: bool,
 ) -> Certificate:
-    error = construction.claim.error
+    error, format = construction.claim.error, construction.claim.format
     formats = {name: _sum(found.certified, off) for name, off in rounding.items()}
-    certified = max(formats["float64"], found.measured)
+    certified = max(formats[format], formats["float64"], found.measured)
     if found.measured > error:
         verdict, advice = Verdict.REFUTED, ""
     elif found.measured > found.certified:
@@ -70,8 +75,8 @@ def _conclude(
     elif certified <= error:
         verdict, advice = Verdict.PROVED, ""
     else:
-        enough = rounding["float64"] < error
-        verdict, advice = Verdict.UNDECIDED, _advice(found.reasons, enough, interrupted)
+        narrow = None if _added(rounding, format) < error else format
+        verdict, advice = Verdict.UNDECIDED, _advice(found.reasons, narrow, interrupted)
     return Certificate.about(
         construction,
         verdict=verdict,
@@ -93,12 +98,13 @@ def _sum(a: float, b: float) -> float:
     return a + b if a == 0.0 or b == 0.0 else float(up(a + b))
 
 
-def _advice(reasons: list[str], float64_is_enough: bool, interrupted: bool) -> str:
+def _advice(reasons: list[str], narrow: str | None, interrupted: bool) -> str:
+    """What would help; `narrow` is a format whose rounding leaves no room for anything else."""
     why = " ".join(dict.fromkeys(reasons))
     if interrupted:
         return f"{INTERRUPTED}; let it run. {why}".strip()
-    if not float64_is_enough:
-        return "The rounding of float64 alone may exceed the claim; ask for a larger error."
+    if narrow is not None:
+        return f"The rounding of {narrow} alone may exceed the claim; ask for a larger error."
     return f"Raise the budget, shrink the domain, or claim a larger error. {why}".strip()
 
 

@@ -79,7 +79,7 @@ class Question:
 
     construction: Construction
     limit: float
-    rounding: float  # of float64, to be added to what is certified over the reals
+    rounding: float  # in the claim's format, to be added to what is certified over the reals
     tolerance: float | None
     clock: Clock
     executor: Executor | None = None

@@ -79,8 +79,9 @@ def _advise(search: WordSearch) -> None:
 
 
 def _conclude(search: WordSearch) -> Certificate:
-    """What is certified includes float64 rounding; boxes are words tried, and cases compared."""
-    certified, clock = search.formats.get("float64", math.inf), search.clock
+    """What is certified includes the rounding of the claim's format; boxes are words tried, and
+    cases compared."""
+    certified, clock = search.certified, search.clock
     if search.refuted:
         verdict = Verdict.REFUTED
     elif certified <= search.claimed:
@@ -98,10 +99,18 @@ def _conclude(search: WordSearch) -> Certificate:
         boxes=clock.boxes,
         formats=search.formats,
         assumptions=assumed + clock.budget.assumptions,
-        advice=search.advice if verdict is Verdict.UNDECIDED else "",
+        advice=_advice(search) if verdict is Verdict.UNDECIDED else "",
         seconds=clock.seconds,
         work=math.ceil(clock.work),
     )
+
+
+def _advice(search: WordSearch) -> str:
+    """What would help; nothing that was tried does if only the claim's format is too coarse."""
+    format = search.construction.claim.format
+    if search.formats.get("float64", math.inf) <= search.claimed:
+        return f"It holds in float64, but was not shown in {format}: claim it in a finer format."
+    return search.advice
 
 
 def _count(words: int) -> str:

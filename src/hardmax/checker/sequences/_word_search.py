@@ -71,7 +71,13 @@ class WordSearch:
 
     @property
     def decided(self) -> bool:
-        return self.refuted or self.formats.get("float64", math.inf) <= self.claimed
+        return self.refuted or self.certified <= self.claimed
+
+    @property
+    def certified(self) -> float:
+        """The bound in the claim's format; a claim about that one is about float64, too."""
+        names = ("float64", self.construction.claim.format)
+        return max(self.formats.get(name, math.inf) for name in names)
 
     def affords(self, words: int, work: float) -> bool:
         """Whether so many words, which take so much work, are within what is left."""

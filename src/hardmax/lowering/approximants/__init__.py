@@ -13,6 +13,9 @@ from hardmax.lowering.approximants._sigmoids import SigmoidSum as SigmoidSum
 from hardmax.lowering.approximants._sigmoids import SigmoidTerm as SigmoidTerm
 from hardmax.lowering.approximants._sigmoids import fit_sigmoids as fit_sigmoids
 from hardmax.lowering.approximants._sigmoids import sigmoids_for as sigmoids_for
+from hardmax.lowering.approximants._sigmoids_in_format import (
+    sigmoids_in_format as sigmoids_in_format,
+)
 from hardmax.lowering.approximants._softening import Softening as Softening
 from hardmax.lowering.approximants._softening import coldness_for as coldness_for
 from hardmax.lowering.approximants._softening import softening as softening
@@ -20,6 +23,8 @@ from hardmax.lowering.approximants._supremum import supremum as supremum
 from hardmax.lowering.approximants._tanh_sums import TanhSum as TanhSum
 from hardmax.lowering.approximants._tanh_sums import identity_by_tanh as identity_by_tanh
 from hardmax.lowering.approximants._tanh_sums import square_by_tanh as square_by_tanh
+from hardmax.lowering.approximants._universal import COARSE_FLATNESS as COARSE_FLATNESS
+from hardmax.lowering.approximants._universal import FLATNESS as FLATNESS
 from hardmax.lowering.approximants._universal import GridFit as GridFit
 from hardmax.lowering.approximants._universal import grid_for as grid_for
 from hardmax.lowering.approximants._universal import mean_distance as mean_distance

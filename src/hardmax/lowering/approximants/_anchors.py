@@ -14,7 +14,7 @@ from hardmax._errors import PrecisionError, RequestError, ShapeError
 from hardmax.lowering.approximants._curve import Curve
 from hardmax.lowering.approximants._minimax import minimax_step
 from hardmax.lowering.approximants._supremum import supremum
-from hardmax.numerics import UNIT, finite_array
+from hardmax.numerics import FLOAT64, UNIT, Format, finite_array
 
 _FLATNESS = (0.2, 0.3, 0.45, 0.7, 1.0, 1.5, 2.2, 3.2)  # coldness * spacing^2
 _GHOSTS = (0.0, 0.5, 1.0, 2.0, 3.0, 4.0)  # spacings beyond each end
@@ -44,6 +44,17 @@ class AnchorFit:
 
     def at(self, points: ArrayLike) -> np.ndarray:
         return np.asarray(weights(points, self.anchors, self.coldness) @ self.values)
+
+    def rounding(self, reach: float, format: Format = FLOAT64) -> float:
+        """About what evaluation costs for |x| <= reach, in that format; nothing in float64."""
+        if format is FLOAT64:
+            return 0.0
+        middle = 0.5 * (self.anchors[0] + self.anchors[-1])
+        x = np.linspace(self.anchors[0], self.anchors[-1], 8 * len(self.anchors))
+        x = x[np.abs(x) <= reach]
+        size = float((weights(x, self.anchors, self.coldness) @ np.abs(self.values)).max())
+        logit = self.coldness * max(reach, float(np.abs(self.anchors - middle).max())) ** 2
+        return format.unit * size * (len(self.anchors) + 12.0 + 6.0 * logit)
 
     def ball(self, x: Any) -> Any:
         """The same on `flint.arb` and `flint.arb_series`, for equally spaced anchors.
@@ -88,7 +99,7 @@ def weights(points: ArrayLike, anchors: np.ndarray, coldness: float) -> np.ndarr
     return np.asarray(p / p.sum(axis=-1, keepdims=True))
 
 
-def fit_anchors(curve: Curve, anchors: int) -> AnchorFit:
+def fit_anchors(curve: Curve, anchors: int, format: Format = FLOAT64) -> AnchorFit:
     """The curve by one head over so many equally spaced anchors, the outer ones beyond its ends.
 
     The weights are a Gaussian partition of unity: the score x e - e^2 / 2 is -(x - e)^2 / 2 up to
@@ -99,27 +110,31 @@ def fit_anchors(curve: Curve, anchors: int) -> AnchorFit:
     with values of their own, so f is never needed outside its domain.
 
     The error is proved for the floats returned. Anchors are multiples of a short binary fraction,
-    so equal spacing holds exactly.
+    so equal spacing holds exactly. Values that cancel round more than they gain in a coarse format:
+    fits are compared by error and rounding together, and held down by a ridge of its unit.
     """
     if anchors < 2:
         raise RequestError(f"A fit needs two or more anchors, but {anchors} were asked.")
-    fit = _guessed(curve, int(anchors))
+    fit = _guessed(curve, int(anchors), format)
     _, error = supremum(lambda x: fit.ball(x) - curve.ball(x), curve.low, curve.high)
     return replace(fit, error=error)
 
 
-def anchors_for(curve: Curve, error: float, *, most: int = 64) -> AnchorFit:
+def anchors_for(
+    curve: Curve, error: float, *, most: int = 64, format: Format = FLOAT64
+) -> AnchorFit:
     """The first fit on a ladder of sizes that is proved to reach the error."""
     if not error > 0.0:
         raise RequestError(f"An error must be positive, but {error!r} was asked.")
     best, reached = np.inf, list[float]()
     for count in [size for size in _LADDER if size <= most]:
-        best = min(best, _guessed(curve, count).error)
+        guess = _guessed(curve, count, format)
+        best = min(best, guess.error + guess.rounding(curve.reach, format))
         reached.append(best)
         if len(reached) > 8 and best > 30.0 * error and best > 0.3 * reached[-5]:
             break  # a singular end or too many waves: more anchors hardly help
         if best <= error:
-            fit = fit_anchors(curve, count)
+            fit = fit_anchors(curve, count, format)
             if fit.error <= error:
                 return fit
             best = fit.error  # what is proved counts
@@ -130,7 +145,7 @@ def anchors_for(curve: Curve, error: float, *, most: int = 64) -> AnchorFit:
 
 
 @lru_cache(maxsize=64)
-def _guessed(curve: Curve, count: int) -> AnchorFit:
+def _guessed(curve: Curve, count: int, format: Format) -> AnchorFit:
     """The best fit found; its error is measured on a grid, not proved."""
     u = -np.cos(np.linspace(0.0, np.pi, 5 * count + 40))
     x = 0.5 * (curve.low + curve.high) + 0.5 * (curve.high - curve.low) * u
@@ -142,14 +157,22 @@ def _guessed(curve: Curve, count: int) -> AnchorFit:
             usual = _FLATNESS[4:7] if large else _FLATNESS  # for speed
             for flatness in usual:
                 coldness = flatness / float(e[1] - e[0]) ** 2
-                fits.append(_least_squares(x, f, e, coldness))
-    best = min(fits, key=_score)
+                fits.append(_least_squares(x, f, e, coldness, _ridge(format)))
+
+    def score(fit: AnchorFit) -> float:
+        return _score(fit) if format is FLOAT64 else fit.error + fit.rounding(curve.reach, format)
+
+    best = min(fits, key=score)
     step = minimax_step(
-        weights(x, best.anchors, best.coldness), f - best.at(x), _RIDGE * sqrt(len(x))
+        weights(x, best.anchors, best.coldness), f - best.at(x), _ridge(format) * sqrt(len(x))
     )
     level = replace(best, values=best.values + step)
     level = replace(level, error=float(np.abs(f - level.at(x)).max()))
-    return min(best, level, key=_score)
+    return min(best, level, key=score)
+
+
+def _ridge(format: Format) -> float:
+    return max(_RIDGE, format.unit) if format is not FLOAT64 else _RIDGE
 
 
 def _score(fit: AnchorFit) -> float:
@@ -166,9 +189,10 @@ def _spaced(curve: Curve, count: int, beyond: float) -> np.ndarray:
     return np.asarray(unit * np.round(first / unit) + spacing * np.arange(count))
 
 
-def _least_squares(x: np.ndarray, f: np.ndarray, e: np.ndarray, coldness: float) -> AnchorFit:
+def _least_squares(
+    x: np.ndarray, f: np.ndarray, e: np.ndarray, coldness: float, ridge: float
+) -> AnchorFit:
     p = weights(x, e, coldness)
-    ridge = _RIDGE * sqrt(len(x)) * np.eye(len(e))
-    q, r = np.linalg.qr(np.concatenate([p, ridge]))
+    q, r = np.linalg.qr(np.concatenate([p, ridge * sqrt(len(x)) * np.eye(len(e))]))
     values = np.linalg.solve(r, q[: len(x)].T @ f)
     return AnchorFit(e, values, coldness, float(np.abs(f - p @ values).max()))

@@ -13,6 +13,7 @@ from hardmax._errors import DomainError, PrecisionError, RequestError
 from hardmax.numerics import FLOAT64, inflate, stray
 
 FLATNESS = 16.0  # coldness * spacing^2: 0.08% above the hard limit, by `mean_distance`
+COARSE_FLATNESS = 8.0  # 4.3% above, with half the logits: they round by their sizes
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class GridFit:
     axes: tuple[tuple[float, float, int], ...]
     coldness: float
     error: float
+    spread: float = inf  # sum_jk p_j p_k sum_i L_i |e_j - e_k|_i at most, at any x
 
     def __repr__(self) -> str:
         sizes = " x ".join(str(number) for _, _, number in self.axes)
@@ -65,8 +67,27 @@ def mean_distance(spacing: float, coldness: float) -> float:
     return float(inflate(spacing * (0.5 + 1.15 * exp(-theta / 2.0)), 16))
 
 
+def mean_difference(spacing: float, coldness: float) -> float:
+    """A bound of sum_jk p_j p_k |e_j - e_k| for all x at most spacing/2 outside the anchors.
+
+    In the setting of `mean_distance`, with q the weight of anchors other than the two next to x:
+    two draws that are both next to x are D apart with a chance of 2 p (1 - p) <= 1/2. Else one of
+    them is not: its distance from the nearest anchor is at most 1.15 D exp(-theta/2) on average,
+    summed with its weight (the tail of `mean_distance` counts distances beyond that of the nearest
+    anchor, and being next but one counts one D more: q <= 1.15 exp(-theta/2), too), and the other's
+    is at most 1 D plus that. In all D/2 + 2 (2 * 1.15 exp(-theta/2) D + q (D + 1.15 D)).
+    """
+    tail = 1.15 * exp(-coldness * spacing**2 / 2.0)
+    return float(inflate(spacing * (0.5 + 2.0 * tail * (2.0 + 1.0 + 1.15)), 16))
+
+
 def grid_for(
-    low: Sequence[float], high: Sequence[float], lipschitz: Sequence[float], error: float
+    low: Sequence[float],
+    high: Sequence[float],
+    lipschitz: Sequence[float],
+    error: float,
+    *,
+    flatness: float = FLATNESS,
 ) -> GridFit:
     """The grid for |f(x) - f(y)| <= sum_i L_i |x_i - y_i| on a box of one to three dimensions.
 
@@ -89,22 +110,23 @@ def grid_for(
             f"Anchors rounded to float64 cost {rounding:.3g}, but an error of {error:.3g} was "
             "asked. Ask for a larger error, or shrink the domain."
         )
-    share = mean_distance(1.0, FLATNESS) / allowed
+    share = mean_distance(1.0, flatness) / allowed
     numbers = _fewest([L * W * share for L, W in zip(slope, width, strict=True)])
     spacings = [W / n for W, n in zip(width, numbers, strict=True)]
     moving = [D for D, n in zip(spacings, numbers, strict=True) if n > 1] or [max(spacings)]
     square = min(moving) ** 2
-    if not square > FLATNESS / FLOAT64.largest:
+    if not square > flatness / FLOAT64.largest:
         raise PrecisionError(
             f"A grid with anchors {min(moving):.3g} apart needs a coldness beyond all floats. Take "
             "another route, or scale the domain up."
         )
-    coldness = FLATNESS / square
-    axes, total = [], rounding
+    coldness = flatness / square
+    axes, total, spread = [], rounding, 0.0
     for a, D, L, n in zip(low, spacings, slope, numbers, strict=True):
         axes.append((float(a) + 0.5 * D, D, n))
         total += L * (mean_distance(D, coldness) if n > 1 else 0.5 * D)
-    return GridFit(tuple(axes), coldness, float(inflate(total, 16)))
+        spread += L * mean_difference(D, coldness) if n > 1 else 0.0
+    return GridFit(tuple(axes), coldness, float(inflate(total, 16)), float(inflate(spread, 16)))
 
 
 def _checked(

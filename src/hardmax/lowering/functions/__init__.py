@@ -1,7 +1,6 @@
 """Functions lowered node by node, along one route or another."""
 
 from hardmax.lowering.functions._compose import compose as compose
-from hardmax.lowering.functions._proposal import FORMATS as FORMATS
 from hardmax.lowering.functions._proposal import Proposal as Proposal
 from hardmax.lowering.functions._route_gadgets import ROUTE_GADGETS as ROUTE_GADGETS
 from hardmax.lowering.functions._route_gadgets import RouteGadgets as RouteGadgets

@@ -31,24 +31,34 @@ from hardmax.lowering.graph import (
     softening,
 )
 from hardmax.lowering.sketch import BoxForm, BoxSketch, Pair, exact_form, reuse_registers, without
-from hardmax.numerics import FAINT
+from hardmax.numerics import FAINT, FLOAT64, Format
 
 _ATTEMPTS = 6
 
 
 def compose(
-    target: Function, domain: Box, error: float, gadgets: RouteGadgets, *, dtype: str = "float64"
+    target: Function,
+    domain: Box,
+    error: float,
+    gadgets: RouteGadgets,
+    *,
+    format: Format = FLOAT64,
 ) -> Proposal:
-    """Lower a graph with a route's gadgets to within `error`, rounding in `dtype` included.
+    """Lower a graph with a route's gadgets to within `error`, rounding in the format included.
 
     If rounding forbids it, larger errors are tried, so that the refusal can name one that works.
     """
     graph = gadgets.graph(target.expressions, target.variables, domain)
-    task = _Task(target, domain, gadgets, softened(graph, domain, error), dtype)
-    proposal = _attempted(task, error)
+    task = _Task(target, domain, gadgets, softened(graph, domain, error), format)
+    try:
+        proposal = _attempted(task, error)
+    except PrecisionError:
+        if format is FLOAT64:
+            raise
+        proposal = None  # what the format can reach says more than why it does not reach this
     if proposal is not None:
         return proposal
-    raise too_small(error, _first_that_works(task, error), gadgets.name)
+    raise too_small(error, _first_that_works(task, error), gadgets.name, format.name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,22 +69,31 @@ class _Task:
     domain: Box
     gadgets: RouteGadgets
     graph: Graph
-    dtype: str
+    format: Format
 
     def analysed(self, allowed: dict[int, float] | None = None) -> Analysis:
         return analyse(self.graph, self.domain, allowed or {})
 
 
 def _first_that_works(task: _Task, error: float) -> float:
-    """A larger error that this route can promise; infinity if none was found."""
+    """A larger error that this route can promise; infinity if none was found.
+
+    In a coarse format it is what somebody will take in the end, and is found to a factor of 2.5.
+    """
     for power in (1, 2, 3, 4, 6, 8, 12):
-        larger = float(f"{error * 10.0**power:.0e}")
-        try:
-            if _attempted(task, larger) is not None:
-                return larger
-        except PrecisionError:
-            continue
+        if _is_reached(task, error * 10.0**power):
+            steps = (1.0, 2.0, 5.0) if task.format is not FLOAT64 else (10.0,)
+            below = (error * 10.0 ** (power - 1) * step for step in steps)
+            closer = (e for e in below if e > error and _is_reached(task, e))
+            return float(f"{next(closer, error * 10.0**power):.0e}")
     return float("inf")
+
+
+def _is_reached(task: _Task, error: float) -> bool:
+    try:
+        return _attempted(task, float(f"{error:.0e}")) is not None
+    except PrecisionError:
+        return False
 
 
 def _attempted(task: _Task, error: float) -> Proposal | None:
@@ -92,8 +111,9 @@ def _attempted(task: _Task, error: float) -> Proposal | None:
             if attempt == 0:
                 raise
             break
-        bound = proposal.bound(task.dtype)
+        bound = proposal.needed
         if bound <= whole:
+            proposal.asked = error
             return proposal
         left = 1 - 1.2 * (bound - proposal.approximation) / whole
         share = min(max(left, 0.2), 0.97 * share) if np.isfinite(bound) else 0.3 * share
@@ -223,7 +243,7 @@ def _build(task: _Task, errors: dict[int, float], analysis: Analysis) -> Proposa
                 a, b, shared = arguments
                 built[i] = replace(built[larger], form=a + b - shared)
             case QuotientNode(curve=curve):
-                built[i] = quotient(site, curve, errors.get(i, 0.0))
+                built[i] = quotient(site, curve, errors.get(i, 0.0), task.format)
             case SoftmaxNode(scores=scores, values=values):
                 built[i] = softmax_by_head(site, scores, values)
         forms.append(built[i].form)
@@ -233,7 +253,8 @@ def _build(task: _Task, errors: dict[int, float], analysis: Analysis) -> Proposa
     final = task.analysed(allowed)
     labels = {i: str(graph.nodes[i].expression) for i in built}
     return Proposal(
-        task.target, task.domain, gadgets.name, sketch, built, final, allowed, labels, where
+        *(task.target, task.domain, gadgets.name, sketch, built, final, allowed, labels, where),
+        format=task.format.name,
     )
 
 

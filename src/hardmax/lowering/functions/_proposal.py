@@ -9,7 +9,6 @@ from functools import cached_property
 import numpy as np
 
 from hardmax import numerics
-from hardmax._errors import PrecisionError
 from hardmax.core import (
     MARGIN,
     Box,
@@ -22,6 +21,8 @@ from hardmax.core import (
     with_margin,
 )
 from hardmax.languages import Expression, Function
+from hardmax.lowering._planner import TooSmall
+from hardmax.lowering.functions._stored import stored_in
 from hardmax.lowering.gadgets import Approximation
 from hardmax.lowering.graph import Analysis, LinearNode, MinimumNode
 from hardmax.lowering.sketch import (
@@ -37,8 +38,10 @@ from hardmax.lowering.sketch import (
 from hardmax.numerics import STEP
 
 _SMALL = 4096.0 * STEP  # covers the rounding of stored rows in a holding
+_JUST_BELOW = 1.0 - 1e-12  # of what was asked: sums of shares are rounded
+_CARE = 1.25  # of the rounding that is promised in coarse formats at least
+TWICE = 2.0  # the checker bounds rounding by lemmas of its own: that often it may find ours
 _SPARE = 2.0**-12  # of the claim: a holding that is nearly exact need not be shown to the last bit
-FORMATS = ("float16", "bfloat16", "float32", "float64")  # cheapest first
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +54,12 @@ class Whereabouts:
 
 @dataclass(eq=False)
 class Proposal:
-    """A sketch with its bound: what a route would build, and what it would promise."""
+    """A sketch with its bound: what a route would build, and what it would promise.
+
+    The promise is about a float `format`: its ledger has the rounding of that one, and the weights
+    are numbers of it, so that casting them changes nothing. `asked` is what the claim has to stay
+    below.
+    """
 
     target: Target
     domain: Box
@@ -62,6 +70,8 @@ class Proposal:
     allowed: dict[int, float]  # node -> that much
     labels: dict[int, str] = field(default_factory=dict)
     where: dict[int, Whereabouts] = field(default_factory=dict)  # of each node's value
+    format: str = "float64"
+    asked: float | None = None
 
     @cached_property
     def ranges(self) -> RangeTable:
@@ -92,6 +102,18 @@ class Proposal:
     def bound(self, dtype: str = "float64") -> float:
         """The error in a float format: approximation, softening and rounding together."""
         return self._parts(dtype)[0]
+
+    @cached_property
+    def needed(self) -> float:
+        """What has to be promised at least, for a checker to prove it.
+
+        In float64 rounding is hardly ever more than a small part, for which the margin is enough.
+        In coarse formats it is, and the checker's own bound of it may be larger than ours.
+        """
+        bound = self.bound(self.format)
+        if self.format == "float64" or not np.isfinite(bound):
+            return bound
+        return bound + (_CARE - 1.0) * self.rounded(self.format)
 
     def _parts(self, dtype: str) -> tuple[float, dict[int, float]]:
         """The bound, and what of it is each node's approximation; the rest is rounding."""
@@ -125,7 +147,7 @@ class Proposal:
     @cached_property
     def ledger(self) -> tuple[Share, ...]:
         """Every node's share, the rounding, and the margin."""
-        bound, approximation = self._parts("float64")
+        bound, approximation = self._parts(self.format)
         shares = []
         for node, amount in approximation.items():
             soft = self.built[node].softening if node in self.built else 0.0
@@ -134,33 +156,46 @@ class Proposal:
             shares.append(Share("approximation", label, float(amount * (1 - part))))
             shares.append(Share("softening", label, float(amount * part)))
         named = sum(share.amount for share in shares)
-        rounding = max(float(bound) - named, 0.0)
-        if rounding > named:
-            # A margin of 2% is no room where the checker bounds rounding by lemmas of its own:
-            # sigmoid(x) was claimed to 6.7e-16, and only 7.2e-16 could be proved. Twice as much is
-            # claimed where rounding is most of the error; nobody asks for less there.
-            rounding *= 2.0
-        shares.append(Share("rounding", "float64 evaluation", rounding))
+        rounding = self._promised(max(float(bound) - named, 0.0), named)
+        shares.append(Share("rounding", f"{self.format} evaluation", rounding))
         return with_margin(shares)
+
+    def _promised(self, rounding: float, named: float) -> float:
+        """The ledger's share of rounding, given a bound of it and the sum of the other shares.
+
+        A margin of 2% is no room where the checker bounds rounding by lemmas of its own:
+        sigmoid(x) was claimed to 6.7e-16, and only 7.2e-16 could be proved. Twice as much is
+        claimed where rounding is most of the error, and in coarse formats, where it never is
+        little; but no more than was asked for.
+        """
+        if rounding <= named and self.format == "float64":
+            return rounding
+        if self.asked is None:
+            return TWICE * rounding
+        room = self.asked * _JUST_BELOW / (1.0 + MARGIN) - named
+        return min(TWICE * rounding, max(room, rounding))
 
     @property
     def error(self) -> float:
         """What would be claimed."""
         return math.fsum(share.amount for share in self.ledger)
 
-    def formats(self, error: float) -> list[str]:
-        """The float formats in which the claim's error still holds, cheapest first."""
-        return [dtype for dtype in FORMATS if self.bound(dtype) <= error]
+    def rounded(self, format: str) -> float:
+        """What rounding adds to the error in a format."""
+        bound, approximation = self._parts(format)
+        return max(float(bound) - sum(approximation.values()), 0.0)
 
     def build(self) -> Construction:
         """The weights, with their claim and witness."""
-        claim = Claim(self.target, self.domain, self.ledger)
+        claim = Claim(self.target, self.domain, self.ledger, format=self.format, asked=self.asked)
         witness = self._witness(self.target) if isinstance(self.target, Function) else None
-        return Construction(self.assembly.transformer, claim, witness, self.route)
+        transformer = stored_in(self.assembly.transformer, numerics.FORMATS[self.format])
+        return Construction(transformer, claim, witness, self.route)
 
     def _off(self) -> list[float]:
-        """How far each node's value can be from the exact one in float64."""
-        rounded, amounts = self.rounding("float64").nodes, np.zeros(len(self.analysis.graph.nodes))
+        """How far each node's value can be from the exact one in the format."""
+        rounded = self.rounding(self.format).nodes
+        amounts = np.zeros(len(self.analysis.graph.nodes))
         for node, own in self.built.items():
             amounts[node] = own.error + rounded.get(node, 0.0)
         return self.analysis.off_by(amounts)
@@ -192,13 +227,16 @@ class Proposal:
         return off * (1.0 + MARGIN) + _SMALL * extent + _SPARE * self.error
 
 
-def too_small(error: float, reached: float, route: str) -> PrecisionError:
+def too_small(error: float, reached: float, route: str, format: str = "float64") -> TooSmall:
+    where = "" if format == "float64" else f" in {format}"
     if not np.isfinite(reached):
-        return PrecisionError(
-            f"The {route} route cannot promise {error:.3g} here: inner values or weights are too "
-            "large for float64. Shrink the domain, or scale the variables."
+        return TooSmall(
+            f"The {route} route cannot promise {error:.3g}{where} here: inner values or weights "
+            f"are too large for {format}. Shrink the domain, or scale the variables.",
+            reached,
         )
-    return PrecisionError(
-        f"The {route} route cannot promise {error:.3g} here, because rounding takes more. Ask for "
-        f"{reached:.3g} or more, or take another route."
+    return TooSmall(
+        f"The {route} route cannot promise {error:.3g}{where} here, because rounding takes more. "
+        f"Ask for {reached:.3g} or more, or take another route.",
+        reached,
     )

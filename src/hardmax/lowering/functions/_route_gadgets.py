@@ -17,7 +17,7 @@ from hardmax.lowering.approximants import (
     Curve,
     anchors_for,
     fit_anchors,
-    sigmoids_for,
+    sigmoids_in_format,
 )
 from hardmax.lowering.gadgets import (
     Approximation,
@@ -51,6 +51,7 @@ from hardmax.lowering.graph import (
     with_quotients,
 )
 from hardmax.lowering.sketch import Pair
+from hardmax.numerics import FLOAT64, Format
 
 _MOST_ANCHORS = 48
 Counter = Callable[[Expression, Pair, float], int]
@@ -67,6 +68,7 @@ class RouteGadgets:
     by_pieces: bool  # a curve's cost grows like error^-1/2
     native: bool  # quotients and softmaxes are nodes of their own, sigmoid and tanh are exact
     anchors: Counter | None = None  # how many tokens a curve needs
+    format: Format = FLOAT64  # in which fits have to be good
 
     def graph(self, outputs: Sequence[Expression], variables: Sequence[str], domain: Box) -> Graph:
         """The graph that this route builds from, on the domain."""
@@ -94,7 +96,7 @@ def differing_routes(
 ) -> list[str]:
     """The routes that differ here: without products one direct route is enough, and without curves
     there is nothing to anchor."""
-    nodes = direct(1).graph(outputs, variables, domain).nodes
+    nodes = direct(FLOAT64, 1).graph(outputs, variables, domain).nodes
     curves = [n.curve for n in nodes if isinstance(n, CurveNode) and not is_native(n.curve)]
     multiplies = any(isinstance(n, ProductNode) for n in nodes) or any(map(is_square, curves))
     same = [*([] if multiplies else ["direct-2", "direct-3"]), *([] if curves else ["anchors"])]
@@ -114,52 +116,54 @@ def is_native(curve: Expression) -> bool:
     return curve.operation in ("sigmoid", "tanh") and curve.arguments[0] is T
 
 
-def recipe(most: int = MOST_PIECES) -> RouteGadgets:
+def recipe(format: Format = FLOAT64, most: int = MOST_PIECES) -> RouteGadgets:
     """ReLU approximants, every ReLU a head, attention only: the route of the literature."""
 
     def curve(site: Site, expression: Expression, error: float) -> Approximation:
         if is_square(expression):
             return square_by_tents(site, error, soft=True)
-        return curve_by_soft_pieces(site, _curve(expression, site.ranges[0]), error, most)
+        curve = _curve(expression, site.ranges[0])
+        return curve_by_soft_pieces(site, curve, error, most, balanced=format is not FLOAT64)
 
     product = partial(product_by_tents, soft=True)
     return RouteGadgets("recipe", curve, product, _soft_maximum, True, False)
 
 
-def feedforward() -> RouteGadgets:
+def feedforward(format: Format = FLOAT64) -> RouteGadgets:
     """The same ReLU approximants with feed-forward layers: no softening, and no attention."""
 
     def curve(site: Site, expression: Expression, error: float) -> Approximation:
         if is_square(expression):
             return square_by_tents(site, error, soft=False)
-        return curve_by_units(site, _curve(expression, site.ranges[0]), error)
+        curve = _curve(expression, site.ranges[0])
+        return curve_by_units(site, curve, error, balanced=format is not FLOAT64)
 
     product = partial(product_by_tents, soft=False)
     maximum = partial(maximum_by_tree, rectify=relu_by_unit)
     return RouteGadgets("feedforward", curve, product, maximum, True, False)
 
 
-def direct(heads: int) -> RouteGadgets:
-    """Softmax used for what it is; `heads` for each product."""
+def direct(format: Format, heads: int) -> RouteGadgets:
+    """Softmax used for what it is; `heads` for each product. Fits are good in the format."""
 
     def curve(site: Site, expression: Expression, error: float) -> Approximation:
         if is_square(expression):
             return square_by_gates(site, error, heads)
         with _numerical_trouble(expression):
-            fit = sigmoids_for(_curve(expression, site.ranges[0]), error)
+            fit = sigmoids_in_format(_curve(expression, site.ranges[0]), error, format)
         return curve_by_sigmoids(site, fit, site.forms[0])
 
     name = "direct" if heads == 1 else f"direct-{heads}"
     product = partial(product_by_gates, heads=heads)
-    return RouteGadgets(name, curve, product, _direct_maximum, False, True)
+    return RouteGadgets(name, curve, product, _direct_maximum, False, True, format=format)
 
 
-def anchors() -> RouteGadgets:
+def anchors(format: Format = FLOAT64) -> RouteGadgets:
     """Every curve one head over anchors; products and maxima as in the direct route."""
 
     def curve(site: Site, expression: Expression, error: float) -> Approximation:
         with _numerical_trouble(expression):
-            fit = fit_anchors(_curve(expression, site.ranges[0]), site.tokens)
+            fit = fit_anchors(_curve(expression, site.ranges[0]), site.tokens, format)
         if fit.error > error:
             raise PrecisionError(
                 f"{site.tokens} anchors come within {fit.error:.3g} of {expression}, not "
@@ -169,7 +173,8 @@ def anchors() -> RouteGadgets:
 
     def count(expression: Expression, pair: Pair, error: float) -> int:
         with _numerical_trouble(expression):
-            return len(anchors_for(_curve(expression, pair), error, most=_MOST_ANCHORS).anchors)
+            curve = _curve(expression, pair)
+            return len(anchors_for(curve, error, most=_MOST_ANCHORS, format=format).anchors)
 
     product = partial(product_by_gates, heads=1)
     return RouteGadgets("anchors", curve, product, _direct_maximum, False, True, count)
@@ -192,7 +197,9 @@ def _curve(expression: Expression, pair: Pair) -> Curve:
     return Curve.of(expression, "t", *pair)
 
 
-def quotient(site: Site, expression: Expression, error: float) -> Approximation:
+def quotient(
+    site: Site, expression: Expression, error: float, format: Format = FLOAT64
+) -> Approximation:
     """factor * curve(argument) in one layer: sigmoids of the argument, the factor as value."""
     factor, argument = site.forms
     if is_native(expression):
@@ -201,7 +208,7 @@ def quotient(site: Site, expression: Expression, error: float) -> Approximation:
     size = max(abs(low), abs(high), 1e-200)
     curve = _curve(expression, site.ranges[1])
     with _numerical_trouble(expression):
-        fit = sigmoids_for(curve, error / size, affine_values=False, linear_term=False)
+        fit = sigmoids_in_format(curve, error / size, format, affine=False)
     return curve_by_sigmoids(site, fit, argument, factor, size)
 
 
@@ -215,10 +222,10 @@ def _direct_maximum(site: Site, error: float) -> Approximation:
     return _soft_maximum(site, error)
 
 
-ROUTE_GADGETS: dict[str, Callable[[], RouteGadgets]] = {
-    "direct": partial(direct, 1),
-    "direct-2": partial(direct, 2),
-    "direct-3": partial(direct, 3),
+ROUTE_GADGETS: dict[str, Callable[[Format], RouteGadgets]] = {
+    "direct": partial(direct, heads=1),
+    "direct-2": partial(direct, heads=2),
+    "direct-3": partial(direct, heads=3),
     "anchors": anchors,
     "recipe": recipe,
     "feedforward": feedforward,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -12,6 +13,8 @@ from hardmax.core import MARGIN, Box, Construction
 from hardmax.languages import CallableFunction, Function
 from hardmax.lowering._planner import BASELINES, Offer, Plan, make_offers
 from hardmax.lowering.approximants import (
+    COARSE_FLATNESS,
+    FLATNESS,
     GridFit,
     PiecewiseFit,
     fit_knots_from_bound,
@@ -36,21 +39,25 @@ from hardmax.lowering.gadgets import (
 )
 from hardmax.lowering.graph import analyse, build_graph, opaque_analysis, opaque_graph
 from hardmax.lowering.sketch import BoxSketch
-from hardmax.numerics import Interval, up
+from hardmax.numerics import FLOAT64, Format, Interval, up
 
 MOST_TOKENS = 10_000
 _ROOM = 1e-6  # of the error, for rounding
+_LARGER = (2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1e3, 1e4)  # times an error that is refused
 
 
 def plan_function(
-    function: Function | CallableFunction, domain: Box, error: float, *, prefer: str | None = None
+    function: Function | CallableFunction,
+    domain: Box,
+    error: float,
+    *,
+    format: Format = FLOAT64,
 ) -> Plan:
-    """Every route's offer. A preference for float32 makes them leave room for its rounding."""
+    """Every route's offer, with claims about the format: they leave room for its rounding."""
     _check(function, domain, error)
-    dtype = "float32" if prefer == "float32" else "float64"
-    routes = _routes(function, domain, error, dtype)
+    routes = _routes(function, domain, error, format)
     proposers = [(name, partial(propose, None)) for name, propose in routes.items()]
-    return Plan(function, domain, error, make_offers(error, proposers))
+    return Plan(function, domain, error, make_offers(error, proposers), format.name)
 
 
 def lower_function(
@@ -60,16 +67,17 @@ def lower_function(
     *,
     route: str | None = None,
     prefer: str | None = None,
+    format: Format = FLOAT64,
 ) -> Construction:
-    """Build what the planner picks, or the route named."""
+    """Build what the planner picks, or the route named, with a claim about the format."""
     if route is not None and prefer is not None:
         raise RequestError(
             "Give a route or a preference, not both: a route leaves nothing to pick."
         )
     _check(function, domain, error)
     if route is None:
-        return _picked(function, domain, error, prefer).build()
-    routes = _routes(function, domain, error, "float64", every=True)
+        return _picked(function, domain, error, prefer, format).build()
+    routes = _routes(function, domain, error, format, every=True)
     if route not in routes:
         raise RequestError(
             f"There is no route {route!r} for {function}; choose one of {', '.join(routes)}."
@@ -78,7 +86,11 @@ def lower_function(
 
 
 def _picked(
-    function: Function | CallableFunction, domain: Box, error: float, prefer: str | None
+    function: Function | CallableFunction,
+    domain: Box,
+    error: float,
+    prefer: str | None,
+    format: Format,
 ) -> Offer:
     """What `Plan.choose` picks, without working out routes that cannot win any more.
 
@@ -86,17 +98,17 @@ def _picked(
     do with P parameters, the recipe gives up beyond P/8 pieces and the grid beyond P/2 tokens.
     """
     if prefer not in (None, "parameters"):
-        return plan_function(function, domain, error, prefer=prefer).choose(prefer)
+        return plan_function(function, domain, error, format=format).choose(prefer)
     offers: tuple[Offer, ...] = ()
     least: int | None = None
-    for name, propose in _routes(function, domain, error, "float64").items():
+    for name, propose in _routes(function, domain, error, format).items():
         if name not in BASELINES:
             (offer,) = make_offers(error, [(name, partial(propose, least))])
             offers = (*offers, offer)
             if offer.proposal is not None:
                 size = int(offer.resources["parameters"])
                 least = size if least is None else min(least, size)
-    return Plan(function, domain, error, offers).choose(prefer)
+    return Plan(function, domain, error, offers, format.name).choose(prefer)
 
 
 Proposer = Callable[[int | None], Proposal]  # the parameters to stay below, if any
@@ -106,15 +118,15 @@ def _routes(
     function: Function | CallableFunction,
     domain: Box,
     error: float,
-    dtype: str,
+    format: Format,
     *,
     every: bool = False,
 ) -> dict[str, Proposer]:
     """The routes that differ for this function; or every one, for those who ask by name."""
     if isinstance(function, CallableFunction):
-        routes = _opaque_routes(function, domain, error)
+        routes = _opaque_routes(function, domain, error, format)
     else:
-        routes = _routes_of_text(function, domain, error, dtype, every)
+        routes = _routes_of_text(function, domain, error, format, every)
     return {name: _in_floats(name, propose, domain) for name, propose in routes.items()}
 
 
@@ -134,37 +146,43 @@ def _in_floats(name: str, propose: Proposer, domain: Box) -> Proposer:
 
 
 def _routes_of_text(
-    function: Function, domain: Box, error: float, dtype: str, every: bool
+    function: Function, domain: Box, error: float, format: Format, every: bool
 ) -> dict[str, Proposer]:
 
-    def by(gadgets: Callable[[], RouteGadgets]) -> Proposer:
-        return lambda least: compose(function, domain, error, gadgets(), dtype=dtype)
+    def by(gadgets: Callable[[Format], RouteGadgets]) -> Proposer:
+        return lambda least: compose(function, domain, error, gadgets(format), format=format)
 
     def by_recipe(least: int | None) -> Proposal:
-        gadgets = recipe() if least is None else recipe(least // 8 + 1)
-        return compose(function, domain, error, gadgets, dtype=dtype)
+        gadgets = recipe(format) if least is None else recipe(format, least // 8 + 1)
+        return compose(function, domain, error, gadgets, format=format)
 
     differing = differing_routes(function.expressions, function.variables, domain)
     names = list(ROUTE_GADGETS) if every else differing
     routes: dict[str, Proposer] = {name: by(ROUTE_GADGETS[name]) for name in names}
     routes["recipe"] = by_recipe
-    return routes | {"universal": _universal_route(function, domain, error)}
+    return routes | {"universal": _universal_route(function, domain, error, format)}
 
 
-def _universal_route(function: Function | CallableFunction, domain: Box, error: float) -> Proposer:
+def _universal_route(
+    function: Function | CallableFunction, domain: Box, error: float, format: Format
+) -> Proposer:
     def propose(least: int | None) -> Proposal:
-        most = () if least is None else (least // 2 + 2,)
-        return propose_universal(function, domain, error, *most)
+        most = MOST_TOKENS if least is None else least // 2 + 2
+        return propose_universal(function, domain, error, most, format=format)
 
     return propose
 
 
-def _opaque_routes(function: CallableFunction, domain: Box, error: float) -> dict[str, Proposer]:
+def _opaque_routes(
+    function: CallableFunction, domain: Box, error: float, format: Format
+) -> dict[str, Proposer]:
+    def by_pieces(soft: bool) -> Proposer:
+        return lambda least: propose_pieces(function, domain, error, soft=soft, format=format)
+
     routes: dict[str, Proposer] = {}
     if function.inputs == 1:
-        routes["recipe"] = lambda least: propose_pieces(function, domain, error, soft=True)
-        routes["feedforward"] = lambda least: propose_pieces(function, domain, error, soft=False)
-    return routes | {"universal": _universal_route(function, domain, error)}
+        routes = {"recipe": by_pieces(soft=True), "feedforward": by_pieces(soft=False)}
+    return routes | {"universal": _universal_route(function, domain, error, format)}
 
 
 def _check(function: Function | CallableFunction, domain: Box, error: float) -> None:
@@ -178,7 +196,12 @@ def _check(function: Function | CallableFunction, domain: Box, error: float) -> 
 
 
 def propose_universal(
-    target: Function | CallableFunction, domain: Box, error: float, most: int = MOST_TOKENS
+    target: Function | CallableFunction,
+    domain: Box,
+    error: float,
+    most: int = MOST_TOKENS,
+    *,
+    format: Format = FLOAT64,
 ) -> Proposal:
     """A softmax partition of unity around the points of a grid, values f there.
 
@@ -193,13 +216,14 @@ def propose_universal(
             f"Universality by anchors is for up to 3 variables, not {target.inputs}: the grid "
             "grows with the power of their number."
         )
-    return _fitting(error, lambda asked: _by_anchors(target, domain, asked, most))
+    return _fitting(error, lambda asked: _by_anchors(target, domain, asked, most, format), format)
 
 
 def _by_anchors(
-    target: Function | CallableFunction, domain: Box, asked: float, most: int
+    target: Function | CallableFunction, domain: Box, asked: float, most: int, format: Format
 ) -> Proposal:
-    grid, bound = _grid_of(target, domain, asked)
+    flatness = FLATNESS if format is FLOAT64 else COARSE_FLATNESS
+    grid, bound, spread = _grid_of(target, domain, asked, flatness)
     if grid.count > most:
         parameters = grid.count * (2 * target.inputs + 3)
         raise PrecisionError(
@@ -209,7 +233,10 @@ def _by_anchors(
     values, uncertain = _values(target, grid.points())
 
     def built(site: Site, output: int) -> Approximation:
-        return Approximation(function_by_grid(site, grid, values[:, output]), bound + uncertain)
+        return Approximation(
+            function_by_grid(site, grid, values[:, output], spread + 2.0 * uncertain),
+            bound + uncertain,
+        )
 
     return _opaque(target, domain, "universal", built)
 
@@ -226,31 +253,59 @@ def _values(target: Function | CallableFunction, points: np.ndarray) -> tuple[np
     return middle.T, float(up(float(missed)))
 
 
-def _fitting(error: float, propose: Callable[[float], Proposal]) -> Proposal:
+def _fitting(
+    error: float, propose: Callable[[float], Proposal], format: Format = FLOAT64
+) -> Proposal:
     """Ask for a little less as long as rounding takes the claim above the error."""
+    proposal = _fitted(error, propose, format)
+    if proposal.needed <= error / (1 + MARGIN):
+        return proposal
+    reached = 10 * proposal.needed + error
+    if format is not FLOAT64:  # what somebody will take in the end
+        larger = (error * factor for factor in _LARGER)
+        fine = (e for e in larger if _fitted(e, propose, format).needed <= e / (1 + MARGIN))
+        reached = next(fine, float("inf"))
+    raise too_small(error, float(f"{reached:.0e}"), proposal.route, format.name)
+
+
+def _fitted(error: float, propose: Callable[[float], Proposal], format: Format) -> Proposal:
+    """The first of some attempts that fits the error, or the last one."""
     asked = error / (1 + MARGIN) * (1 - _ROOM)
     for _ in range(4):
-        proposal = propose(asked)
-        bound = proposal.bound()
+        proposal = replace(propose(asked), format=format.name, asked=error)
+        bound = proposal.needed
         if bound <= error / (1 + MARGIN):
             return proposal
         asked = error / (1 + MARGIN) - 1.2 * (bound - proposal.approximation)
         if not asked > 0.1 * error:
             break
-    raise too_small(error, float(f"{10 * proposal.bound() + error:.0e}"), proposal.route)
+    return proposal
 
 
-def propose_pieces(target: CallableFunction, domain: Box, error: float, *, soft: bool) -> Proposal:
+def propose_pieces(
+    target: CallableFunction,
+    domain: Box,
+    error: float,
+    *,
+    soft: bool,
+    format: Format = FLOAT64,
+) -> Proposal:
     """A function of one variable, of which only bounds are known, piecewise linear."""
     if target.inputs != 1:
         raise RequestError("Pieces are for functions of one variable; take the universal route.")
-    return _fitting(error, lambda asked: _by_pieces(target, domain, asked, soft))
+    return _fitting(error, lambda asked: _by_pieces(target, domain, asked, soft, format), format)
 
 
-def _by_pieces(target: CallableFunction, domain: Box, asked: float, soft: bool) -> Proposal:
+def _by_pieces(
+    target: CallableFunction, domain: Box, asked: float, soft: bool, format: Format
+) -> Proposal:
+    balanced = format is not FLOAT64
+
     def built(site: Site, output: int) -> Approximation:
         fit = _pieces(target, output, domain, asked * (1 - SOFT_SHARE if soft else 1.0))
-        return soft_pieces(site, fit, asked) if soft else hard_pieces(site, fit)
+        if soft:
+            return soft_pieces(site, fit, asked, balanced=balanced)
+        return hard_pieces(site, fit, balanced=balanced)
 
     return _opaque(target, domain, "recipe" if soft else "feedforward", built)
 
@@ -275,21 +330,21 @@ def _pieces(target: CallableFunction, output: int, domain: Box, error: float) ->
 
 
 def _grid_of(
-    target: Function | CallableFunction, domain: Box, error: float
-) -> tuple[GridFit, float]:
-    """The grid, and the error that it proves."""
+    target: Function | CallableFunction, domain: Box, error: float, flatness: float
+) -> tuple[GridFit, float, float]:
+    """The grid, the error that it proves, and how far apart two values drawn by weight are."""
     low, high = domain.low.tolist(), domain.high.tolist()
     if isinstance(target, CallableFunction):
         if target.lipschitz is not None:
-            grid = grid_for(low, high, target.lipschitz, error)
-            return grid, grid.error
+            grid = grid_for(low, high, target.lipschitz, error, flatness=flatness)
+            return grid, grid.error, grid.spread
         if target.modulus is not None:
             reach = _reach(target.modulus, float((domain.high - domain.low).sum()), error)
-            grid = grid_for(low, high, [1.0] * len(low), reach)
-            return grid, target.modulus(grid.error)
+            grid = grid_for(low, high, [1.0] * len(low), reach, flatness=flatness)
+            return grid, target.modulus(grid.error), target.modulus(grid.spread)
         raise RequestError("The universal route needs lipschitz=... or modulus=...")
-    grid = grid_for(low, high, _slopes(target, domain), error)
-    return grid, grid.error
+    grid = grid_for(low, high, _slopes(target, domain), error, flatness=flatness)
+    return grid, grid.error, grid.spread
 
 
 def _slopes(target: Function, domain: Box) -> Sequence[float]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from hardmax.analysis import rounding_bound
 from hardmax.core import Bill, Box, Construction, Target
 from hardmax.lowering._planner import Plan, make_offers
-from hardmax.lowering.functions import FORMATS
 from hardmax.lowering.networks._routes import lower, routes_for
+from hardmax.numerics import FLOAT64, Format
 from hardmax.passes import soften
 
 
@@ -27,28 +27,29 @@ class BuiltProposal:
     def error(self) -> float:
         return self.construction.claim.error
 
-    def formats(self, error: float) -> list[str]:
-        """Formats in which the real-number error plus the format's rounding stays within."""
-        claim = self.construction.claim
-        exact = claim.error - sum(s.amount for s in claim.ledger if s.cause == "rounding")
-        bounds = {
-            name: float(rounding_bound(self.construction.transformer, claim.domain, name).max())
-            for name in FORMATS
-        }
-        return [
-            name for name, bound in bounds.items() if exact + bound <= error or name == "float64"
-        ]
+    @property
+    def format(self) -> str:
+        return self.construction.claim.format
+
+    def rounded(self, format: str) -> float:
+        """What rounding adds in a format, from the weights."""
+        made = self.construction
+        return float(rounding_bound(made.transformer, made.claim.domain, format).max())
 
     def build(self) -> Construction:
         return self.construction
 
 
-def plan_network(source: Target, domain: Box, error: float | None) -> Plan:
+def plan_network(
+    source: Target, domain: Box, error: float | None, *, format: Format = FLOAT64
+) -> Plan:
     """Every route of a network; `error=None` compares the hard skeletons."""
 
     def proposer(route: str) -> Callable[[], BuiltProposal]:
-        return lambda: BuiltProposal(soften(lower(source, domain, route), error=error))
+        return lambda: BuiltProposal(
+            soften(lower(source, domain, route), error=error, float=format.name)
+        )
 
     routes = [(route, proposer(route)) for route in routes_for(source)]
     asked = float("inf") if error is None else error
-    return Plan(source, domain, asked, make_offers(asked, routes))
+    return Plan(source, domain, asked, make_offers(asked, routes), format.name)

@@ -45,6 +45,7 @@ from hardmax.lowering.sketch import (
     merge_registers,
     strays_of,
 )
+from hardmax.numerics import FLOAT64, Format
 
 _SHARES_HOLD = 16  # tokens: the shares of longer ranks, w/(1 + w), are too close for float32
 _TRIED, _TRIED_LENGTH = 40, 6  # words that are tried by the interpreter, and how long they are
@@ -64,6 +65,7 @@ class Choices:
     joint: bool = False  # several equalities are several parabolas, not one of joint classes
     care: Care = field(default_factory=Care)
     flat: bool = False  # look-ups end errors, at the price of more units
+    format: Format = FLOAT64  # in which claims are to be kept
 
 
 class Unkept(RequestError):
@@ -81,9 +83,18 @@ _CARES = (
 
 
 def lower_program(
-    program: Program, words: Words, *, positions: str = "scalar", route: str | None = None
+    program: Program,
+    words: Words,
+    *,
+    positions: str = "scalar",
+    route: str | None = None,
+    format: Format = FLOAT64,
 ) -> Construction:
-    """The smallest Transformer for a program on words, of all that it can choose between."""
+    """The smallest Transformer for a program on words, of all that it can choose between.
+
+    Claims of programs are distances to codes, which leave room for decoding: in a coarse format
+    they are kept where what it rounds fits that room, and refused elsewhere.
+    """
     check_positions(program, words, positions)
     if route not in (None, *ROUTES):
         raise RequestError(
@@ -94,7 +105,7 @@ def lower_program(
     open_choices = [
         replace(choices, parallel=route == "parallel") for choices in _open_choices(program)
     ]
-    made = _build_all(target, open_choices, positions)
+    made = _build_all(target, [replace(one, format=format) for one in open_choices], positions)
     if words.longest > _SHARES_HOLD and any(choices.by_values for choices, _ in made):
         made = [one for one in made if one[0].by_values]
     return min((one for _, one in made), key=lambda one: padded_parameters(one.transformer))
@@ -193,7 +204,9 @@ class _ProgramCompiler:
         if self.sketch.needs_start:
             spare_start(self.sketch)
         answers, rename = merge_registers(self.sketch, answers)
-        claim = Claim(target, target.words, self._ledger(strays_of(self.sketch, answers)))
+        format = self.choices.format
+        ledger = self._ledger(strays_of(self.sketch, answers, format))
+        claim = Claim(target, target.words, ledger, format=format.name)
         assembly = WordAssembly(self.sketch, answers)
         witness = Witness(self._holdings(assembly, rename))
         transformer = assembly.transformer(target.program.at)
@@ -214,13 +227,13 @@ class _ProgramCompiler:
             apart = min(map(target.spacing, outputs))
             raise Unkept(
                 f"The answers of {target.program.name} are {apart:.3g} apart, but what is built "
-                f"to give them may stray by {used:.3g} in float64. Shorten the words, or map what "
-                f"it compares to fewer values first."
+                f"to give them may stray by {used:.3g} in {self.choices.format.name}. Shorten the "
+                f"words, or map what it compares to fewer values first."
             )
         shares = [
             Share("approximation", "answers by the size of a state", aside),
             Share("softening", "heads and sums", softening),
-            Share("rounding", "float64", rounding),
+            Share("rounding", self.choices.format.name, rounding),
             Share("margin", "room for decoding", room - used),
         ]
         return [share for share in shares if share.amount > 0.0]

@@ -10,6 +10,7 @@ from hardmax.core import Construction, Words, padded_parameters
 from hardmax.languages.programs import Program, Scanned
 from hardmax.lowering._planner import RoutePlan, ranking
 from hardmax.lowering.programs._compile import ROUTES, lower_program
+from hardmax.numerics import FLOAT64, Format
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +62,8 @@ class ProgramPlan(RoutePlan[ProgramOffer]):
         """The first that stands, which is the shallow one; or the least of what is preferred."""
         if prefer == "float32":
             raise RequestError(
-                "Routes of a program are not compared by float format; prefer parameters, layers, "
-                "heads or logit."
+                "Routes of a program are not compared by float format: plan them for one, with "
+                'float="float32"; prefer parameters, layers, heads or logit.'
             )
         rank = ranking(prefer)
         if not self.open:
@@ -86,13 +87,15 @@ class ProgramPlan(RoutePlan[ProgramOffer]):
         return "\n".join(lines)
 
 
-def plan_program(program: Program, words: Words, *, positions: str = "scalar") -> ProgramPlan:
+def plan_program(
+    program: Program, words: Words, *, positions: str = "scalar", format: Format = FLOAT64
+) -> ProgramPlan:
     """The routes of a program: one, unless it runs a machine."""
     machines = [value for value in program.values if isinstance(value, Scanned)]
     offers = []
     for route in ROUTES if machines else ROUTES[:1]:
         try:
-            made = lower_program(program, words, positions=positions, route=route)
+            made = lower_program(program, words, positions=positions, route=route, format=format)
             offers.append(ProgramOffer(route, _why(machines, route, words), made))
         except RequestError as reason:
             offers.append(ProgramOffer(route, str(reason), None))

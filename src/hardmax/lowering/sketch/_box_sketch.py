@@ -95,6 +95,8 @@ class Chooser:
     score_ends: tuple[np.ndarray, np.ndarray]  # each token's smallest and largest score
     value_range: Pair
     contest: bool = False  # the scores are the values
+    spread: float = math.inf  # sum_jk p_j p_k |values_j - values_k| at most, whatever is asked
+    weighed: float = math.inf  # and sum_k p_k |values_k|
 
     @property
     def tokens(self) -> int:

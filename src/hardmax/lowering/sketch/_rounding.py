@@ -15,6 +15,16 @@ Rounding is charged where it happens and multiplied by what it can do from there
   most 0.28 |z|: y^2 e^-y/(1 + e^-y)^2 <= 0.44 and y p (1 - p) <= 0.23.
 - *A chooser.* If logits are off by d, the weights move by tanh(d/2) in total variation; if it is a
   contest, the maximum moves by at most 2 d (c_n + d)/coldness (see `analysis`'s contest lemma).
+  If the values that weigh something lie close together, sum_jk p_j p_k |v_j - v_k| <= s, the mean
+  moves by no more than (e^(4d) - 1) s/4. Proof: let logits move by t e_k, |e_k| <= d, t from 0 to
+  1. The mean has the derivative sum_k p_k (v_k - mean) e_k = sum_jk p_j p_k (v_k - v_j) e_k =
+  1/2 sum_jk p_j p_k (v_k - v_j) (e_k - e_j), which is at most d times the sum in size; and weights
+  grow by e^(2 d t) at most. QED
+
+A weight is rounded to float64 first, and by some frameworks to float32 after that. With units
+v <= 2^-24 before the format's own u >= v that is a factor (1 + v)^2 (1 + u) at most, which is less
+than 1 + gamma_1 = 1 + u + u^2 + ... if v is 2^-53, or 2^-24 and u at least 2^-11: casting is one
+rounding in every format.
 
 All orders of summation are covered: k additions in any order are k - 1 partial sums, each at most
 the sum of all sizes, and the last one, which is the result.
@@ -40,7 +50,6 @@ from hardmax.lowering.sketch._box_sketch import (
 )
 from hardmax.lowering.sketch._ranges import RangeTable, read, sigmoid, size_of
 from hardmax.numerics import (
-    FLOAT64,
     FORMATS,
     Format,
     gamma,
@@ -68,7 +77,6 @@ def rounding(sketch: BoxSketch, ranges: RangeTable, dtype: str = "float64") -> R
 class _Pass:
     def __init__(self, sketch: BoxSketch, ranges: RangeTable, format: Format) -> None:
         self.sketch, self.ranges, self.format = sketch, ranges, format
-        self.casts = 1 if format is FLOAT64 else 2  # a weight is rounded to float64, then again
         self.stored = {register: self._embedded(register) for register in sketch.registers}
         self.left = dict.fromkeys(sketch.registers, 0.0)  # on the sink
         self.nodes: dict[int, float] = defaultdict(float)
@@ -99,7 +107,7 @@ class _Pass:
 
     def _terms(self, weights: list[Fraction]) -> int:
         """Roundings a term can go through: casting its weight, multiplying, adding."""
-        cast = 0 if all(self._held(w) for w in weights) else self.casts
+        cast = 0 if all(self._held(w) for w in weights) else 1
         product = 0 if all(self._exact(w) for w in weights) else 1
         return cast + product + max(len(weights) - 1, 0)
 
@@ -162,7 +170,10 @@ class _Pass:
     def _chosen(self, m: int, maker: Chooser, registers: dict[BoxRegister, Pair]) -> float:
         """Tables are rounded like embeddings: relative to |weights| |x| + |constant|."""
         n, inputs = maker.tokens, maker.values.shape[1]
-        units = self._units(inputs + len(maker.keys) + 7)
+        # a key is cast, multiplied with the query and its coldness, added up, less the maximum;
+        # one that depends on the input is embedded before that
+        embedded = inputs + 3 if any(table[:, :-1].any() for table in maker.keys) else 0
+        units = self._units(embedded + len(maker.keys) + 4)
         off = self._units(self.format.exp_units)
         for form, key in zip(maker.query, maker.keys, strict=True):
             inherited = self._read(form, registers)
@@ -172,9 +183,11 @@ class _Pass:
         if maker.contest:
             moved = 2 * off * (softmax_gap(n) + off) / maker.coldness
         else:
-            moved = weights_moved(off) * (high - low)
+            near = 0.25 * np.expm1(min(4.0 * off, 700.0)) * maker.spread
+            moved = min(weights_moved(off) * (high - low), inflate(near, 8))
         lost = self._vanished(2 * maker.coldness * size_of(self.ranges.gates[m]), n)
-        size = self._table_size(maker.values)
+        # terms are rounded by their own sizes, p_k |v_k|, and partial sums are no larger than all
+        size = min(self._table_size(maker.values), maker.weighed * np.exp(min(2.0 * off, 700.0)))
         total = moved + lost * (high - low) + self._units(n + inputs + 5) * size
         return float(inflate(total + self.format.smallest * (n + 4), 2 * len(maker.keys) + 32))
 

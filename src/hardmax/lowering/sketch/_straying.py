@@ -58,6 +58,7 @@ from hardmax.lowering.sketch._word_sketch import (
 from hardmax.numerics import FLOAT64, REALS, UNIT, Format, gamma, inflate, lowest_bit, weights_moved
 
 _OPERATIONS = 1000  # that a bound of this file takes, at most
+_ROOM = 4.0  # times: partial sums, and what is rounded, fit the format, too
 _NEAR = 2.0**7 * UNIT  # relative: knots that are so close to a level may lie on either side of it
 
 
@@ -82,13 +83,18 @@ class Strays(NamedTuple):
     rounding: float
 
 
-def strays_of(sketch: WordSketch, answers: Sequence[WordForm]) -> list[Strays]:
-    """How far each answer strays, on every word and at every symbol."""
+def strays_of(
+    sketch: WordSketch, answers: Sequence[WordForm], format: Format = FLOAT64
+) -> list[Strays]:
+    """How far each answer strays in a format, on every word and at every symbol.
+
+    Infinitely far where a number exceeds the format, or a sum's share of the weight vanishes.
+    """
     for head in sketch.layers.all_heads:
         for form in head.forms:
             sketch.linear(form)  # may call for the token register
     found = []
-    soft, both = (_Straying(sketch, answers, format) for format in (REALS, FLOAT64))
+    soft, both = (_Straying(sketch, answers, one) for one in (REALS, format))
     for answer in answers:
         softening, all_in_all = (run.form(answer).stray for run in (soft, both))
         softening = inflate(softening, _OPERATIONS)
@@ -102,6 +108,7 @@ class _Straying:
     def __init__(self, sketch: WordSketch, answers: Sequence[WordForm], format: Format) -> None:
         self.sketch, self.format = sketch, format
         self.exact = format is REALS
+        self.floats = FLOAT64 if self.exact else format
         self._gammas: dict[float, float] = {}
         self.tokens = sketch.words.longest + 1
         self.heir = heir_of(sketch, answers)
@@ -129,9 +136,14 @@ class _Straying:
         parts = np.concatenate([register.symbols, register.places, [register.start]])
         grid = float(lowest_bit(parts).min())
         is_sum = register.symbols.any() and register.places.any()
-        is_exact = not is_sum or bool(FLOAT64.is_exact(2.0 * np.abs(parts).max(), grid))
+        is_held = bool(self.floats.holds(parts).all())
+        is_exact = is_held and (
+            not is_sum or bool(self.floats.is_exact(2.0 * np.abs(parts).max(), grid))
+        )
         self.grid[register] = grid if is_exact and register is not self.heir else -math.inf
-        self.stray[register] = 0.0 if is_exact else self._gamma(1) * size
+        whole = float(np.abs(register.symbols).max(initial=0.0) + np.abs(register.places).max())
+        rounded = self._gamma(1) * size if is_held else self._gamma(2) * whole
+        self.stray[register] = 0.0 if is_exact else rounded + self.floats.smallest
         self.start[register] = abs(register.start)
 
     # ---- forms ---------------------------------------------------------------------------------
@@ -158,13 +170,13 @@ class _Straying:
         for register, weight in form.terms.items():
             found = min(found, self.grid[register] + _lowest_bit(weight))
         size = self._terms(form)
-        return found if not form.off and FLOAT64.is_exact(size, found) else -math.inf
+        return found if not form.off and self.floats.is_exact(size, found) else -math.inf
 
     def _is_near(self, grid: float, drift: float) -> bool:
         """Whether deviations are so small that sums on the grid are rounded to what they are."""
         if grid == -math.inf:
             return False
-        return drift <= math.ldexp(0.25 * FLOAT64.unit, int(min(max(grid, -900.0), 900.0)))
+        return drift <= math.ldexp(0.25 * self.floats.unit, int(min(max(grid, -900.0), 900.0)))
 
     def _rounding(self, form: WordForm) -> float:
         if self.exact:
@@ -203,7 +215,9 @@ class _Straying:
         held = self.size[register] + (register is self.heir)
         self.stray[register] += stray
         grid = min(self.grid[register], grid)
-        self.grid[register] = grid if FLOAT64.is_exact(2.0 * held, grid) else -math.inf
+        self.grid[register] = grid if self.floats.is_exact(2.0 * held, grid) else -math.inf
+        if not self.floats.fits(_ROOM * held):
+            self.stray[register] = math.inf
         near = self._is_near(self.grid[register], self.stray[register])
         self.stray[register] += self._gamma(2) * (self.stray[register] if near else held)
         self.start[register] = (self.start[register] + start) * (1.0 + self._gamma(4))
@@ -241,9 +255,11 @@ class _Straying:
         at_start = 0.0
         if self.sketch.needs_start:
             at_start = weight * (first if head.causal else most) * (1.0 + self._gamma(8))
-        noise = self._gamma(self.tokens + FLOAT64.exp_units + 8.0)
+        noise = self._gamma(self.tokens + self.floats.exp_units + 8.0)
         if head.does == "sum":
             share, count = math.exp(-self._lag(head)), self.tokens - 1.0
+            if self._lag(head) > -self.floats.exp_vanishes:
+                return math.inf, math.inf, math.inf
             apart = share * count + noise * (1.0 + self._lag(head)) + math.exp(-EXCLUDED)
             stray = share * count * (value.stray + most * apart) + first
             if self.sketch.sane_start and not head.causal:
@@ -255,7 +271,7 @@ class _Straying:
             lost = 0.0  # everybody wins
         moved = weights_moved(logits) if head.does == "mean" else 0.0
         held = value.stray if head.does == "fetch" else max(value.stray, first)
-        if head.does == "fetch" and lost <= 0.125 * FLOAT64.unit:
+        if head.does == "fetch" and lost <= 0.125 * self.floats.unit:
             noise = 2.0 * lost  # the one that wins has all of the weight
         stray = held + 2.0 * most * (lost + moved) + noise * most
         return weight * value.size, weight * stray, at_start
@@ -283,8 +299,10 @@ class _Straying:
             if self.sketch.needs_start and head.does != "fetch":
                 first += (query.size + query.stray) * self._at_start(self.sketch.linear(own))
         stray = max(stray, first)
-        if not (stray == 0.0 and FLOAT64.is_exact(whole, grid)):
+        if not (stray == 0.0 and self.floats.is_exact(whole, grid)):
             stray += self._gamma(len(head.query) + 4.0) * whole
+        if not self.floats.fits(_ROOM * whole * _coldness(head)):
+            return math.inf
         return stray * _coldness(head)
 
     # ---- hidden units --------------------------------------------------------------------------
