@@ -170,6 +170,7 @@ def follow(
 
 
 _MANY_TOKENS = 16
+_AS_WIDE = 1.0 + 2.0**-20  # two ways to write a maximum are equally wide up to rounding
 
 
 def _asking_tokens(transformer: Transformer) -> dict[int, Asked]:
@@ -291,7 +292,7 @@ def _attend(
     for group_flow in alone:
         at, rows, values = group_flow.alone_at, group_flow.alone_rows, group_flow.alone
         known = after[at, rows]
-        narrower = values.deviation.width <= known.deviation.width
+        narrower = values.deviation.width <= known.deviation.width * _AS_WIDE
         both = Place(
             known.range.meet(values.range), known.deviation.overruled(narrower, values.deviation)
         )

@@ -128,10 +128,10 @@ def _shares(blocks: Sequence[np.ndarray], radii: np.ndarray) -> np.ndarray:
     for _ in range(_ROUNDS):
         share = np.maximum(share / share.sum(), _LEAST_SHARE)
         values, vectors = np.linalg.eigh(np.tensordot(1.0 / share, squares, axes=1))
-        if not values[-1] < least:
-            break
-        best, least = share, float(values[-1])
-        furthest = vectors[:, -1]
-        moved = np.sqrt(np.maximum(squares @ furthest @ furthest, 0.0))
+        if values[-1] < least:
+            best, least = share, float(values[-1])
+        # directions count by how far the balls reach there, so that the furthest two take turns
+        far = vectors * np.maximum(values / values[-1], 0.0) ** 2
+        moved = np.sqrt(np.einsum("ia,gij,ja->g", far, squares, far, optimize=True))
         share = 0.5 * (share + moved / moved.sum())
     return best
