@@ -437,3 +437,24 @@ def test_the_slope_of_a_gate_has_both_of_its_terms():
             slope = 2 * share + share * (1 - share) * (2 * arb(at) + 1)
             assert arb(low) < slope < arb(high)
         assert high - low < 1e-12
+
+
+def test_leaks_of_a_coordinate_are_one_variable_and_equal_leaks_stay_equal():
+    graph = Graph()
+    state = validating(graph)
+    state.leak, state._leaks = 1e-9, {}
+    x = graph.variable(0.0, 1.0)
+    small = [graph.apply("exp", x.scaled(rational(float(k)))) for k in range(1, 5)]
+    leaks = sum(
+        (atom.scaled(rational(1e-12)) for atom in small[1:]), small[0].scaled(rational(1e-12))
+    )
+    joined = Validation._without_leaks(state, x + leaks)
+    assert len(joined.atoms) == 2
+    low, high = graph.range(joined - x)
+    assert low <= 0.0
+    assert high >= 1e-12 * sum(math.exp(k) for k in range(1, 5))
+    assert Validation._without_leaks(state, x + leaks) == joined
+    larger = x + leaks.scaled(rational(1e6))
+    assert Validation._without_leaks(state, larger) is larger
+    state.leak = 0.0
+    assert Validation._without_leaks(state, x + leaks) == x + leaks
