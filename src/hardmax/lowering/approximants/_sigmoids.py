@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -15,9 +16,17 @@ from hardmax.lowering.approximants._levelling import levelled
 from hardmax.lowering.approximants._projection_fit import Problem, State, descend
 from hardmax.lowering.approximants._sigmoid_starts import neighbours, starts
 from hardmax.lowering.approximants._supremum import supremum
+from hardmax.lowering.approximants._waves import (
+    levelled_waves,
+    may_reach,
+    searched_for_waves,
+    turns_beyond,
+)
 from hardmax.numerics import FLOAT64, Format
 
 _SEARCH, _POLISH = 1e-10, 1e-13  # ridges; the second when coefficients turned out small
+_FEW_TURNS = 4  # up to here heads are tried from 0 on
+_MOST_TURNS = 128
 
 
 @dataclass(frozen=True)
@@ -125,7 +134,7 @@ def _searched(
     """The best sum found on [-1, 1], in units of `scale`."""
     unknowns = (4 if affine else 3) * heads + 2
     u = _grid(4 * unknowns + 20)
-    f = curve.at(_to_x(curve, u))
+    f = curve.at(curve.across(u))
     scale = float(0.5 * np.ptp(f)) or 1.0
     problem = Problem(u, f / scale, linear, affine, max(_SEARCH, 1e3 * format.unit))
     if heads == 0:
@@ -141,7 +150,7 @@ def _searched(
         state = state.beside(descend(problem, neighbours(state, 24, seed), 40))
     state = descend(problem, state.best(3), 150).best(1)
     fine = _grid(10 * unknowns + 40)
-    problem = replace(problem, u=fine, f=curve.at(_to_x(curve, fine)) / scale)
+    problem = replace(problem, u=fine, f=curve.at(curve.across(fine)) / scale)
     return levelled(problem, state, 15), problem, scale
 
 
@@ -150,10 +159,6 @@ def _grid(points: int) -> np.ndarray:
     u = -np.cos(np.linspace(0.0, np.pi, points))
     crowd = (1.0 + u[1]) * 0.25 ** np.arange(1, 9)
     return np.unique(np.concatenate([u, -1.0 + crowd, 1.0 - crowd]))
-
-
-def _to_x(curve: Curve, u: np.ndarray) -> np.ndarray:
-    return 0.5 * (curve.low + curve.high) + 0.5 * (curve.high - curve.low) * u
 
 
 def _in_x(curve: Curve, problem: Problem, state: State, scale: float) -> SigmoidSum:
@@ -190,7 +195,9 @@ def sigmoids_for(
     exactly = _as_one_sigmoid(curve)
     if exactly is not None and affine_values and linear_term:
         return exactly
-    _refuse_waves(curve, most)
+    turns = turns_beyond(curve, 2.0 * error)
+    if turns > _FEW_TURNS:
+        return _following_waves(curve, error, turns, affine_values, linear_term, format)
     best, reached = np.inf, list[float]()
     for heads in range(most + 1):
         found = fit_sigmoids(
@@ -202,11 +209,66 @@ def sigmoids_for(
         reached.append(best)
         if _hopeless(reached, error, most):
             break
-    raise PrecisionError(
-        f"{len(reached) - 1} heads bring a sum of sigmoids within {best:.3g} of {curve.name} on "
+    raise _missed(curve, error, len(reached) - 1, best)
+
+
+def _missed(curve: Curve, error: float, heads: int, best: float) -> PrecisionError:
+    return PrecisionError(
+        f"{heads} heads bring a sum of sigmoids within {best:.3g} of {curve.name} on "
         f"[{curve.low:g}, {curve.high:g}], but {error:.3g} was asked. "
         "Ask for a larger error, or shrink the domain."
     )
+
+
+def _following_waves(
+    curve: Curve, error: float, turns: int, affine: bool, linear: bool, format: Format
+) -> SigmoidSum:
+    """From one head for every two turns (every turn, with constant factors) up, or else down."""
+    if turns > _MOST_TURNS:
+        raise PrecisionError(
+            f"{curve.name} turns {turns:,} times or more on [{curve.low:g}, {curve.high:g}], too "
+            f"often for a sum of {_MOST_TURNS // 2} sigmoids. Shrink the domain, or take another "
+            "route."
+        )
+    first, found, reached = turns // 2 if affine else turns, None, list[float]()
+    for heads in _more_and_more(first):
+        found = _fitted_to_waves(curve, error, heads, affine, linear, format)
+        if found.error <= error:
+            break
+        reached.append(found.error)
+        if heads > 3 * first and _hopeless(reached, error, len(reached) + 3):
+            break
+    assert found is not None
+    if not found.error <= error:
+        raise _missed(curve, error, heads, min(reached))
+    while found.heads > 1 and not (reached and found.heads <= 2 * first):
+        fewer = _fitted_to_waves(curve, error, found.heads - 1, affine, linear, format)
+        if not fewer.error <= error:
+            break
+        found = fewer
+    return found
+
+
+def _more_and_more(first: int) -> Iterator[int]:
+    """One more up to twice as many, for waves within waves in larger steps."""
+    yield from range(first, 2 * first)
+    yield from range(2 * first, 4 * first + 10, max(first // 4, 1))
+
+
+def _fitted_to_waves(
+    curve: Curve, error: float, heads: int, affine: bool, linear: bool, format: Format
+) -> SigmoidSum:
+    """By least squares; levelled only if that is too large by little, and proved if it may do.
+
+    The error of a sum that misses the mark anyway is as measured.
+    """
+    for search in (searched_for_waves, levelled_waves):
+        state, problem, scale = search(curve, heads, affine, linear, format)
+        worst = scale * problem.worst(state)
+        if not may_reach(worst, error):
+            break
+    found = replace(_in_x(curve, problem, state, scale), error=worst)
+    return _proved(curve, found) if worst <= error else found
 
 
 def _as_one_sigmoid(curve: Curve) -> SigmoidSum | None:
@@ -231,16 +293,3 @@ def _hopeless(reached: list[float], error: float, most: int) -> bool:
         return False
     rate = np.log(reached[-4] / reached[-1]) / 3.0
     return bool(np.log(reached[-1] / error) > 1.3 * max(rate, 1e-3) * (most + 1 - len(reached)))
-
-
-def _refuse_waves(curve: Curve, most: int) -> None:
-    """A sum of `most` terms cannot follow many times as many turns."""
-    x = np.linspace(curve.low, curve.high, 20_001)
-    steps = np.diff(curve.at(x))
-    signs = np.sign(steps[np.isfinite(steps) & (steps != 0.0)])
-    turns = int((signs[1:] != signs[:-1]).sum())
-    if turns > 4 * most:
-        raise PrecisionError(
-            f"{curve.name} turns {turns:,} times or more on [{curve.low:g}, {curve.high:g}], too "
-            f"often for a sum of {most} sigmoids. Shrink the domain, or take another route."
-        )
