@@ -9,6 +9,7 @@ from hardmax.lowering.approximants._knots import PiecewiseFit as PiecewiseFit
 from hardmax.lowering.approximants._knots import fit_knots as fit_knots
 from hardmax.lowering.approximants._knots_given import fit_knots_from_bound as fit_knots_from_bound
 from hardmax.lowering.approximants._knots_given import fit_knots_lipschitz as fit_knots_lipschitz
+from hardmax.lowering.approximants._sigmoids import MOST_SIGMOIDS as MOST_SIGMOIDS
 from hardmax.lowering.approximants._sigmoids import SigmoidSum as SigmoidSum
 from hardmax.lowering.approximants._sigmoids import SigmoidTerm as SigmoidTerm
 from hardmax.lowering.approximants._sigmoids import fit_sigmoids as fit_sigmoids

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -26,7 +25,8 @@ from hardmax.numerics import FLOAT64, Format
 
 _SEARCH, _POLISH = 1e-10, 1e-13  # ridges; the second when coefficients turned out small
 _FEW_TURNS = 4  # up to here heads are tried from 0 on
-_MOST_TURNS = 128
+MOST_SIGMOIDS = 64  # that are fitted to waves
+_WORK = 6e5  # for waves: the time of a fit grows with the cube of its heads
 
 
 @dataclass(frozen=True)
@@ -183,12 +183,14 @@ def sigmoids_for(
     affine_values: bool = True,
     linear_term: bool = True,
     most: int = 12,
+    most_for_waves: int = MOST_SIGMOIDS,
     format: Format = FLOAT64,
 ) -> SigmoidSum:
     """The first of 0, 1, 2, ... heads whose fit is proved to reach the error.
 
     Errors fall geometrically. Once the rate shows that `most` heads will not do, as for a
-    singular end, the search is given up.
+    singular end, the search is given up. A curve that turns often by more than twice the error is
+    another case (`_waves.py`): heads are tried from one a wave up to `most_for_waves`.
     """
     if not error > 0.0:
         raise RequestError(f"An error must be positive, but {error!r} was asked.")
@@ -197,7 +199,8 @@ def sigmoids_for(
         return exactly
     turns = turns_beyond(curve, 2.0 * error)
     if turns > _FEW_TURNS:
-        return _following_waves(curve, error, turns, affine_values, linear_term, format)
+        options = (affine_values, linear_term, format)
+        return _following_waves(curve, error, turns, most_for_waves, *options)
     best, reached = np.inf, list[float]()
     for heads in range(most + 1):
         found = fit_sigmoids(
@@ -221,38 +224,36 @@ def _missed(curve: Curve, error: float, heads: int, best: float) -> PrecisionErr
 
 
 def _following_waves(
-    curve: Curve, error: float, turns: int, affine: bool, linear: bool, format: Format
+    curve: Curve, error: float, turns: int, most: int, affine: bool, linear: bool, format: Format
 ) -> SigmoidSum:
-    """From one head for every two turns (every turn, with constant factors) up, or else down."""
-    if turns > _MOST_TURNS:
+    """From one head for every two turns (every turn, with constant factors) up, then down.
+
+    A head more gains at most a factor of about a hundred, which says how many to add at once.
+    """
+    heads = first = turns // 2 if affine else turns
+    if first > most:
         raise PrecisionError(
             f"{curve.name} turns {turns:,} times or more on [{curve.low:g}, {curve.high:g}], too "
-            f"often for a sum of {_MOST_TURNS // 2} sigmoids. Shrink the domain, or take another "
-            "route."
+            f"often for a sum of {most} sigmoids. Shrink the domain, or take another route."
         )
-    first, found, reached = turns // 2 if affine else turns, None, list[float]()
-    for heads in _more_and_more(first):
+    found = _fitted_to_waves(curve, error, heads, affine, linear, format)
+    reached, work, step = [found.error], float(heads**3), heads
+    while not found.error <= error:
+        step = max(1, int(np.log(found.error / error) / np.log(100.0)))
+        if heads > 2 * first and step == 1:
+            step = max(1, first // 4)  # waves within waves
+        heads, work = heads + step, work + (heads + step) ** 3
+        hopeless = heads > 3 * first and _hopeless(reached, error, len(reached) + 3)
+        if heads > most or work > _WORK or hopeless:
+            raise _missed(curve, error, heads - step, min(reached))
         found = _fitted_to_waves(curve, error, heads, affine, linear, format)
-        if found.error <= error:
-            break
         reached.append(found.error)
-        if heads > 3 * first and _hopeless(reached, error, len(reached) + 3):
+    for fewer in range(found.heads - 1, found.heads - step, -1):
+        smaller = _fitted_to_waves(curve, error, fewer, affine, linear, format)
+        if not smaller.error <= error:
             break
-    assert found is not None
-    if not found.error <= error:
-        raise _missed(curve, error, heads, min(reached))
-    while found.heads > 1 and not (reached and found.heads <= 2 * first):
-        fewer = _fitted_to_waves(curve, error, found.heads - 1, affine, linear, format)
-        if not fewer.error <= error:
-            break
-        found = fewer
+        found = smaller
     return found
-
-
-def _more_and_more(first: int) -> Iterator[int]:
-    """One more up to twice as many, for waves within waves in larger steps."""
-    yield from range(first, 2 * first)
-    yield from range(2 * first, 4 * first + 10, max(first // 4, 1))
 
 
 def _fitted_to_waves(

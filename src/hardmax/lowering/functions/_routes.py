@@ -24,6 +24,7 @@ from hardmax.lowering.functions._route_gadgets import (
     ROUTE_GADGETS,
     RouteGadgets,
     differing_routes,
+    direct,
     recipe,
 )
 from hardmax.lowering.gadgets import (
@@ -83,7 +84,8 @@ def _picked(
     """What `Plan.choose` picks, without working out routes that cannot win any more.
 
     A head has at least eight parameters and a token at least two, so that once some route makes
-    do with P parameters, the recipe gives up beyond P/8 pieces and the grid beyond P/2 tokens.
+    do with P parameters, the recipe gives up beyond P/8 pieces, sums of sigmoids for waves beyond
+    P/8 heads, and the grid beyond P/2 tokens.
     """
     if prefer not in (None, "parameters"):
         return plan_function(function, domain, error, prefer=prefer).choose(prefer)
@@ -144,9 +146,19 @@ def _routes_of_text(
         gadgets = recipe() if least is None else recipe(least // 8 + 1)
         return compose(function, domain, error, gadgets, dtype=dtype)
 
+    def by_sigmoids(products: int) -> Proposer:
+        def propose(least: int | None) -> Proposal:
+            gadgets = direct(products) if least is None else direct(products, least // 8 + 1)
+            return compose(function, domain, error, gadgets, dtype=dtype)
+
+        return propose
+
     differing = differing_routes(function.expressions, function.variables, domain)
     names = list(ROUTE_GADGETS) if every else differing
     routes: dict[str, Proposer] = {name: by(ROUTE_GADGETS[name]) for name in names}
+    for products, name in enumerate(("direct", "direct-2", "direct-3"), 1):
+        if name in routes:
+            routes[name] = by_sigmoids(products)
     routes["recipe"] = by_recipe
     return routes | {"universal": _universal_route(function, domain, error)}
 
