@@ -11,7 +11,7 @@ from flint import arb, fmpq
 import hardmax as hm
 from hardmax.core import Box, evaluate
 from hardmax.languages import parse
-from hardmax.lowering.approximants import Curve, sigmoids_for
+from hardmax.lowering.approximants import Curve, anchors_for, sigmoids_for
 from hardmax.lowering.approximants._levelling import levelled_by_weights
 from hardmax.lowering.approximants._waves import searched_for_waves
 from hardmax.lowering.gadgets import PI, Site, wave_by_folding
@@ -58,6 +58,15 @@ def test_weights_level_what_least_squares_leave():
     left = np.abs(problem.residual(level)[0])
     tops = left[1:-1][(left[1:-1] >= left[:-2]) & (left[1:-1] >= left[2:])]
     assert np.median(tops) > 0.9 * left.max()
+
+
+def test_anchors_follow_waves():
+    fit = anchors_for(curve("sin(8*x)"), 1e-3)
+    assert len(fit.anchors) <= 18
+    x = np.linspace(-2.0, 2.0, 5001)
+    assert np.abs(fit.at(x) - np.sin(8.0 * x)).max() <= fit.error <= 1e-3
+    with pytest.raises(hm.PrecisionError, match="too often for one head over 16 anchors"):
+        anchors_for(curve("sin(8*x)"), 1e-3, most_for_waves=16)
 
 
 # ---- folds ---------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Functions of one variable, approximated with a proved sup error. Knows no Transformer."""
 
+from hardmax.lowering.approximants._anchors import MOST_FOR_WAVES as MOST_FOR_WAVES
 from hardmax.lowering.approximants._anchors import AnchorFit as AnchorFit
 from hardmax.lowering.approximants._anchors import anchors_for as anchors_for
 from hardmax.lowering.approximants._anchors import fit_anchors as fit_anchors

@@ -14,6 +14,7 @@ from hardmax._errors import PrecisionError
 from hardmax.core import Box
 from hardmax.languages import Apply, Expression, evaluate, postorder
 from hardmax.lowering.approximants import (
+    MOST_FOR_WAVES,
     MOST_PIECES,
     MOST_SIGMOIDS,
     Curve,
@@ -246,8 +247,8 @@ def _ends(domain: Box) -> list[Interval]:
     return [Interval(low, high) for low, high in zip(domain.low, domain.high, strict=True)]
 
 
-def anchors() -> RouteGadgets:
-    """Every curve one head over anchors; products and maxima as in the direct route."""
+def anchors(most: int = MOST_FOR_WAVES) -> RouteGadgets:
+    """Every curve one head over anchors, `most` for many waves; the rest as in the direct route."""
 
     def curve(site: Site, expression: Expression, error: float) -> Approximation:
         if is_native(expression):
@@ -263,7 +264,8 @@ def anchors() -> RouteGadgets:
 
     def count(expression: Expression, pair: Pair, error: float) -> int:
         with _numerical_trouble(expression):
-            return len(anchors_for(_curve(expression, pair), error, most=_MOST_ANCHORS).anchors)
+            limits = {"most": _MOST_ANCHORS, "most_for_waves": most}
+            return len(anchors_for(_curve(expression, pair), error, **limits).anchors)
 
     product = partial(product_by_gates, heads=1)
     return RouteGadgets("anchors", curve, product, _direct_maximum, False, True, count)

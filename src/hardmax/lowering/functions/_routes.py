@@ -23,6 +23,7 @@ from hardmax.lowering.functions._proposal import Proposal, too_small
 from hardmax.lowering.functions._route_gadgets import (
     ROUTE_GADGETS,
     RouteGadgets,
+    anchors,
     differing_routes,
     direct,
     recipe,
@@ -85,7 +86,7 @@ def _picked(
 
     A head has at least eight parameters and a token at least two, so that once some route makes
     do with P parameters, the recipe gives up beyond P/8 pieces, sums of sigmoids for waves beyond
-    P/8 heads, and the grid beyond P/2 tokens.
+    P/8 heads, anchors for waves and the grid beyond P/2 tokens.
     """
     if prefer not in (None, "parameters"):
         return plan_function(function, domain, error, prefer=prefer).choose(prefer)
@@ -146,6 +147,10 @@ def _routes_of_text(
         gadgets = recipe() if least is None else recipe(least // 8 + 1)
         return compose(function, domain, error, gadgets, dtype=dtype)
 
+    def by_anchors(least: int | None) -> Proposal:
+        gadgets = anchors() if least is None else anchors(least // 2 + 2)
+        return compose(function, domain, error, gadgets, dtype=dtype)
+
     def by_sigmoids(products: int) -> Proposer:
         def propose(least: int | None) -> Proposal:
             gadgets = direct(products) if least is None else direct(products, least // 8 + 1)
@@ -156,6 +161,8 @@ def _routes_of_text(
     differing = differing_routes(function.expressions, function.variables, domain)
     names = list(ROUTE_GADGETS) if every else differing
     routes: dict[str, Proposer] = {name: by(ROUTE_GADGETS[name]) for name in names}
+    if "anchors" in routes:
+        routes["anchors"] = by_anchors
     for products, name in enumerate(("direct", "direct-2", "direct-3"), 1):
         if name in routes:
             routes[name] = by_sigmoids(products)
