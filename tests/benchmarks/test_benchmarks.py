@@ -19,7 +19,7 @@ from benchmarks._report import Check, Report, Settings
 from benchmarks._sources import small_networks
 
 import hardmax as hm
-from benchmarks import THREADS, _coldness, _measure, networks
+from benchmarks import THREADS, _coldness, _measure, networks, oscillation
 
 SHORT = replace(Settings.of(quick=True), seeds=1, points=2000)
 RELU, MAXOUT = "ReLU 8-32-32-1", "maxout 4-16-16-1, rank 4"
@@ -199,3 +199,13 @@ def test_times_say_on_how_many_threads(monkeypatch, setting, said):
 def test_slopes_are_read_from_logarithms():
     x = np.array([1.0, 10.0, 100.0])
     assert _measure.loglog_slope(x, 7 * x**-1.5) == pytest.approx(-1.5)
+
+
+def test_waves_in_short():
+    """The smallest rows of the long run: the planner's choice, sigmoids, anchors."""
+    found = [oscillation.run(row) for row in oscillation.ROWS[:3]]
+    assert [row["verdict"] for row in found] == ["PROVED"] * 3
+    assert [row["route"] for row in found] == ["folded", "direct", "anchors"]
+    assert [row["heads"] for row in found] == [4, 6, 1]
+    assert found[1]["parameters"] == 113
+    assert found[2]["tokens"] == 18

@@ -36,6 +36,7 @@ from hardmax.lowering.approximants._softening import (
 )
 from hardmax.lowering.approximants._supremum import _bounded, _polynomial_bounds, supremum
 from hardmax.lowering.approximants._universal import grid_for, mean_distance
+from hardmax.lowering.approximants._waves import turns_beyond
 from hardmax.lowering.approximants._zones import Zone, _negligible, convexity_zones, spans
 from hardmax.numerics import FLOAT16, FLOAT64, Interval, precision, stray
 
@@ -337,9 +338,17 @@ def test_points_where_a_curve_is_not_defined_are_no_waves():
     def gappy(x):
         return np.where(np.arange(x.size) % 2, np.nan, x)
 
-    _sigmoids._refuse_waves(curve_of(gappy), 1)
-    with pytest.raises(hm.PrecisionError, match="turns"):
-        _sigmoids._refuse_waves(curve_of(lambda x: np.sin(100.0 * x)), 1)
+    assert turns_beyond(curve_of(gappy), 0.0) == 0
+    assert turns_beyond(curve_of(lambda x: np.full(x.shape, np.nan)), 0.0) == 0
+    with pytest.raises(hm.PrecisionError, match="turns 159 times"):
+        _sigmoids.sigmoids_for(curve_of(lambda x: np.sin(500.0 * x)), 1e-3)
+
+
+@pytest.mark.parametrize(("swing", "turns"), [(0.0, 10), (1.9999, 8), (2.0001, 0)])
+def test_only_turns_that_swing_further_are_counted(swing, turns):
+    """sin goes from -1 to 1 and back, by 2 and no more; from its ends here to the first and last
+    turn it goes by less."""
+    assert turns_beyond(curve_of(lambda x: np.sin(32.0 * x)), swing) == turns
 
 
 def test_starts_for_a_line_are_finite():

@@ -223,6 +223,7 @@ _RULES = {
     "direct": _direct(1),
     "direct-2": _direct(2),
     "direct-3": _direct(3),
+    "folded": _direct(1),
     "anchors": _anchors,
     "recipe": _recipe,
     "feedforward": _feedforward,

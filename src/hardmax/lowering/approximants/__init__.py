@@ -1,5 +1,6 @@
 """Functions of one variable, approximated with a proved sup error. Knows no Transformer."""
 
+from hardmax.lowering.approximants._anchors import MOST_FOR_WAVES as MOST_FOR_WAVES
 from hardmax.lowering.approximants._anchors import AnchorFit as AnchorFit
 from hardmax.lowering.approximants._anchors import anchors_for as anchors_for
 from hardmax.lowering.approximants._anchors import fit_anchors as fit_anchors
@@ -9,6 +10,7 @@ from hardmax.lowering.approximants._knots import PiecewiseFit as PiecewiseFit
 from hardmax.lowering.approximants._knots import fit_knots as fit_knots
 from hardmax.lowering.approximants._knots_given import fit_knots_from_bound as fit_knots_from_bound
 from hardmax.lowering.approximants._knots_given import fit_knots_lipschitz as fit_knots_lipschitz
+from hardmax.lowering.approximants._sigmoids import MOST_SIGMOIDS as MOST_SIGMOIDS
 from hardmax.lowering.approximants._sigmoids import SigmoidSum as SigmoidSum
 from hardmax.lowering.approximants._sigmoids import SigmoidTerm as SigmoidTerm
 from hardmax.lowering.approximants._sigmoids import fit_sigmoids as fit_sigmoids

@@ -14,11 +14,14 @@ from hardmax._errors import PrecisionError, RequestError, ShapeError
 from hardmax.lowering.approximants._curve import Curve
 from hardmax.lowering.approximants._minimax import minimax_step
 from hardmax.lowering.approximants._supremum import supremum
+from hardmax.lowering.approximants._waves import turns_beyond
 from hardmax.numerics import FLOAT64, UNIT, Format, finite_array
 
 _FLATNESS = (0.2, 0.3, 0.45, 0.7, 1.0, 1.5, 2.2, 3.2)  # coldness * spacing^2
 _GHOSTS = (0.0, 0.5, 1.0, 2.0, 3.0, 4.0)  # spacings beyond each end
 _RIDGE = 1e-13
+_FEW_TURNS = 4
+MOST_FOR_WAVES = 256
 _LADDER = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 18, 20, 24, 28, 32, 40, 48, 64)
 
 
@@ -121,13 +124,30 @@ def fit_anchors(curve: Curve, anchors: int, format: Format = FLOAT64) -> AnchorF
 
 
 def anchors_for(
-    curve: Curve, error: float, *, most: int = 64, format: Format = FLOAT64
+    curve: Curve,
+    error: float,
+    *,
+    most: int = 64,
+    most_for_waves: int = MOST_FOR_WAVES,
+    format: Format = FLOAT64,
 ) -> AnchorFit:
-    """The first fit on a ladder of sizes that is proved to reach the error."""
+    """The first fit on a ladder of sizes that is proved to reach the error.
+
+    Fewer anchors than turns follow no waves: a curve that turns often by more than twice the error
+    begins with three anchors for every two turns, and may have `most_for_waves`.
+    """
     if not error > 0.0:
         raise RequestError(f"An error must be positive, but {error!r} was asked.")
     best, reached = np.inf, list[float]()
-    for count in [size for size in _LADDER if size <= most]:
+    turns, count = turns_beyond(curve, 2.0 * error), 0
+    few = turns <= _FEW_TURNS
+    limit, sizes = (most, list(_LADDER)) if few else (most_for_waves, _wave_sizes(turns))
+    if not few and sizes[0] > limit:
+        raise PrecisionError(
+            f"{curve.name} turns {turns:,} times or more on [{curve.low:g}, {curve.high:g}], too "
+            f"often for one head over {limit} anchors. Shrink the domain, or take another route."
+        )
+    for count in [size for size in sizes if size <= limit]:
         guess = _guessed(curve, count, format)
         best = min(best, guess.error + guess.rounding(curve.reach, format))
         reached.append(best)
@@ -142,6 +162,14 @@ def anchors_for(
         f"{count} anchors bring one head within about {best:.3g} of {curve.name} on "
         f"[{curve.low:g}, {curve.high:g}], but {error:.3g} was asked. Ask for a larger error."
     )
+
+
+def _wave_sizes(turns: int) -> list[int]:
+    """From three anchors for every two turns on, in steps of 3%."""
+    sizes = [3 * turns // 2 + 2]
+    while sizes[-1] <= 3 * turns:
+        sizes.append(sizes[-1] + max(1, sizes[-1] // 32))
+    return sizes
 
 
 @lru_cache(maxsize=64)

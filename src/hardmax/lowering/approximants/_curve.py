@@ -86,6 +86,10 @@ class Curve:
         """The largest |x|."""
         return max(abs(self.low), abs(self.high))
 
+    def across(self, u: np.ndarray) -> np.ndarray:
+        """From [-1, 1] to [low, high]."""
+        return 0.5 * (self.low + self.high) + 0.5 * (self.high - self.low) * u
+
     def at(self, points: ArrayLike) -> np.ndarray:
         """Float values at points, with no warning at singular ends."""
         with np.errstate(all="ignore"):

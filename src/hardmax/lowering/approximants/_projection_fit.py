@@ -63,11 +63,12 @@ class Problem:
     linear: bool
     affine: bool
     ridge: float
+    weight: np.ndarray | None = None  # of each point; 1 without
 
     def sigmoids(self, state: State) -> np.ndarray:
         """Indexed by row, point, head."""
         z = np.exp(state.steep)[:, None] * (self.u[:, None] - state.centre[:, None])
-        return np.asarray(1.0 / (1.0 + np.exp(-np.clip(z, -700.0, 700.0))))
+        return np.asarray(1.0 / (1.0 + np.exp(-np.clip(z, -200.0, 200.0))))
 
     def columns(self, s: np.ndarray) -> np.ndarray:
         u = np.broadcast_to(self.u[:, None], (*s.shape[:-1], 1))
@@ -105,15 +106,19 @@ def _solved(problem: Problem, state: State) -> tuple[State, np.ndarray, np.ndarr
     Kaufman's Jacobian is (I - QQ')J: as Q'J is subtracted, coefficients follow the sigmoids.
     """
     s = problem.sigmoids(state)
-    columns = problem.columns(s)
+    columns, f = problem.columns(s), problem.f
+    if problem.weight is not None:
+        columns, f = columns * problem.weight[:, None], f * problem.weight
     rows, n, count = columns.shape
     ridge = np.broadcast_to(problem.ridge * np.sqrt(n) * np.eye(count), (rows, count, count))
     full = np.concatenate([columns, ridge], axis=1)
     q, r = np.linalg.qr(full)
-    x = np.linalg.solve(r, np.swapaxes(q[:, :n], 1, 2) @ problem.f[:, None])
-    residual = np.concatenate([problem.f, np.zeros(count)])[:, None] - full @ x
+    x = np.linalg.solve(r, np.swapaxes(q[:, :n], 1, 2) @ f[:, None])
+    residual = np.concatenate([f, np.zeros(count)])[:, None] - full @ x
     state = replace(state, linear=x[..., 0], loss=(residual[..., 0] ** 2).sum(axis=1))
     J = problem.jacobian(state, s)
+    if problem.weight is not None:
+        J = J * problem.weight[:, None]
     J = np.concatenate([J, np.zeros((rows, count, J.shape[2]))], axis=1)
     J = J - q @ (np.swapaxes(q, 1, 2) @ J)
     across = np.swapaxes(J, 1, 2)

@@ -15,9 +15,18 @@ from hardmax.lowering.approximants._levelling import levelled
 from hardmax.lowering.approximants._projection_fit import Problem, State, descend
 from hardmax.lowering.approximants._sigmoid_starts import neighbours, starts
 from hardmax.lowering.approximants._supremum import supremum
+from hardmax.lowering.approximants._waves import (
+    levelled_waves,
+    may_reach,
+    searched_for_waves,
+    turns_beyond,
+)
 from hardmax.numerics import FLOAT64, Format
 
 _SEARCH, _POLISH = 1e-10, 1e-13  # ridges; the second when coefficients turned out small
+FEW_TURNS = 4  # up to here heads are tried from 0 on
+MOST_SIGMOIDS = 64  # that are fitted to waves
+_WORK = 6e5  # for waves: the time of a fit grows with the cube of its heads
 
 
 @dataclass(frozen=True)
@@ -125,7 +134,7 @@ def _searched(
     """The best sum found on [-1, 1], in units of `scale`."""
     unknowns = (4 if affine else 3) * heads + 2
     u = _grid(4 * unknowns + 20)
-    f = curve.at(_to_x(curve, u))
+    f = curve.at(curve.across(u))
     scale = float(0.5 * np.ptp(f)) or 1.0
     problem = Problem(u, f / scale, linear, affine, max(_SEARCH, 1e3 * format.unit))
     if heads == 0:
@@ -141,7 +150,7 @@ def _searched(
         state = state.beside(descend(problem, neighbours(state, 24, seed), 40))
     state = descend(problem, state.best(3), 150).best(1)
     fine = _grid(10 * unknowns + 40)
-    problem = replace(problem, u=fine, f=curve.at(_to_x(curve, fine)) / scale)
+    problem = replace(problem, u=fine, f=curve.at(curve.across(fine)) / scale)
     return levelled(problem, state, 15), problem, scale
 
 
@@ -150,10 +159,6 @@ def _grid(points: int) -> np.ndarray:
     u = -np.cos(np.linspace(0.0, np.pi, points))
     crowd = (1.0 + u[1]) * 0.25 ** np.arange(1, 9)
     return np.unique(np.concatenate([u, -1.0 + crowd, 1.0 - crowd]))
-
-
-def _to_x(curve: Curve, u: np.ndarray) -> np.ndarray:
-    return 0.5 * (curve.low + curve.high) + 0.5 * (curve.high - curve.low) * u
 
 
 def _in_x(curve: Curve, problem: Problem, state: State, scale: float) -> SigmoidSum:
@@ -178,19 +183,24 @@ def sigmoids_for(
     affine_values: bool = True,
     linear_term: bool = True,
     most: int = 12,
+    most_for_waves: int = MOST_SIGMOIDS,
     format: Format = FLOAT64,
 ) -> SigmoidSum:
     """The first of 0, 1, 2, ... heads whose fit is proved to reach the error.
 
     Errors fall geometrically. Once the rate shows that `most` heads will not do, as for a
-    singular end, the search is given up.
+    singular end, the search is given up. A curve that turns often by more than twice the error is
+    another case (`_waves.py`): heads are tried from one a wave up to `most_for_waves`.
     """
     if not error > 0.0:
         raise RequestError(f"An error must be positive, but {error!r} was asked.")
     exactly = _as_one_sigmoid(curve)
     if exactly is not None and affine_values and linear_term:
         return exactly
-    _refuse_waves(curve, most)
+    turns = turns_beyond(curve, 2.0 * error)
+    if turns > FEW_TURNS:
+        options = (affine_values, linear_term, format)
+        return _following_waves(curve, error, turns, most_for_waves, *options)
     best, reached = np.inf, list[float]()
     for heads in range(most + 1):
         found = fit_sigmoids(
@@ -202,11 +212,64 @@ def sigmoids_for(
         reached.append(best)
         if _hopeless(reached, error, most):
             break
-    raise PrecisionError(
-        f"{len(reached) - 1} heads bring a sum of sigmoids within {best:.3g} of {curve.name} on "
+    raise _missed(curve, error, len(reached) - 1, best)
+
+
+def _missed(curve: Curve, error: float, heads: int, best: float) -> PrecisionError:
+    return PrecisionError(
+        f"{heads} heads bring a sum of sigmoids within {best:.3g} of {curve.name} on "
         f"[{curve.low:g}, {curve.high:g}], but {error:.3g} was asked. "
         "Ask for a larger error, or shrink the domain."
     )
+
+
+def _following_waves(
+    curve: Curve, error: float, turns: int, most: int, affine: bool, linear: bool, format: Format
+) -> SigmoidSum:
+    """From one head for every two turns (every turn, with constant factors) up, then down.
+
+    A head more gains at most a factor of about a hundred, which says how many to add at once.
+    """
+    heads = first = turns // 2 if affine else turns
+    if first > most:
+        raise PrecisionError(
+            f"{curve.name} turns {turns:,} times or more on [{curve.low:g}, {curve.high:g}], too "
+            f"often for a sum of {most} sigmoids. Shrink the domain, or take another route."
+        )
+    found = _fitted_to_waves(curve, error, heads, affine, linear, format)
+    reached, work, step = [found.error], float(heads**3), heads
+    while not found.error <= error:
+        step = max(1, int(np.log(found.error / error) / np.log(100.0)))
+        if heads > 2 * first and step == 1:
+            step = max(1, first // 4)  # waves within waves
+        heads, work = heads + step, work + (heads + step) ** 3
+        hopeless = heads > 3 * first and _hopeless(reached, error, len(reached) + 3)
+        if heads > most or work > _WORK or hopeless:
+            raise _missed(curve, error, heads - step, min(reached))
+        found = _fitted_to_waves(curve, error, heads, affine, linear, format)
+        reached.append(found.error)
+    for fewer in range(found.heads - 1, found.heads - step, -1):
+        smaller = _fitted_to_waves(curve, error, fewer, affine, linear, format)
+        if not smaller.error <= error:
+            break
+        found = smaller
+    return found
+
+
+def _fitted_to_waves(
+    curve: Curve, error: float, heads: int, affine: bool, linear: bool, format: Format
+) -> SigmoidSum:
+    """By least squares; levelled only if that is too large by little, and proved if it may do.
+
+    The error of a sum that misses the mark anyway is as measured.
+    """
+    for search in (searched_for_waves, levelled_waves):
+        state, problem, scale = search(curve, heads, affine, linear, format)
+        worst = scale * problem.worst(state)
+        if not may_reach(worst, error):
+            break
+    found = replace(_in_x(curve, problem, state, scale), error=worst)
+    return _proved(curve, found) if worst <= error else found
 
 
 def _as_one_sigmoid(curve: Curve) -> SigmoidSum | None:
@@ -231,16 +294,3 @@ def _hopeless(reached: list[float], error: float, most: int) -> bool:
         return False
     rate = np.log(reached[-4] / reached[-1]) / 3.0
     return bool(np.log(reached[-1] / error) > 1.3 * max(rate, 1e-3) * (most + 1 - len(reached)))
-
-
-def _refuse_waves(curve: Curve, most: int) -> None:
-    """A sum of `most` terms cannot follow many times as many turns."""
-    x = np.linspace(curve.low, curve.high, 20_001)
-    steps = np.diff(curve.at(x))
-    signs = np.sign(steps[np.isfinite(steps) & (steps != 0.0)])
-    turns = int((signs[1:] != signs[:-1]).sum())
-    if turns > 4 * most:
-        raise PrecisionError(
-            f"{curve.name} turns {turns:,} times or more on [{curve.low:g}, {curve.high:g}], too "
-            f"often for a sum of {most} sigmoids. Shrink the domain, or take another route."
-        )

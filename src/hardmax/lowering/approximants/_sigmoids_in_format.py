@@ -10,12 +10,15 @@ import numpy as np
 from hardmax._errors import PrecisionError
 from hardmax.lowering.approximants._curve import Curve
 from hardmax.lowering.approximants._sigmoids import (
+    FEW_TURNS,
+    MOST_SIGMOIDS,
     SigmoidSum,
     SigmoidTerm,
     fit_sigmoids,
     sigmoids_for,
 )
 from hardmax.lowering.approximants._supremum import supremum
+from hardmax.lowering.approximants._waves import turns_beyond
 from hardmax.numerics import FLOAT64, Format
 
 _SPARE_DIGITS = (0, 3, 6)  # coefficients may be so many powers of two larger, if that helps
@@ -24,7 +27,12 @@ _POINTS = 400
 
 
 def sigmoids_in_format(
-    curve: Curve, error: float, format: Format, *, affine: bool = True
+    curve: Curve,
+    error: float,
+    format: Format,
+    *,
+    affine: bool = True,
+    most_for_waves: int = MOST_SIGMOIDS,
 ) -> SigmoidSum:
     """The fewest heads whose sum, evaluated in the format, is expected within the error.
 
@@ -34,16 +42,34 @@ def sigmoids_in_format(
     (`rounded_to`), proved as they are then, and compared by the sum of both. For 1/x on [0.1, 1] to
     1e-3 in float32 coefficients that are 8 times larger than the format's unit suggests save a
     head, 4 instead of 5. Without `affine` values are constants and there is no linear term.
+
+    A curve of many waves is fitted to half of the error, which leaves the other half to rounding.
     """
     if format is FLOAT64:
-        return sigmoids_for(curve, error, affine_values=affine, linear_term=affine)
-    best = np.inf
-    for heads in range(_MOST + 1):
+        return sigmoids_for(
+            curve,
+            error,
+            affine_values=affine,
+            linear_term=affine,
+            most_for_waves=most_for_waves,
+        )
+    best, counts = np.inf, list(range(_MOST + 1))
+    if turns_beyond(curve, 2.0 * error) > FEW_TURNS:
+        waves = sigmoids_for(
+            curve,
+            error / 2,
+            affine_values=affine,
+            linear_term=affine,
+            most_for_waves=most_for_waves,
+            format=format,
+        )
+        counts = [waves.heads, waves.heads + 1]
+    for heads in counts:
         fits = list(_fits(curve, heads, format, affine))
         totals = [fit.error + fit.rounding(curve.reach, format) for fit in fits]
         if min(totals) <= error:
             return fits[int(np.argmin(totals))]
-        if heads >= 5 and min(totals) > 0.7 * best:
+        if 5 <= heads <= _MOST and min(totals) > 0.7 * best:
             break
         best = min(best, *totals)
     raise PrecisionError(

@@ -5,21 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
 
 from hardmax._errors import PrecisionError
 from hardmax.core import Box
-from hardmax.languages import Apply, Expression
+from hardmax.languages import Apply, Expression, evaluate, postorder
 from hardmax.lowering.approximants import (
+    MOST_FOR_WAVES,
     MOST_PIECES,
+    MOST_SIGMOIDS,
     Curve,
     anchors_for,
     fit_anchors,
     sigmoids_in_format,
 )
 from hardmax.lowering.gadgets import (
+    MOST_HALF_WAVES,
+    PI,
     Approximation,
     Site,
     curve_by_anchors,
@@ -36,6 +41,7 @@ from hardmax.lowering.gadgets import (
     sigmoid_by_gate,
     square_by_gates,
     square_by_tents,
+    wave_by_folding,
 )
 from hardmax.lowering.graph import (
     Analysis,
@@ -45,13 +51,14 @@ from hardmax.lowering.graph import (
     ProductNode,
     SoftmaxNode,
     T,
+    as_line,
     build_graph,
     simplified,
     with_fixed,
     with_quotients,
 )
 from hardmax.lowering.sketch import Pair
-from hardmax.numerics import FLOAT64, Format
+from hardmax.numerics import FLOAT64, Format, Interval
 
 _MOST_ANCHORS = 48
 Counter = Callable[[Expression, Pair, float], int]
@@ -69,12 +76,19 @@ class RouteGadgets:
     native: bool  # quotients and softmaxes are nodes of their own, sigmoid and tanh are exact
     anchors: Counter | None = None  # how many tokens a curve needs
     format: Format = FLOAT64  # in which fits have to be good
+    folds: bool = False  # sines and cosines of many waves are nodes of their own
 
     def graph(self, outputs: Sequence[Expression], variables: Sequence[str], domain: Box) -> Graph:
         """The graph that this route builds from, on the domain."""
         known = with_fixed(outputs, variables, domain)
-        graph = simplified(build_graph(known, variables, native=self.native), domain)
-        return with_quotients(graph) if self.native else graph
+        ends = dict(zip(variables, _ends(domain), strict=True))
+
+        def apart(expression: Expression) -> bool:
+            return self.folds and _half_waves(expression, ends) > MOST_HALF_WAVES
+
+        built = build_graph(known, variables, native=self.native, apart=apart)
+        graph = simplified(built, domain)
+        return with_quotients(graph) if self.native and not self.folds else graph
 
     def tokens(self, graph: Graph, analysis: Analysis, errors: Mapping[int, float]) -> int:
         """How long the prompt will be: as the largest maximum, softmax or row of anchors."""
@@ -100,7 +114,9 @@ def differing_routes(
     curves = [n.curve for n in nodes if isinstance(n, CurveNode) and not is_native(n.curve)]
     multiplies = any(isinstance(n, ProductNode) for n in nodes) or any(map(is_square, curves))
     same = [*([] if multiplies else ["direct-2", "direct-3"]), *([] if curves else ["anchors"])]
-    return [name for name in ROUTE_GADGETS if name not in same]
+    names = [name for name in ROUTE_GADGETS if name not in ("folded", *same)]
+    folds = _folding_pays(outputs, dict(zip(variables, _ends(domain), strict=True)))
+    return ["folded", *names] if folds else names
 
 
 def is_square(curve: Expression) -> bool:
@@ -143,14 +159,18 @@ def feedforward(format: Format = FLOAT64) -> RouteGadgets:
     return RouteGadgets("feedforward", curve, product, maximum, True, False)
 
 
-def direct(format: Format, heads: int) -> RouteGadgets:
-    """Softmax used for what it is; `heads` for each product. Fits are good in the format."""
+def direct(format: Format, heads: int, most: int = MOST_SIGMOIDS) -> RouteGadgets:
+    """Softmax used for what it is; `heads` for each product, `most` for a curve of many waves.
+
+    Fits are good in the format.
+    """
 
     def curve(site: Site, expression: Expression, error: float) -> Approximation:
         if is_square(expression):
             return square_by_gates(site, error, heads)
         with _numerical_trouble(expression):
-            fit = sigmoids_in_format(_curve(expression, site.ranges[0]), error, format)
+            bent = _curve(expression, site.ranges[0])
+            fit = sigmoids_in_format(bent, error, format, most_for_waves=most)
         return curve_by_sigmoids(site, fit, site.forms[0])
 
     name = "direct" if heads == 1 else f"direct-{heads}"
@@ -158,8 +178,83 @@ def direct(format: Format, heads: int) -> RouteGadgets:
     return RouteGadgets(name, curve, product, _direct_maximum, False, True, format=format)
 
 
-def anchors(format: Format = FLOAT64) -> RouteGadgets:
-    """Every curve one head over anchors; products and maxima as in the direct route."""
+def folded(format: Format = FLOAT64) -> RouteGadgets:
+    """As the direct route, but sines and cosines of many waves are folded up first."""
+    plain = direct(format, heads=1)
+
+    def curve(site: Site, expression: Expression, error: float) -> Approximation:
+        wave = _as_wave(expression)
+        low, high = site.ranges[0]
+        if wave is None or abs(wave[0]) * (Fraction(high) - Fraction(low)) <= MOST_HALF_WAVES * PI:
+            return plain.curve(site, expression, error)
+        with _numerical_trouble(expression):
+            return wave_by_folding(site, *wave, error)
+
+    return RouteGadgets(
+        "folded", curve, plain.product, plain.maximum, False, True, format=format, folds=True
+    )
+
+
+def _as_wave(curve: Expression) -> tuple[Fraction, Fraction] | None:
+    """(a, b) of a curve that is cos(a t + b); a sine is that a quarter of a wave later."""
+    if curve.operation not in ("sin", "cos"):
+        return None
+    line = as_line(curve.arguments[0])
+    if line is None or not line[0]:
+        return None
+    return line[0], line[1] - (PI / 2 if curve.operation == "sin" else 0)
+
+
+def _half_waves(expression: Expression, ends: Mapping[str, Interval]) -> float:
+    """How many of them a sine or a cosine has on the domain at most; 0 for what is neither.
+
+    Nor is anything said of waves of computed numbers in several variables, sin(x*y): the checker
+    would have to follow the folds by boxes in all of them, and leaves that undecided.
+    """
+    if expression.operation not in ("sin", "cos"):
+        return 0.0
+    (argument,) = expression.arguments
+    if len(argument.variables()) > 1 and not _is_affine(argument):
+        return 0.0
+    inner = evaluate(argument, ends, "interval")
+    return float(inner.hi - inner.lo) / float(PI)
+
+
+def _is_affine(expression: Expression) -> bool:
+    """Whether it is written as an affine function of the variables."""
+    if not expression.arguments:
+        return True
+    moving = [part for part in expression.arguments if part.variables()]
+    if expression.operation == "add" or not moving:
+        return all(map(_is_affine, moving))
+    if expression.operation == "divide" and expression.arguments[1].variables():
+        return False
+    is_scaled = expression.operation in ("multiply", "divide") and len(moving) == 1
+    return is_scaled and _is_affine(moving[0])
+
+
+def _folding_pays(outputs: Sequence[Expression], ends: Mapping[str, Interval]) -> bool:
+    """Whether long waves, each folded by itself, take fewer heads than sums that follow them all.
+
+    A wave of l half-waves is log2(l) folds and two heads; a sum of sigmoids follows all waves of
+    the same variables at once, with one head for every two half-waves of the longest.
+    """
+    folded, followed = 0.0, dict[frozenset[str], float]()
+    for part in postorder(*outputs):
+        length = _half_waves(part, ends)
+        if length > MOST_HALF_WAVES:
+            folded += np.log2(length) + 2.0
+            names = frozenset(part.variables())
+            followed[names] = max(followed.get(names, 0.0), length / 2.0 + 1.0)
+    return 0.0 < folded < sum(followed.values())
+
+
+def _ends(domain: Box) -> list[Interval]:
+    return [Interval(low, high) for low, high in zip(domain.low, domain.high, strict=True)]
+
+
+def anchors(format: Format = FLOAT64, most: int = MOST_FOR_WAVES) -> RouteGadgets:
+    """Every curve one head over anchors, `most` for many waves; the rest as in the direct route."""
 
     def curve(site: Site, expression: Expression, error: float) -> Approximation:
         with _numerical_trouble(expression):
@@ -173,8 +268,10 @@ def anchors(format: Format = FLOAT64) -> RouteGadgets:
 
     def count(expression: Expression, pair: Pair, error: float) -> int:
         with _numerical_trouble(expression):
-            curve = _curve(expression, pair)
-            return len(anchors_for(curve, error, most=_MOST_ANCHORS, format=format).anchors)
+            limits = {"most": _MOST_ANCHORS, "most_for_waves": most}
+            return len(
+                anchors_for(_curve(expression, pair), error, **limits, format=format).anchors
+            )
 
     product = partial(product_by_gates, heads=1)
     return RouteGadgets("anchors", curve, product, _direct_maximum, False, True, count)
@@ -226,6 +323,7 @@ ROUTE_GADGETS: dict[str, Callable[[Format], RouteGadgets]] = {
     "direct": partial(direct, heads=1),
     "direct-2": partial(direct, heads=2),
     "direct-3": partial(direct, heads=3),
+    "folded": folded,
     "anchors": anchors,
     "recipe": recipe,
     "feedforward": feedforward,

@@ -26,7 +26,9 @@ from hardmax.lowering.functions._proposal import Proposal, too_small
 from hardmax.lowering.functions._route_gadgets import (
     ROUTE_GADGETS,
     RouteGadgets,
+    anchors,
     differing_routes,
+    direct,
     recipe,
 )
 from hardmax.lowering.gadgets import (
@@ -95,7 +97,8 @@ def _picked(
     """What `Plan.choose` picks, without working out routes that cannot win any more.
 
     A head has at least eight parameters and a token at least two, so that once some route makes
-    do with P parameters, the recipe gives up beyond P/8 pieces and the grid beyond P/2 tokens.
+    do with P parameters, the recipe gives up beyond P/8 pieces, sums of sigmoids for waves beyond
+    P/8 heads, anchors for waves and the grid beyond P/2 tokens.
     """
     if prefer not in (None, "parameters"):
         return plan_function(function, domain, error, format=format).choose(prefer)
@@ -156,9 +159,26 @@ def _routes_of_text(
         gadgets = recipe(format) if least is None else recipe(format, least // 8 + 1)
         return compose(function, domain, error, gadgets, format=format)
 
+    def by_anchors(least: int | None) -> Proposal:
+        gadgets = anchors(format) if least is None else anchors(format, least // 2 + 2)
+        return compose(function, domain, error, gadgets, format=format)
+
+    def by_sigmoids(products: int) -> Proposer:
+        def propose(least: int | None) -> Proposal:
+            most = () if least is None else (least // 8 + 1,)
+            gadgets = direct(format, products, *most)
+            return compose(function, domain, error, gadgets, format=format)
+
+        return propose
+
     differing = differing_routes(function.expressions, function.variables, domain)
     names = list(ROUTE_GADGETS) if every else differing
     routes: dict[str, Proposer] = {name: by(ROUTE_GADGETS[name]) for name in names}
+    if "anchors" in routes:
+        routes["anchors"] = by_anchors
+    for products, name in enumerate(("direct", "direct-2", "direct-3"), 1):
+        if name in routes:
+            routes[name] = by_sigmoids(products)
     routes["recipe"] = by_recipe
     return routes | {"universal": _universal_route(function, domain, error, format)}
 

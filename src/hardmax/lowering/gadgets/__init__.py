@@ -3,6 +3,9 @@
 from hardmax.lowering.gadgets._anchors import curve_by_anchors as curve_by_anchors
 from hardmax.lowering.gadgets._anchors import function_by_grid as function_by_grid
 from hardmax.lowering.gadgets._averaging import averaging_head as averaging_head
+from hardmax.lowering.gadgets._folding import MOST_HALF_WAVES as MOST_HALF_WAVES
+from hardmax.lowering.gadgets._folding import PI as PI
+from hardmax.lowering.gadgets._folding import wave_by_folding as wave_by_folding
 from hardmax.lowering.gadgets._gated_pieces import GatedPiece as GatedPiece
 from hardmax.lowering.gadgets._gated_pieces import gated_pieces as gated_pieces
 from hardmax.lowering.gadgets._hard_head import Scores as Scores

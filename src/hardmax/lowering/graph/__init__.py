@@ -4,6 +4,7 @@ from hardmax.lowering.graph._analysis import Analysis as Analysis
 from hardmax.lowering.graph._analysis import analyse as analyse
 from hardmax.lowering.graph._analysis import opaque_analysis as opaque_analysis
 from hardmax.lowering.graph._graph import T as T
+from hardmax.lowering.graph._graph import as_line as as_line
 from hardmax.lowering.graph._graph import build_graph as build_graph
 from hardmax.lowering.graph._graph import opaque_graph as opaque_graph
 from hardmax.lowering.graph._graph import with_quotients as with_quotients

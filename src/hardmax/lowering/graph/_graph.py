@@ -9,7 +9,7 @@ node too, and cost nothing later.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from hardmax.languages import (
@@ -45,26 +45,35 @@ T = Variable("t")
 
 
 def build_graph(
-    outputs: Sequence[Expression], variables: Sequence[str], *, native: bool = False
+    outputs: Sequence[Expression],
+    variables: Sequence[str],
+    *,
+    native: bool = False,
+    apart: Callable[[Expression], bool] = lambda _: False,
 ) -> Graph:
     """The graph of several outputs over the given variables.
 
-    With `native`, quotients of sums of exponentials stay one node, because a softmax is one.
+    With `native`, quotients of sums of exponentials stay one node, because a softmax is one. A
+    function of one inner value that is `apart` is a curve by itself, and no part of a larger one.
     """
-    builder = _Builder(outputs, variables, native)
+    builder = _Builder(outputs, variables, native, apart)
     ends = tuple(builder.node(expression) for expression in outputs)
     return builder.pruned(ends)
 
 
 class _Builder:
     def __init__(
-        self, outputs: Sequence[Expression], variables: Sequence[str], native: bool
+        self,
+        outputs: Sequence[Expression],
+        variables: Sequence[str],
+        native: bool,
+        apart: Callable[[Expression], bool],
     ) -> None:
         self.uses = Counter(outputs)
         for expression in postorder(*outputs):
             self.uses.update(expression.arguments)
         self.larger: dict[frozenset[int], int] = {}
-        self.variables, self.native = tuple(variables), native
+        self.variables, self.native, self.apart = tuple(variables), native, apart
         self.nodes: list[Node] = [InputNode(Variable(v), i) for i, v in enumerate(variables)]
         self.known: dict[Expression, int] = {Variable(v): i for i, v in enumerate(variables)}
         self.peeled: dict[Expression, tuple[Expression | None, Expression]] = {}
@@ -92,6 +101,8 @@ class _Builder:
         base, curve = self._peel(expression)
         if base is not None and base is not expression:
             return self._curve(expression, self.node(base), curve)
+        if self.apart(expression):
+            return self._alone(expression)
         match expression.operation:
             case "add":
                 return self._sum(expression)
@@ -106,8 +117,17 @@ class _Builder:
         (u,) = expression.arguments
         return self._maximum(expression, [piece.slope * u + piece.offset for piece in pieces])
 
+    def _alone(self, expression: Expression) -> int:
+        """A function of one argument as a curve of what that is affine in."""
+        (argument,) = expression.arguments
+        base, inner = self._peel(argument)
+        assert base is not None, "constants are no curves"
+        if as_line(inner) is None:
+            base, inner = argument, T
+        return self._curve(expression, self.node(base), _reapplied(expression, [inner]))
+
     def _curve(self, expression: Expression, base: int, curve: Expression) -> int:
-        line = _as_line(curve)
+        line = as_line(curve)
         if line is None:
             return self._add(CurveNode(expression, base, curve))
         return self._add(LinearNode(expression, (base,), (line[0],), line[1]))
@@ -212,7 +232,7 @@ class _Builder:
     def _peel_once(self, expression: Expression) -> tuple[Expression | None, Expression]:
         if not expression.variables():
             return None, expression
-        if isinstance(expression, Variable) or _has_kink(expression):
+        if isinstance(expression, Variable) or _has_kink(expression) or self.apart(expression):
             return expression, T
         parts = [self._peel(argument) for argument in expression.arguments]
         bases = {base for base, _ in parts if base is not None}
@@ -238,13 +258,13 @@ def _reciprocal(expression: Expression) -> Expression:
     return divide(Number(1), expression)
 
 
-def _as_line(curve: Expression) -> tuple[Fraction, Fraction] | None:
+def as_line(curve: Expression) -> tuple[Fraction, Fraction] | None:
     """(slope, constant) of a curve that is written as an affine function."""
     if curve is T:
         return Fraction(1), Fraction(0)
     if isinstance(curve, Number):
         return Fraction(0), curve.value
-    lines = [_as_line(argument) for argument in curve.arguments]
+    lines = [as_line(argument) for argument in curve.arguments]
     if any(line is None for line in lines):
         return None
     known = [line for line in lines if line is not None]
