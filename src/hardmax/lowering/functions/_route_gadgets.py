@@ -143,7 +143,7 @@ def feedforward(format: Format = FLOAT64) -> RouteGadgets:
     return RouteGadgets("feedforward", curve, product, maximum, True, False)
 
 
-def direct(format: Format, heads: int) -> RouteGadgets:
+def direct(format: Format = FLOAT64, heads: int = 1) -> RouteGadgets:
     """Softmax used for what it is; `heads` for each product. Fits are good in the format."""
 
     def curve(site: Site, expression: Expression, error: float) -> Approximation:
@@ -227,7 +227,7 @@ def _direct_maximum(site: Site, error: float) -> Approximation:
     return _soft_maximum(site, error)
 
 
-ROUTE_GADGETS: dict[str, Callable[[Format], RouteGadgets]] = {
+ROUTE_GADGETS: dict[str, Callable[..., RouteGadgets]] = {
     "direct": partial(direct, heads=1),
     "direct-2": partial(direct, heads=2),
     "direct-3": partial(direct, heads=3),
