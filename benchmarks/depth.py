@@ -14,6 +14,7 @@ import json
 import math
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +30,7 @@ def network(layers: int, seed: int, init: str, width: int = 32, inputs: int = 8)
     """He normal weights and normal biases, or both uniform in 1/sqrt(fan-in), as torch has it."""
     rng, sizes = np.random.default_rng(seed), [inputs, *[width] * layers, 1]
     weights, biases = [], []
-    for fan, out in zip(sizes, sizes[1:], strict=False):
+    for fan, out in pairwise(sizes):
         scale = INITS[init]
         if scale is None:
             bound = 1 / math.sqrt(fan)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -85,9 +86,7 @@ def test_the_outline_of_a_rectifier_touches_it_at_both_ends():
 def deep(layers, seed=0, width=8):
     rng = RNG(seed)
     sizes = [4] + [width] * layers + [1]
-    weights = [
-        rng.normal(size=(b, a)) * np.sqrt(2 / a) for a, b in zip(sizes, sizes[1:], strict=False)
-    ]
+    weights = [rng.normal(size=(b, a)) * np.sqrt(2 / a) for a, b in pairwise(sizes)]
     return hm.ReluNetwork(weights, [0.3 * rng.normal(size=len(w)) for w in weights])
 
 

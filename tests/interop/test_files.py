@@ -39,6 +39,7 @@ from hardmax.core import (
     fingerprint,
 )
 from hardmax.interop import read_safetensors, write_safetensors
+from hardmax.interop._description import describe, rebuild
 
 
 @dataclass(frozen=True)
@@ -597,3 +598,17 @@ def test_the_door_loads_no_guest() -> None:
         "sys.exit(any(m in sys.modules for m in ('torch', 'safetensors')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_claims_of_older_files_are_about_float64() -> None:
+    """They say neither a format nor what was asked: that is the error claimed."""
+    target, shares = SomeTarget(1, 1), [Share("rounding", "float32 evaluation", 0.25)]
+    source = VectorInput(np.ones((1, 1, 1)), np.zeros((1, 1)))
+    transformer = Transformer(source, [], ReadOut(np.ones((1, 1)), np.zeros(1), 0))
+    claim = Claim(target, Box([0.0], [1.0]), shares, format="float32", asked=0.5)
+    description, tensors = describe(Construction(transformer, claim, None, "none"))
+    kept = rebuild(description, tensors).join(target).claim
+    assert (kept.format, kept.asked) == ("float32", 0.5)
+    del description["claim"]["format"], description["claim"]["asked"]
+    older = rebuild(description, tensors).join(target).claim
+    assert (older.format, older.asked) == ("float64", 0.25)

@@ -13,7 +13,7 @@ from hardmax.core import Box, evaluate
 from hardmax.languages import parse
 from hardmax.lowering.approximants import Curve, anchors_for, sigmoids_for
 from hardmax.lowering.approximants._levelling import levelled_by_weights
-from hardmax.lowering.approximants._waves import searched_for_waves
+from hardmax.lowering.approximants._waves import searched_for_waves, turns_beyond
 from hardmax.lowering.gadgets import PI, Site, wave_by_folding
 from hardmax.lowering.gadgets._folding import MOST_HALF_WAVES, fold_loss, folds_of
 from hardmax.lowering.sketch import BoxAssembly, BoxSketch, register_ranges
@@ -48,6 +48,11 @@ def test_waves_within_waves_take_more_heads_than_there_are_turns():
 
 def test_waves_below_the_error_are_none():
     assert sigmoids_for(curve("x + 1e-4*sin(60*x)"), 1e-3).heads == 0
+
+
+def test_the_noise_of_floats_is_no_wave():
+    """Rounded values of a function that only rises go down here and there, by less than 1e-13."""
+    assert turns_beyond(curve("sqrt(log(x + 3)) + 100"), 1e-15) == 0
 
 
 def test_weights_level_what_least_squares_leave():

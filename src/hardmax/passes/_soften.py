@@ -205,9 +205,16 @@ class _Solver:
         return self._coldest_first_to_fit(budget)
 
     def _coldest_first_to_fit(self, budget: float) -> tuple[float, Transformer, Flow]:
-        """Close to the limit planning fails; then colder and colder models are built and tried."""
+        """Close to the limit planning fails; then colder and colder models are built and tried.
+
+        Deviations fall with the logit until rounding is all that is left: where that alone is twice
+        the budget, one model says by how much, and no others are tried.
+        """
         errors = []
-        for power in range(20, 61, 4) if self.free else (0,):
+        powers = range(20, 61, 4) if self.free else range(1)
+        if self.free and self.trial(_COLDEST).error > 2 * budget:
+            powers = powers[-1:]
+        for power in powers:
             trial = self.trial(2.0**power)
             soft, flow = self.build(trial)
             if flow.error <= budget:

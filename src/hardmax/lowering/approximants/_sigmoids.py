@@ -236,7 +236,7 @@ def _following_waves(
             f"{curve.name} turns {turns:,} times or more on [{curve.low:g}, {curve.high:g}], too "
             f"often for a sum of {most} sigmoids. Shrink the domain, or take another route."
         )
-    found = _fitted_to_waves(curve, error, heads, affine, linear, format)
+    found = fit_to_waves(curve, error, heads, affine, linear, format)
     reached, work, step = [found.error], float(heads**3), heads
     while not found.error <= error:
         step = max(1, int(np.log(found.error / error) / np.log(100.0)))
@@ -246,17 +246,17 @@ def _following_waves(
         hopeless = heads > 3 * first and _hopeless(reached, error, len(reached) + 3)
         if heads > most or work > _WORK or hopeless:
             raise _missed(curve, error, heads - step, min(reached))
-        found = _fitted_to_waves(curve, error, heads, affine, linear, format)
+        found = fit_to_waves(curve, error, heads, affine, linear, format)
         reached.append(found.error)
     for fewer in range(found.heads - 1, found.heads - step, -1):
-        smaller = _fitted_to_waves(curve, error, fewer, affine, linear, format)
+        smaller = fit_to_waves(curve, error, fewer, affine, linear, format)
         if not smaller.error <= error:
             break
         found = smaller
     return found
 
 
-def _fitted_to_waves(
+def fit_to_waves(
     curve: Curve, error: float, heads: int, affine: bool, linear: bool, format: Format
 ) -> SigmoidSum:
     """By least squares; levelled only if that is too large by little, and proved if it may do.

@@ -15,6 +15,7 @@ from hardmax.lowering.approximants._sigmoids import (
     SigmoidSum,
     SigmoidTerm,
     fit_sigmoids,
+    fit_to_waves,
     sigmoids_for,
 )
 from hardmax.lowering.approximants._supremum import supremum
@@ -22,7 +23,7 @@ from hardmax.lowering.approximants._waves import turns_beyond
 from hardmax.numerics import FLOAT64, Format
 
 _SPARE_DIGITS = (0, 3, 6)  # coefficients may be so many powers of two larger, if that helps
-_MOST = 12
+_MORE = 6  # heads than in float64
 _POINTS = 400
 
 
@@ -43,33 +44,20 @@ def sigmoids_in_format(
     1e-3 in float32 coefficients that are 8 times larger than the format's unit suggests save a
     head, 4 instead of 5. Without `affine` values are constants and there is no linear term.
 
-    A curve of many waves is fitted to half of the error, which leaves the other half to rounding.
+    The search starts from as many heads as float64 takes, which no coarser format improves on.
     """
+    least = sigmoids_for(
+        curve, error, affine_values=affine, linear_term=affine, most_for_waves=most_for_waves
+    )
     if format is FLOAT64:
-        return sigmoids_for(
-            curve,
-            error,
-            affine_values=affine,
-            linear_term=affine,
-            most_for_waves=most_for_waves,
-        )
-    best, counts = np.inf, list(range(_MOST + 1))
-    if turns_beyond(curve, 2.0 * error) > FEW_TURNS:
-        waves = sigmoids_for(
-            curve,
-            error / 2,
-            affine_values=affine,
-            linear_term=affine,
-            most_for_waves=most_for_waves,
-            format=format,
-        )
-        counts = [waves.heads, waves.heads + 1]
-    for heads in counts:
-        fits = list(_fits(curve, heads, format, affine))
+        return least
+    best, turns = np.inf, turns_beyond(curve, 2.0 * error)
+    for heads in range(least.heads, least.heads + _MORE + 1):
+        fits = list(_fits(curve, error, heads, format, affine, waves=turns > FEW_TURNS))
         totals = [fit.error + fit.rounding(curve.reach, format) for fit in fits]
         if min(totals) <= error:
             return fits[int(np.argmin(totals))]
-        if 5 <= heads <= _MOST and min(totals) > 0.7 * best:
+        if min(totals) > 0.7 * best:
             break
         best = min(best, *totals)
     raise PrecisionError(
@@ -79,10 +67,15 @@ def sigmoids_in_format(
     )
 
 
-def _fits(curve: Curve, heads: int, format: Format, affine: bool) -> Iterator[SigmoidSum]:
+def _fits(
+    curve: Curve, error: float, heads: int, format: Format, affine: bool, *, waves: bool
+) -> Iterator[SigmoidSum]:
     for spare in _SPARE_DIGITS:
         finer = replace(format, digits=min(format.digits + spare, FLOAT64.digits))
-        fit = fit_sigmoids(curve, heads, affine_values=affine, linear_term=affine, format=finer)
+        if waves:
+            fit = fit_to_waves(curve, error, heads, affine, affine, finer)
+        else:
+            fit = fit_sigmoids(curve, heads, affine_values=affine, linear_term=affine, format=finer)
         yield rounded_to(format, curve, fit, affine=affine)
 
 

@@ -21,6 +21,7 @@ from hardmax.lowering.approximants._projection_fit import Problem, State, descen
 from hardmax.numerics import FAINT, Format
 
 _SAMPLES = 20_001
+_NOISE = 1e-9  # of the largest value: far more than rounding, far less than waves worth following
 _POWERS = (1.0 / 3.0, 0.5)  # of |f''|, to which the density of centres is proportional
 _BEYOND = (0.0, 0.5, 1.0)  # how many centres lie beyond each end
 _STEEPNESS = (1.0, 2.0, 3.0, 4.5, 7.0)  # times the gap to the next centre
@@ -30,10 +31,14 @@ _NEAR = 1.6  # a least-squares fit this many times too large is worth a levellin
 
 
 def turns_beyond(curve: Curve, swing: float) -> int:
-    """How often the curve turns back by more than `swing` (as far as 20,001 points show it)."""
+    """How often the curve turns back by more than `swing` (as far as 20,001 points show it).
+
+    What may be the noise of floats is no wave.
+    """
     x = np.linspace(curve.low, curve.high, _SAMPLES)
     f = curve.at(x)
     f = f[np.isfinite(f)]
+    swing = max(swing, _NOISE * float(np.abs(f).max(initial=0.0)))
     steps = np.sign(np.diff(f))
     moving = np.flatnonzero(steps)
     ends = moving[1:][steps[moving[1:]] != steps[moving[:-1]]]  # where it turns

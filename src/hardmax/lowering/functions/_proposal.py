@@ -189,7 +189,9 @@ class Proposal:
         """The weights, with their claim and witness."""
         claim = Claim(self.target, self.domain, self.ledger, format=self.format, asked=self.asked)
         witness = self._witness(self.target) if isinstance(self.target, Function) else None
-        transformer = stored_in(self.assembly.transformer, numerics.FORMATS[self.format])
+        transformer = self.assembly.transformer
+        if self.format != "float64":
+            transformer = stored_in(transformer, numerics.FORMATS[self.format])
         return Construction(transformer, claim, witness, self.route)
 
     def _off(self) -> list[float]:

@@ -159,7 +159,7 @@ def feedforward(format: Format = FLOAT64) -> RouteGadgets:
     return RouteGadgets("feedforward", curve, product, maximum, True, False)
 
 
-def direct(format: Format, heads: int, most: int = MOST_SIGMOIDS) -> RouteGadgets:
+def direct(format: Format = FLOAT64, heads: int = 1, most: int = MOST_SIGMOIDS) -> RouteGadgets:
     """Softmax used for what it is; `heads` for each product, `most` for a curve of many waves.
 
     Fits are good in the format.
@@ -319,7 +319,7 @@ def _direct_maximum(site: Site, error: float) -> Approximation:
     return _soft_maximum(site, error)
 
 
-ROUTE_GADGETS: dict[str, Callable[[Format], RouteGadgets]] = {
+ROUTE_GADGETS: dict[str, Callable[..., RouteGadgets]] = {
     "direct": partial(direct, heads=1),
     "direct-2": partial(direct, heads=2),
     "direct-3": partial(direct, heads=3),
