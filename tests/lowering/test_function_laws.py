@@ -97,6 +97,9 @@ def sure_error(construction, points, seed=0):
 def assert_stated(offer, construction):
     counted = construction.bill.as_dict()
     for name, stated in offer.resources.items():
+        if name == "largest_logit":  # the bill follows affine forms, too, and may say less
+            assert counted[name] <= stated * (1 + 1e-9), offer.route
+            continue
         wanted = stated if isinstance(stated, int) else pytest.approx(stated, rel=1e-9)
         assert counted[name] == wanted, (offer.route, name)
 
@@ -124,7 +127,7 @@ def test_measured_is_at_most_claimed_is_at_most_asked(text):
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_the_bill_stated_is_the_bill_counted(text):
-    """Integers are equal; the logit is bounded in two ways that round differently."""
+    """Integers are equal; the logit is bounded in two ways, and that of the bill is no larger."""
     for route, construction in built(text).items():
         offer = planned(text).offer(route)
         assert_stated(offer, construction)

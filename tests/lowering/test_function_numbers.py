@@ -246,7 +246,10 @@ def example_run(**changes):
     ],
 )
 def test_a_bill_that_differs_is_seen(counted):
+    """A smaller logit is none: the bill follows affine forms, which no plan has yet."""
     assert example_run().bill_agrees
+    smaller = {"heads": 2, "largest_logit": 0.5, "largest_weight": 3.0}
+    assert example_run(counted=smaller).bill_agrees
     assert not example_run(counted=counted).bill_agrees
 
 
