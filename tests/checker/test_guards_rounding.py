@@ -199,7 +199,9 @@ def bounds_of(number: int) -> list[str]:
             sizes_looked_at() as seen,
             flows_seen() as f,
         ):
-            found = _bound(transformer, box, FORMATS[name], Norms(), np.inf)  # intervals alone
+            found = _bound(
+                transformer, box, FORMATS[name], Norms(), (np.inf, np.inf)
+            )  # intervals alone
         assert {format for format, _ in seen} == {name}
         sizes = sum(np.log2(size) for _, size in seen if 0.0 < size < np.inf)
         numbers = [*found, len(seen), sizes, *f]
@@ -461,7 +463,7 @@ def test_what_is_assumed_of_exp_is_charged_once():
     """With an exp of 2^12 units the bound is that of p (1 - p) times 2: attained, at x near 0."""
     format = replace(FLOAT32, exp_units=2**12)
     transformer, box = head_of(1.0), hm.Box(np.array([-0.125]), np.array([0.125]))
-    bound = _bound(transformer, box, format, Norms(), np.inf)[0]
+    bound = _bound(transformer, box, format, Norms(), (np.inf, np.inf))[0]
     charge = 2 * 0.25 * 2**12 * format.unit
     assert charge <= bound <= charge * 1.02
     points, rng = np.array([[2.0**-6], [-(2.0**-6)]]), np.random.default_rng(0)

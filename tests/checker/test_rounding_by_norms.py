@@ -68,7 +68,7 @@ def test_bounds_by_norms_are_smaller_and_hold(route):
         truth = evaluate(transformer, inside)
         with np.errstate(all="ignore"):
             computed = run_in_format(transformer, inside, format, rng)
-            by_intervals = _bound(transformer, box, format, Norms(), np.inf)
+            by_intervals = _bound(transformer, box, format, Norms(), (np.inf, np.inf))
         off = np.abs(computed.reshape(truth.shape) - truth).max(axis=0)
         slack = bounds["float64"]
         assert (off <= bounds[name] + slack).all()
@@ -79,7 +79,7 @@ def test_bounds_by_norms_are_smaller_and_hold(route):
 
 def by_intervals_in_float32(transformer, box) -> float:
     with np.errstate(all="ignore"):
-        return float(_bound(transformer, box, FLOAT32, Norms(), np.inf).max())
+        return float(_bound(transformer, box, FLOAT32, Norms(), (np.inf, np.inf)).max())
 
 
 def test_what_is_enough_is_not_bounded_more_closely(monkeypatch):
@@ -88,7 +88,8 @@ def test_what_is_enough_is_not_bounded_more_closely(monkeypatch):
     monkeypatch.setattr(
         _bounds, "two_norm_bound", lambda *given: calls.append(given) or np.full(1, np.inf)
     )
-    float_bounds(model.transformer, model.claim.domain, ("float32",), enough=1.0)
+    float_bounds(model.transformer, model.claim.domain, ("float32",), worthwhile=(1.0, np.inf))
+    float_bounds(model.transformer, model.claim.domain, ("float32",), worthwhile=(0.0, 1e-12))
     assert not calls
     float_bounds(model.transformer, model.claim.domain, ("float32",))
     assert len(calls) == 1

@@ -14,7 +14,8 @@ from hardmax.core import Construction
 from hardmax.numerics import FORMATS, down, up
 
 _EXP = "NumPy's exp, tanh, sin and their likes are good to 4 ulp in float64."
-_NEGLIGIBLE = 2.0**-10  # of the claim's error: what rounds less need not be bounded more closely
+_NEGLIGIBLE = 2.0**-10  # of the claim's error: what rounds less need not be bounded more closely,
+_HOPELESS = 2.0**10  # nor what rounds more: norms gained a factor of 140 at the most
 _CONTRADICTION = "An error was measured that the proof excludes; please report this model."
 
 
@@ -34,8 +35,8 @@ def certify_reals(
         if progress is not None:
             progress(Standing(math.inf, 0.0, claim.error, 0, "rounding"))
         charge(work_of_rounding(construction.transformer))
-        enough = _NEGLIGIBLE * claim.error
-        bounds = float_bounds(construction.transformer, claim.domain, enough=enough)
+        worthwhile = _NEGLIGIBLE * claim.error, _HOPELESS * max(claim.error, claim.asked or 0.0)
+        bounds = float_bounds(construction.transformer, claim.domain, worthwhile=worthwhile)
         rounding = {name: float(bound.max()) for name, bound in bounds.items()}
         added = _added(rounding, claim.format)
         limit = down(claim.error - _allowance(rounding, added, claim.error))

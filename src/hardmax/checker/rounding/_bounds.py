@@ -162,7 +162,7 @@ def float_bounds(
     domain: Box | None,
     formats: Iterable[str] = tuple(FORMATS),
     *,
-    enough: float = 0.0,
+    worthwhile: tuple[float, float] = (0.0, np.inf),
 ) -> dict[str, np.ndarray]:
     """For each format and output: |T_format(x) - T(x)| for all x in the box that the format holds.
 
@@ -176,12 +176,15 @@ def float_bounds(
     flushed to 0. The bound is infinite where a number may overflow, the sum of powers times values
     among them, or a sum has too many terms for the format.
 
-    Sequences are followed at every length; the domain then says nothing, and may be None. What is
-    at most `enough` is not bounded more closely by norms, which take longer than intervals.
+    Sequences are followed at every length; the domain then says nothing, and may be None. Only
+    between the ends of `worthwhile` numbers are bounded more closely by norms, which take longer
+    than intervals: below them nothing is gained, above them nothing that would help.
     """
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # what overflows is refused
         norms = Norms()
-        return {name: _bound(transformer, domain, FORMATS[name], norms, enough) for name in formats}
+        return {
+            name: _bound(transformer, domain, FORMATS[name], norms, worthwhile) for name in formats
+        }
 
 
 def _bound(
@@ -189,13 +192,13 @@ def _bound(
     domain: Box | None,
     format: Format,
     norms: Norms | None = None,
-    enough: float = 0.0,
+    worthwhile: tuple[float, float] = (0.0, np.inf),
 ) -> np.ndarray:
     def sharpened(bound: np.ndarray, flow: Flow, reads: list[int]) -> np.ndarray:
         """Also by norms, where a vector comes in, one token is read, and it is worth while."""
         source, most = transformer.input, float(bound.max(initial=0.0))
         suited = isinstance(source, VectorInput) and domain is not None and len(reads) == 1
-        if not suited or not enough < most < np.inf:
+        if not suited or not worthwhile[0] < most < worthwhile[1]:
             return bound
         assert isinstance(source, VectorInput)
         assert domain is not None

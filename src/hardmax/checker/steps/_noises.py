@@ -11,6 +11,8 @@ import numpy as np
 from hardmax.checker._budget import CALL, ENTRY, FLOPS, charge
 from hardmax.numerics import TINY, inflate, length_up, reach_of_balls
 
+_FEW = 16  # noises that are on their own
+
 
 @dataclass(frozen=True, eq=False)
 class Noises:
@@ -35,23 +37,40 @@ class Noises:
         """The number of the group that a noise belongs to."""
         return bisect_right(self.starts, noise) - 1
 
-    def _groups(self, rows: np.ndarray) -> tuple[list[np.ndarray], list[float]]:
-        """The columns of each group, those of no group one by one, and their lengths."""
+    def _listed(self, rows: np.ndarray) -> tuple[list[int], int]:
+        """Where groups start in rows of numbers, and where those end."""
         listed = min(self.count, rows.shape[1])
-        ends = [*(s for s in self.starts if s < listed), *range(listed, rows.shape[1] + 1)]
-        parts = [rows[:, a:b] for a, b in pairwise(ends)]
-        lengths = self.lengths[: len(parts)]
-        return parts, [*lengths, *[1.0] * (len(parts) - len(lengths))]
+        return [start for start in self.starts if start < listed], listed
+
+    def _groups(self, rows: np.ndarray) -> tuple[list[np.ndarray], list[float]]:
+        """The columns of each group, and their lengths; lonely noises are one group, too.
+
+        One by one, each of them would be a ball of its own: a closer bound, and a slow one where
+        there are hundreds.
+        """
+        starts, listed = self._listed(rows)
+        ends = list(pairwise([*starts, listed]))
+        parts = [rows[:, a:b] for a, b in ends if b > a + 1]
+        lengths = [r for (a, b), r in zip(ends, self.lengths, strict=False) if b > a + 1]
+        alone = [*(a for a, b in ends if b == a + 1), *range(listed, rows.shape[1])]
+        if len(alone) <= _FEW:
+            parts.extend(rows[:, k : k + 1] for k in alone)
+            return parts, [*lengths, *[1.0] * len(alone)]
+        return [*parts, rows[:, alone]], [*lengths, length_up(np.ones(len(alone)))]
 
     def reach(self, rows: np.ndarray) -> np.ndarray:
         """How far sum_s a_s e_s goes, for each row of numbers a_s."""
-        total = np.zeros(len(rows))
-        parts, lengths = self._groups(np.abs(rows))
-        for part, length in zip(parts, lengths, strict=True):
+        sizes = np.abs(rows)
+        starts, listed = self._listed(sizes)
+        total = sizes[:, listed:].sum(axis=1)
+        if starts:
+            grouped = sizes[:, :listed]
+            box = np.add.reduceat(grouped, starts, axis=1)
+            squares = np.add.reduceat(np.square(grouped), starts, axis=1)
             # a square that underflows is below the smallest number
-            ball = np.sqrt(np.square(part).sum(axis=1) + part.shape[1] * TINY) * length
-            total += np.minimum(part.sum(axis=1), ball)
-        return np.asarray(inflate(total, rows.shape[1] + len(parts) + 5))
+            ball = np.sqrt(squares + listed * TINY) * self.lengths[: len(starts)]
+            total = total + np.minimum(box, ball).sum(axis=1)
+        return np.asarray(inflate(total, rows.shape[1] + len(starts) + 5))
 
     def length(self, rows: np.ndarray) -> float:
         """The largest 2-norm of the vector of all these sums, the noises being the same in all."""
