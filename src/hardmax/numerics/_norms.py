@@ -22,7 +22,7 @@ def length_up(sizes: np.ndarray) -> float:
     """
     largest = float(np.max(sizes, initial=0.0))
     if not 0.0 < largest < math.inf:
-        return largest
+        return largest if largest == largest else math.inf  # nan means nothing
     # beside the largest, squares that underflow are covered; quotient, square, sum, root, product
     squares = np.square(sizes / largest).sum()
     return float(inflate(largest * math.sqrt(float(squares)), sizes.size + 5))
@@ -62,7 +62,9 @@ def norm_up(matrix: np.ndarray) -> float:
     for lost, power in reversed(steps):
         bound = math.ldexp(inflate(math.sqrt(inflate(bound, 1)), 2), power) + lost
     norm = inflate(math.sqrt(inflate(bound, 1)) + matrix.size * TINY, 3)
-    return math.ldexp(norm, exponent)
+    with np.errstate(over="ignore", under="ignore"):
+        back = float(np.ldexp(norm, exponent))
+    return float(inflate(back, 1)) if back > 0.0 else TINY  # a subnormal result is rounded
 
 
 def _scaled(matrix: np.ndarray) -> tuple[np.ndarray, int]:
@@ -103,17 +105,19 @@ def reach_of_balls(blocks: Sequence[np.ndarray], lengths: Sequence[float]) -> fl
     >>> math.sqrt(2) <= reach_of_balls([one, other], [1.0, 1.0]) <= math.sqrt(2) * (1 + 1e-3)
     True
     """
-    balls = [(a, r) for a, r in zip(blocks, lengths, strict=True) if a.any() and r > 0.0]
+    balls = [(a, r) for a, r in zip(blocks, lengths, strict=True) if a.any() and r != 0.0]
     if not balls:
         return 0.0
     if not all(np.isfinite(a).all() and math.isfinite(r) for a, r in balls):
         return math.inf
     parts, radii = [a for a, _ in balls], np.array([r for _, r in balls])
-    scales = radii / np.sqrt(_shares(parts, radii))
-    joined = np.concatenate([s * part for s, part in zip(scales, parts, strict=True)], axis=1)
-    rounded = stray(joined.size, length_up(np.abs(joined).ravel()))  # of the products, by far
-    together = length_up(inflate(radii / scales, 1))
-    return float(inflate((norm_up(joined) + rounded) * together, 2))
+    with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
+        scales = radii / np.sqrt(_shares(parts, radii))
+        joined = np.concatenate([s * part for s, part in zip(scales, parts, strict=True)], axis=1)
+        quotients = inflate(radii / scales, 1)
+    # of the products; where all of them underflow they are not 0 for that
+    rounded = stray(1, length_up(np.abs(joined).ravel())) + joined.size * TINY
+    return float(inflate((norm_up(joined) + rounded) * length_up(quotients), 2))
 
 
 def _shares(blocks: Sequence[np.ndarray], radii: np.ndarray) -> np.ndarray:
@@ -123,6 +127,8 @@ def _shares(blocks: Sequence[np.ndarray], radii: np.ndarray) -> np.ndarray:
     scale = max(float(np.abs(r * block).max()) for r, block in zip(radii, blocks, strict=True))
     scaled = [r / scale * block for r, block in zip(radii, blocks, strict=True)]
     squares = np.stack([block @ block.T for block in scaled])
+    if not (scale > 0.0 and np.isfinite(squares).all()):  # beyond all floats: alike
+        return np.full(len(blocks), 1.0 / len(blocks))
     share = np.sqrt(np.trace(squares, axis1=1, axis2=2))
     best, least = np.maximum(share / share.sum(), _LEAST_SHARE), math.inf
     for _ in range(_ROUNDS):
