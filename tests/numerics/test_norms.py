@@ -81,3 +81,39 @@ def test_no_point_of_random_balls_lies_beyond_their_reach():
             direction = sum(a @ p for a, p in zip(blocks, points, strict=True))
         assert np.linalg.norm(direction) <= bound
         assert bound <= 1.25 * np.linalg.norm(direction)
+
+
+@pytest.mark.parametrize("shape", [(2, 1), (1, 3), (2, 2), (3, 5)])
+def test_norms_hold_among_the_smallest_numbers_and_the_largest(shape):
+    """All entries t: the norm is t sqrt(m n), whose square is rational."""
+    for exponent in (-1074, -1073, -1060, -1022, 0, 1000, 1022):
+        for mantissa in (1.0, 1.25, 1.75):
+            matrix = np.full(shape, math.ldexp(mantissa, exponent))
+            square = Fraction(float(matrix[0, 0])) ** 2 * matrix.size
+            found = norm_up(matrix)
+            assert found == math.inf or Fraction(found) ** 2 >= square
+            reach = reach_of_balls([matrix], [1.0])
+            assert reach == math.inf or Fraction(reach) ** 2 >= square
+    assert norm_up(np.full((2, 2), 1.7e308)) == math.inf
+
+
+def test_balls_whose_products_underflow_still_reach():
+    tiny = np.full((2, 1), 5e-324)
+    assert reach_of_balls([tiny], [5e-324]) > 0.0
+    assert reach_of_balls([tiny, tiny], [5e-324, 1e-10]) > 0.0
+    mixed = reach_of_balls([tiny, np.ones((2, 1))], [1e308, 1e-300])
+    assert mixed >= 1e-300 * math.sqrt(2.0)
+
+
+def test_lengths_that_are_nan_say_nothing():
+    assert length_up(np.array([math.nan, 1.0])) == math.inf
+    assert reach_of_balls([np.ones((1, 1))], [math.nan]) == math.inf
+
+
+def test_one_ball_is_attained_along_its_form():
+    """f u for u = R f/|f| is R |f|."""
+    for seed in range(100):
+        f = RNG(seed).normal(size=(1, 6))
+        found = reach_of_balls([f], [0.3])
+        assert Fraction(found) ** 2 >= Fraction(0.3) ** 2 * (exact(f) ** 2).sum()
+        assert found == pytest.approx(0.3 * np.linalg.norm(f), rel=1e-12)
