@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -10,8 +11,8 @@ import pytest
 import hardmax as hm
 from hardmax.checker.rounding import _bounds, float_bounds
 from hardmax.checker.rounding._bounds import _bound
-from hardmax.checker.rounding._gates import Factor, Factors
-from hardmax.checker.rounding._two_norms import Known, Norms
+from hardmax.checker.rounding._gates import Factor, Factors, Places
+from hardmax.checker.rounding._two_norms import Backward, Known, Norms, TwoNorms
 from hardmax.core import evaluate
 from hardmax.numerics import FLOAT32, FORMATS, Interval, length_up, norm_up
 from hardmax.testing import random_relu, run_in_format
@@ -93,3 +94,69 @@ def test_what_is_enough_is_not_bounded_more_closely(monkeypatch):
     assert not calls
     float_bounds(model.transformer, model.claim.domain, ("float32",))
     assert len(calls) == 1
+
+
+def gates_of_a_network(monkeypatch, seed: int, *widths: int) -> tuple[TwoNorms, np.ndarray]:
+    """All sublayers as gates, in float32, and the rows that are read off."""
+    given = []
+    monkeypatch.setattr(
+        _bounds, "two_norm_bound", lambda *args: given.append(args) or np.full(1, np.inf)
+    )
+    model = network(seed, *widths, route="feedforward")
+    float_bounds(model.transformer, model.claim.domain, ("float32",))
+    flow, source, domain, readout, read, _, norms = given[0]
+    places = Places(flow, readout, [read])
+    known = TwoNorms(flow, source, domain, places, norms)
+    return known, places.columns(readout.weights, read)
+
+
+def jacobians(gates):
+    """I + O D V for all ends of the slopes."""
+    loose = np.flatnonzero(gates.slopes.radius)
+    for signs in product((-1.0, 1.0), repeat=len(loose)):
+        slopes = gates.slopes.centre.copy()
+        slopes[loose] += np.array(signs) * gates.slopes.radius[loose]
+        yield np.eye(len(gates.drift)) + (gates.gated.matrix * slopes) @ gates.reads.matrix
+
+
+@pytest.mark.parametrize("seed", [3, 4, 5])
+def test_effects_of_errors_hold_whatever_the_slopes(seed, monkeypatch):
+    """An error after the embedding, through all ends of the slopes of three layers."""
+    known, answer = gates_of_a_network(monkeypatch, seed, 2, 3, 3, 3, 1)
+    rng = np.random.default_rng(seed)
+    errors = [np.append(rng.normal(size=answer.shape[1] - 1), 0.0) for _ in range(40)]
+    rows = [answer]
+    for gates in reversed(known.gates):
+        rows = [row @ jacobian for row in rows for jacobian in jacobians(gates)]
+    rows = np.concatenate(rows)
+    for e in errors:
+        backward = Backward(Norms(), answer)
+        for gates in reversed(known.gates):
+            backward.pass_gates(gates)
+
+        def through(rows: Known, doubt: np.ndarray, e=e) -> np.ndarray:
+            return np.abs(rows.middle @ e) + doubt @ np.abs(e)
+
+        backward.add(through, lambda read, e=e: float(np.linalg.norm(read.middle @ e)))
+        assert np.abs(rows @ e).max() <= backward.total[0] * (1 + 1e-12)
+        by_entries = through(backward.direct, backward.doubt)
+        later = [reach * np.linalg.norm(read.middle @ e) for read, reach in backward.later]
+        by_norms = np.abs(backward.direct.middle @ e) + sum(later)
+        assert backward.total[0] == pytest.approx(min(by_entries[0], by_norms[0]), rel=1e-9)
+        assert np.abs(rows @ e).max() <= by_norms[0] * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+def test_streams_stay_within_their_norms(seed, monkeypatch):
+    """|V_k s_k| for inputs of the box, exactly as gates compute it."""
+    known, _ = gates_of_a_network(monkeypatch, seed, 2, 4, 4, 1)
+    corners = np.array(list(product((-1.0, -0.3, 0.4, 1.0), repeat=2)))
+    found = np.zeros(len(known.gates))
+    for x in corners:
+        stream = known.offset.matrix[:, 0] + known.map.matrix @ x
+        for k, gates in enumerate(known.gates):
+            read = gates.reads.matrix @ stream
+            found[k] = max(found[k], np.linalg.norm(read))
+            stream = stream + gates.gated.matrix @ np.maximum(read, 0.0) + gates.drift
+    assert (found <= known.read).all()
+    assert (np.array(known.read) <= 10.0 * found).all()

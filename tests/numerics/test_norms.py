@@ -117,3 +117,13 @@ def test_one_ball_is_attained_along_its_form():
         found = reach_of_balls([f], [0.3])
         assert Fraction(found) ** 2 >= Fraction(0.3) ** 2 * (exact(f) ** 2).sum()
         assert found == pytest.approx(0.3 * np.linalg.norm(f), rel=1e-12)
+
+
+def test_what_long_sums_lose_is_counted():
+    """Squares of 2^-54 vanish beside 1, one after the other: the norm's square is exact here."""
+    column = np.full((2**16, 1), 2.0**-27)
+    column[0] = 1.0
+    square = 1 + Fraction(2**16 - 1, 2**54)
+    assert Fraction(norm_up(column)) ** 2 >= square
+    assert Fraction(norm_up(column.T)) ** 2 >= square
+    assert Fraction(length_up(column.ravel())) ** 2 >= square
