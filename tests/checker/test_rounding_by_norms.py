@@ -151,12 +151,20 @@ def test_streams_stay_within_their_norms(seed, monkeypatch):
     """|V_k s_k| for inputs of the box, exactly as gates compute it."""
     known, _ = gates_of_a_network(monkeypatch, seed, 2, 4, 4, 1)
     corners = np.array(list(product((-1.0, -0.3, 0.4, 1.0), repeat=2)))
-    found = np.zeros(len(known.gates))
+    found, summed = np.zeros(len(known.gates)), np.zeros(len(known.gates))
     for x in corners:
         stream = known.offset.matrix[:, 0] + known.map.matrix @ x
         for k, gates in enumerate(known.gates):
             read = gates.reads.matrix @ stream
             found[k] = max(found[k], np.linalg.norm(read))
+            summed[k] = max(summed[k], np.maximum(read, 0.0).sum())
             stream = stream + gates.gated.matrix @ np.maximum(read, 0.0) + gates.drift
     assert (found <= known.read).all()
     assert (np.array(known.read) <= 10.0 * found).all()
+    means = [known.means(k, np.ones((1, len(g.owner)))) for k, g in enumerate(known.gates)]
+    assert (summed <= means).all()
+
+
+def test_norms_of_what_is_known_nearly_are_larger_by_that():
+    assert Norms().of(Known(np.eye(2), 0.25)) >= 1.25
+    assert Norms.roughly(Known(np.eye(2), 0.25)) >= 1.25
