@@ -8,7 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hardmax.checker.forms import Graph
+from hardmax.checker.forms import NOTHING, Graph
+from hardmax.checker.steps._contests import Contest
 from hardmax.checker.steps._deviations import Deviations, of_maximum
 from hardmax.checker.steps._noises import NONE, Noises
 from hardmax.checker.steps._verified import Verified
@@ -191,3 +192,17 @@ def test_copies_have_noises_of_their_own_in_balls_as_long():
         assert copies.noise[row, new] == settled.noise[original, own] > 0.0
         assert (copies.noise[row, :3] == settled.noise[original, :3]).all()
         assert copies.mean[row] == settled.mean[original]
+
+
+def test_only_maxima_that_are_never_negative_have_copies():
+    """One functional of [1/2, 1] or 0 is enough; [-1, 1] is not, nor is a minimum."""
+    verified = Verified(Graph())
+    high, low = verified.graph.variable(0.5, 1.0), verified.graph.variable(-1.0, 1.0)
+
+    def contest(*forms, minimum=False) -> Contest:
+        return Contest(forms, ((0.0, 0.0),) * len(forms), 0.0, 0.0, minimum)
+
+    assert verified._rises(contest(low, high))
+    assert verified._rises(contest(low, NOTHING))
+    assert not verified._rises(contest(low))
+    assert not verified._rises(contest(low, high, minimum=True))
