@@ -90,8 +90,12 @@ def test_what_is_enough_is_not_bounded_more_closely(monkeypatch):
         _bounds, "two_norm_bound", lambda *given: calls.append(given) or np.full(1, np.inf)
     )
     float_bounds(model.transformer, model.claim.domain, ("float32",), worthwhile=(1.0, np.inf))
-    float_bounds(model.transformer, model.claim.domain, ("float32",), worthwhile=(0.0, 1e-12))
+    ends = {"worthwhile": (0.0, 1e-12)}
+    float_bounds(model.transformer, model.claim.domain, ("float32",), **ends, claimed=())
     assert not calls
+    float_bounds(model.transformer, model.claim.domain, ("float32",), **ends)
+    assert len(calls) == 1
+    calls.clear()
     float_bounds(model.transformer, model.claim.domain, ("float32",))
     assert len(calls) == 1
 

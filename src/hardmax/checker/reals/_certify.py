@@ -36,7 +36,10 @@ def certify_reals(
             progress(Standing(math.inf, 0.0, claim.error, 0, "rounding"))
         charge(work_of_rounding(construction.transformer))
         worthwhile = _NEGLIGIBLE * claim.error, _HOPELESS * max(claim.error, claim.asked or 0.0)
-        bounds = float_bounds(construction.transformer, claim.domain, worthwhile=worthwhile)
+        about = claim.format, "float64"
+        bounds = float_bounds(
+            construction.transformer, claim.domain, worthwhile=worthwhile, claimed=about
+        )
         rounding = {name: float(bound.max()) for name, bound in bounds.items()}
         added = _added(rounding, claim.format)
         limit = down(claim.error - _allowance(rounding, added, claim.error))

@@ -163,6 +163,7 @@ def float_bounds(
     formats: Iterable[str] = tuple(FORMATS),
     *,
     worthwhile: tuple[float, float] = (0.0, np.inf),
+    claimed: Iterable[str] = tuple(FORMATS),
 ) -> dict[str, np.ndarray]:
     """For each format and output: |T_format(x) - T(x)| for all x in the box that the format holds.
 
@@ -178,12 +179,15 @@ def float_bounds(
 
     Sequences are followed at every length; the domain then says nothing, and may be None. Only
     between the ends of `worthwhile` numbers are bounded more closely by norms, which take longer
-    than intervals: below them nothing is gained, above them nothing that would help.
+    than intervals: below them nothing is gained, above them nothing that would help, unless a
+    claim is about the format.
     """
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # what overflows is refused
         norms = Norms()
+        enough, hopeless = worthwhile
+        ends = {name: (enough, np.inf if name in tuple(claimed) else hopeless) for name in formats}
         return {
-            name: _bound(transformer, domain, FORMATS[name], norms, worthwhile) for name in formats
+            name: _bound(transformer, domain, FORMATS[name], norms, ends[name]) for name in ends
         }
 
 
