@@ -48,7 +48,7 @@ def test_a_bad_error_is_quoted_whole_up_to_forty_characters(size):
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_the_smallest_logit_is_found_almost_at_once(number, monkeypatch):
-    """Two trials where rounding is small, a dozen where it is most of the error; none is wasted."""
+    """Two trials where rounding is small, one more that leaves the checker room, a dozen at the end."""
     trials, plain = [], _soften._Solver.trial
 
     def counted(self, logit):
@@ -57,7 +57,7 @@ def test_the_smallest_logit_is_found_almost_at_once(number, monkeypatch):
 
     monkeypatch.setattr(_soften._Solver, "trial", counted)
     hard = hard_skeletons()[number]
-    for error, most in ((10.0, 2), (1e-2, 2), (1e-6, 2), (1e-10, 5), (1e-12, 12), (3e-13, 12)):
+    for error, most in ((10.0, 2), (1e-2, 2), (1e-6, 2), (1e-10, 6), (1e-12, 12), (3e-13, 12)):
         trials.clear()
         found = hm.soften(hard, error=error)
         assert 0.99 * error <= found.claim.error <= error

@@ -85,7 +85,7 @@ def soften(
     logit, soft, flow = solver.solve(budget)
     parts = list(solver.shares(logit, flow.error))
     room = _room_for_the_checker(parts[-1], budget, format)
-    colder = solver.colder(logit, budget, room) if room else None
+    colder = solver.colder(logit, budget, room) if room and logit else None
     if colder is not None:
         warmer, (logit, soft, flow) = logit, colder
         parts = _with_room(parts, warmer / logit, flow.error + room)
@@ -99,9 +99,9 @@ def _room_for_the_checker(rounding: Share, budget: float, format: Format) -> flo
     In deep networks it has been seen to be eight times as large as this room's. A claim is worth
     nothing that is true and cannot be shown, so a few percent of the error are given away for it.
     """
-    if format is not FLOAT64 or rounding.amount <= _FAINT_ROUNDING * budget:
-        return 0.0
-    return min(8.0 * rounding.amount, budget / 20.0)
+    room = 8.0 * rounding.amount
+    worthwhile = 8.0 * _FAINT_ROUNDING * budget < room < budget / 20.0  # beyond, it is a limit
+    return room if format is FLOAT64 and worthwhile else 0.0
 
 
 def _with_room(parts: list[Share], factor: float, total: float) -> list[Share]:
