@@ -48,7 +48,7 @@ def test_a_bad_error_is_quoted_whole_up_to_forty_characters(size):
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_the_smallest_logit_is_found_almost_at_once(number, monkeypatch):
-    """Two trials where rounding is small, one more that leaves the checker room, a dozen at the end."""
+    """Two trials where rounding is small, a few that leave the checker room, a dozen at the end."""
     trials, plain = [], _soften._Solver.trial
 
     def counted(self, logit):
