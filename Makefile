@@ -94,7 +94,7 @@ $(VENV)/core: $(VENV)/ready pyproject.toml constraints.txt
 
 $(VENV)/dev: $(VENV)/core
 	$(BEGIN)
-	$(PIP) install --no-build-isolation -c constraints.txt '.[dev,torch,plots,dask,onnx]'
+	$(PIP) install --no-build-isolation -c constraints.txt '.[dev,torch,plots,dask,onnx,hf,jax]'
 	$(END)
 
 $(VENV)/plots: $(VENV)/dev
