@@ -115,12 +115,36 @@ class Activation:
 
 
 @dataclass(frozen=True)
+class Rotary:
+    """Rotary positions: plane i of a head turns by t theta^(-i/planes) at token t.
+
+    The Transformer's heads use the first coordinate of each plane from `first` on and nothing
+    else, so that a product q k of theirs becomes q k cos((t - s) theta^(-i/planes)).
+
+    >>> from hardmax.core import Rotary
+    >>> Rotary(theta=10000.0, planes=32, first=30)
+    Rotary(theta=10000.0, planes=32, first=30)
+    """
+
+    theta: float
+    planes: int
+    first: int
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.theta) and self.theta >= 1.0):
+            raise RequestError(f"Rotary positions need a finite theta from 1 on, not {self.theta}.")
+        if not 0 <= self.first < self.planes:
+            raise RequestError(f"Plane {self.first} is none of {self.planes} rotary planes.")
+
+
+@dataclass(frozen=True)
 class Host:
     """An architecture that carries a Transformer: what it does to every read.
 
     `norms` has an entry for each sublayer of the Transformer and a last one for the read-out;
     `activations` one for each sublayer. None is nothing. `softmax_in` is a format in which
-    attention takes its weights, whatever the stream's own is.
+    attention takes its weights, whatever the stream's own is. `rotary` is what all heads'
+    queries and keys go through.
 
     >>> from hardmax.core import Host
     >>> Host("t5", norms=(None, None), activations=(None,)).norms
@@ -131,6 +155,7 @@ class Host:
     norms: tuple[Norm | None, ...]
     activations: tuple[Activation | None, ...]
     softmax_in: str | None = None
+    rotary: Rotary | None = None
 
     def __init__(
         self,
@@ -138,11 +163,13 @@ class Host:
         norms: Iterable[Norm | None],
         activations: Iterable[Activation | None],
         softmax_in: str | None = None,
+        rotary: Rotary | None = None,
     ) -> None:
         object.__setattr__(self, "architecture", architecture)
         object.__setattr__(self, "norms", tuple(norms))
         object.__setattr__(self, "activations", tuple(activations))
         object.__setattr__(self, "softmax_in", softmax_in)
+        object.__setattr__(self, "rotary", rotary)
         if len(self.norms) != len(self.activations) + 1:
             raise ShapeError(
                 f"A host has a norm for each of {len(self.activations)} sublayers and one for the "
