@@ -18,6 +18,7 @@ from hardmax.checker._dependence import tokens_read
 from hardmax.checker.sequences import _stream, _word_search
 from hardmax.checker.sequences._certify import certify_sequences
 from hardmax.checker.sequences._layers import read_out
+from hardmax.checker.sequences._reading import Reading
 from hardmax.checker.sequences._scores import Asks, score_radius
 from hardmax.checker.sequences._stream import Overflow, Stream, TooLarge, check_weights
 from hardmax.checker.sequences._stream import check as check_size
@@ -511,7 +512,7 @@ def test_the_tilt_of_a_tie_is_attained(off):
     )
     middle = np.array([[1.0, 0.0, 1.0, 0.0], [1.0, 0.0, -1.0, 0.0]])
     stream = Stream.of(MidRadius(middle, np.array([row(4, c1=off)] * 2)), 1)
-    mixed = attend(stream, hm.Attention([head]), Slots(2, 0, 1), FLOAT64).blocks[()]
+    mixed = attend(stream, hm.Attention([head]), Slots(2, 0, 1), Reading(FLOAT64)).blocks[()]
     assert (mixed.middle[:, 3] == 0.0).all()
     assert (math.tanh(off) <= mixed.radius[:, 3]).all()
     assert (mixed.radius[:, 3] <= 2 * math.tanh(off / 2) * (1 + 1e-9)).all()  # and rounding
@@ -814,7 +815,7 @@ def test_every_evaluation_in_a_format_lies_in_the_value_sets(seed, name):
     try:
         with small_tables():
             slots, streams = follow_words(model, words, length, arithmetic)
-        answer = read_out(streams[-1], model.readout, arithmetic)
+        answer = read_out(streams[-1], model.readout, Reading(arithmetic))
     except Overflow:
         return
     for numbers, word in some_words(words, length, rng, 4):

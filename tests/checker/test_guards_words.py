@@ -23,6 +23,7 @@ import pytest
 import hardmax as hm
 from hardmax.checker.sequences import _word_search
 from hardmax.checker.sequences._layers import read_out
+from hardmax.checker.sequences._reading import Reading
 from hardmax.checker.sequences._stream import Blocks, Overflow, Stream, TooLarge, ball_of
 from hardmax.checker.sequences._word_search import WordSearch
 from hardmax.checker.sequences.registers import RegisterMemory, bound_by_registers
@@ -152,7 +153,7 @@ def slots(number: int, format: Format) -> list[float]:
     with weights_seen() as seen:
         try:
             _, streams = follow_words(made, words, 1 + number % 3, format, change)
-            streams.append(read_out(streams[-1], made.readout, format))
+            streams.append(read_out(streams[-1], made.readout, Reading(format)))
         except (Overflow, TooLarge):
             return [*seen, np.inf]
     return [*seen, *(amount(stream.blocks.values()) for stream in streams)]

@@ -8,7 +8,7 @@ from concurrent.futures import Executor
 from hardmax._errors import RequestError
 from hardmax.checker._budget import Budget, Clock, Progress
 from hardmax.checker._certificate import Certificate
-from hardmax.core import Box, Construction
+from hardmax.core import Box, Construction, Host
 
 
 def certify(
@@ -18,6 +18,7 @@ def certify(
     budget: Budget | str | float | None = None,
     executor: Executor | None = None,
     progress: Progress | None = None,
+    host: Host | None = None,
 ) -> Certificate:
     """Establish the claim of a construction from its weights, or break it, or say what is missing.
 
@@ -26,7 +27,8 @@ def certify(
     which the verdict is the same on every machine, or a time such as "30s", or a `Budget`; a unit
     of work is about a microsecond, and 6e7 are the default. `executor` is any
     `concurrent.futures.Executor`: boxes are sent to it in batches. An interruption (Ctrl-C) ends
-    the search with the best verdict so far.
+    the search with the best verdict so far. With a `host` the certificate is about the Transformer
+    in that architecture: what norms, activations and casts do to each read is charged as rounding.
     """
     if tolerance is not None and not 0 < tolerance < math.inf:
         raise RequestError(
@@ -36,7 +38,7 @@ def certify(
     if not isinstance(construction.claim.domain, Box):
         from hardmax.checker.sequences import certify_sequences
 
-        return certify_sequences(construction, clock, progress)
+        return certify_sequences(construction, clock, progress, host)
     from hardmax.checker.reals import certify_reals
 
-    return certify_reals(construction, tolerance, clock, executor, progress)
+    return certify_reals(construction, tolerance, clock, executor, progress, host)

@@ -41,7 +41,8 @@ class Norm:
     needs rows whose entries add up to exactly 0 over all columns of the host, columns that hold 0
     included: then w . (h - m) = w . h for every m.
 
-    `computes_in` is a format that the norm is cast to whatever the stream's own is.
+    `computes_in` is a format that the norm is cast to whatever the stream's own is, and
+    `variance_in` one in which the mean of squares alone is taken.
 
     >>> from hardmax.core import Norm
     >>> Norm("rms", width=4, epsilon=1e-5, gain=1024.0, scale=1.0, constants=((2048.0, 1),)).ballast
@@ -55,6 +56,7 @@ class Norm:
     scale: float
     constants: tuple[tuple[float, int], ...] = ()
     computes_in: str | None = None
+    variance_in: str | None = None
     biases_normed: bool = False
 
     def __post_init__(self) -> None:
@@ -73,7 +75,7 @@ class Norm:
             raise ShapeError(
                 f"A norm over {self.width} columns cannot have {self.still} constant ones."
             )
-        if self.computes_in is not None and self.computes_in not in FORMATS:
+        if not {self.computes_in, self.variance_in} <= {None, *FORMATS}:
             raise RequestError(f"A norm computes in one of {', '.join(FORMATS)}.")
 
     @property

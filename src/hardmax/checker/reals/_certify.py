@@ -7,10 +7,11 @@ from concurrent.futures import Executor
 
 from hardmax.checker._budget import Clock, Progress, Standing, charge
 from hardmax.checker._certificate import INTERRUPTED, Certificate, Verdict, about_floats
+from hardmax.checker._hosts import about_host
 from hardmax.checker.reals._methods import bound_error
 from hardmax.checker.reals._question import Findings, Question, work_of_rounding
 from hardmax.checker.rounding import float_bounds
-from hardmax.core import Construction
+from hardmax.core import Construction, Host
 from hardmax.numerics import FORMATS, down, up
 
 _EXP = "NumPy's exp, tanh, sin and their likes are good to 4 ulp in float64."
@@ -25,6 +26,7 @@ def certify_reals(
     clock: Clock,
     executor: Executor | None,
     progress: Progress | None,
+    host: Host | None = None,
 ) -> Certificate:
     """In each format: the error over the reals, and what rounding adds to it at most."""
     claim = construction.claim
@@ -38,7 +40,11 @@ def certify_reals(
         worthwhile = _NEGLIGIBLE * claim.error, _HOPELESS * max(claim.error, claim.asked or 0.0)
         about = claim.format, "float64"
         bounds = float_bounds(
-            construction.transformer, claim.domain, worthwhile=worthwhile, claimed=about
+            construction.transformer,
+            claim.domain,
+            worthwhile=worthwhile,
+            claimed=about,
+            host=host,
         )
         rounding = {name: float(bound.max()) for name, bound in bounds.items()}
         added = _added(rounding, claim.format)
@@ -48,7 +54,7 @@ def certify_reals(
         )
     except KeyboardInterrupt:
         interrupted = True
-    return _conclude(construction, found, clock, rounding, interrupted)
+    return _conclude(construction, found, clock, rounding, interrupted, host)
 
 
 def _added(rounding: dict[str, float], format: str) -> float:
@@ -68,6 +74,7 @@ def _conclude(
     clock: Clock,
     rounding: dict[str, float],
     interrupted: bool,
+    host: Host | None,
 ) -> Certificate:
     error, format = construction.claim.error, construction.claim.format
     formats = {name: _sum(found.certified, off) for name, off in rounding.items()}
@@ -90,7 +97,11 @@ def _conclude(
         method=found.method,
         boxes=found.boxes,
         formats=formats,
-        assumptions=_assumptions(construction, formats) + clock.budget.assumptions,
+        assumptions=(
+            *_assumptions(construction, formats),
+            *about_host(host),
+            *clock.budget.assumptions,
+        ),
         advice=advice,
         seconds=clock.seconds,
         work=math.ceil(clock.work),

@@ -25,10 +25,11 @@ import numpy as np
 from hardmax._errors import DomainError
 from hardmax.checker._dependence import coordinates_needed, tokens_read
 from hardmax.checker.rounding._flow import Attended, FedForward, Flow, RoundedStream, follow
-from hardmax.checker.rounding._format import NothingKnown, Stored, check, check_sizes, moved
+from hardmax.checker.rounding._format import NothingKnown, Stored, check, moved
+from hardmax.checker.rounding._hosted import Hosted, check_sizes
 from hardmax.checker.rounding._inplace import Mixing
 from hardmax.checker.rounding._two_norms import Norms, two_norm_bound
-from hardmax.core import Attention, Box, ReadOut, SequenceInput, Transformer, VectorInput
+from hardmax.core import Attention, Box, Host, ReadOut, SequenceInput, Transformer, VectorInput
 from hardmax.numerics import FORMATS, Format, Interval, inflate, product_up, sum_up, up
 
 _FEW_TOKENS = 32
@@ -100,6 +101,7 @@ def _before_feed_forward(
     hidden = _asked_of(passed.outer, after)
     stop = passed.stop & eager
     caused = up(caused + _caused(hidden, np.where(stop, passed.hidden_off, 0.0)))
+    caused = up(caused + _caused(hidden, np.where(stop, 0.0, passed.activation_error)))
     slopes = passed.slopes.reshape(len(hidden), 1, len(passed.tokens))
     read = _masked(hidden, ~stop[:, None, :]) * slopes
     caused = up(caused + _caused(read, passed.hidden_error))
@@ -164,6 +166,7 @@ def float_bounds(
     *,
     worthwhile: tuple[float, float] = (0.0, np.inf),
     claimed: Iterable[str] = tuple(FORMATS),
+    host: Host | None = None,
 ) -> dict[str, np.ndarray]:
     """For each format and output: |T_format(x) - T(x)| for all x in the box that the format holds.
 
@@ -187,7 +190,8 @@ def float_bounds(
         enough, hopeless = worthwhile
         ends = {name: (enough, np.inf if name in tuple(claimed) else hopeless) for name in formats}
         return {
-            name: _bound(transformer, domain, FORMATS[name], norms, ends[name]) for name in ends
+            name: _bound(transformer, domain, FORMATS[name], norms, ends[name], host)
+            for name in ends
         }
 
 
@@ -197,7 +201,10 @@ def _bound(
     format: Format,
     norms: Norms | None = None,
     worthwhile: tuple[float, float] = (0.0, np.inf),
+    host: Host | None = None,
 ) -> np.ndarray:
+    hosted = Hosted(transformer, format, host)
+
     def sharpened(bound: np.ndarray, flow: Flow, reads: list[int]) -> np.ndarray:
         """Also by norms, where a vector comes in, one token is read, and it is worth while."""
         source, most = transformer.input, float(bound.max(initial=0.0))
@@ -212,7 +219,7 @@ def _bound(
 
     try:
         bounds = [
-            _followed(transformer, start, reads, format, sharpened)
+            _followed(hosted, start, reads, sharpened)
             for start, reads in _starts(transformer, domain, format)
         ]
     except NothingKnown:
@@ -221,27 +228,26 @@ def _bound(
 
 
 def _followed(
-    transformer: Transformer,
+    hosted: Hosted,
     start: RoundedStream,
     reads: list[int],
-    format: Format,
     sharpened: Callable[[np.ndarray, Flow, list[int]], np.ndarray],
 ) -> np.ndarray:
     """One bound for each output, over all tokens that are read."""
-    sublayers, readout = transformer.sublayers, transformer.readout
-    tokens = start.off.shape[1]
+    sublayers, readout = hosted.transformer.sublayers, hosted.transformer.readout
+    tokens, format = start.off.shape[1], hosted.format
     needs = coordinates_needed(sublayers, readout, reads, tokens)
     try:
         size = start.where.magnitude.max(axis=1)
-        check_sizes(sublayers, readout, size, tokens, format)
+        check_sizes(hosted, size, tokens)
     except NothingKnown:
         if tokens > _FEW_TOKENS:
             raise
         needs = [np.ones_like(need) for need in needs]  # look closer, at everything
-    flow = follow(start, sublayers, needs, format)
-    answer = Stored.of(readout.weights, format, readout.bias).times(
-        flow.end.where[:, reads], flow.end.off[:, reads]
-    )
+    flow = follow(start, sublayers, needs, hosted)
+    end, off = flow.end.where[:, reads], flow.end.off[:, reads]
+    charge = hosted.charge(len(sublayers), end)
+    answer = Stored.of(readout.weights, format, readout.bias).times(end, off, charge=charge)
     inherited = adjoint_bound(flow, readout, reads, eager=False)
     if flow.stops:
         inherited = np.minimum(inherited, adjoint_bound(flow, readout, reads, eager=True))

@@ -15,10 +15,11 @@ import numpy as np
 from hardmax.checker._dependence import asks
 from hardmax.checker.rounding._format import Stored
 from hardmax.checker.rounding._head import answer
+from hardmax.checker.rounding._hosted import Hosted
 from hardmax.checker.rounding._inplace import Mixing, Written, sharpen_heads, sharpen_units
 from hardmax.checker.rounding._logits import Asked, Heads
 from hardmax.core import Attention, FeedForward, Sublayer
-from hardmax.numerics import Format, Interval, up
+from hardmax.numerics import Interval, up
 
 _MOST_PIECES = 256  # of a query's range
 _MOST_NUMBERS = 2**18  # weights looked at for one head
@@ -65,6 +66,7 @@ class FedForward:
     outer: Stored
     slopes: Interval
     hidden_error: np.ndarray
+    activation_error: np.ndarray  # of what a host has in place of a rectifier
     hidden_off: np.ndarray
     stop: np.ndarray  # `hidden_off` knows more than the derivatives do
     error: np.ndarray  # of the sums, width x tokens
@@ -92,53 +94,64 @@ class Flow:
 
 
 def follow(
-    start: RoundedStream, sublayers: tuple[Sublayer, ...], needs: list[np.ndarray], format: Format
+    start: RoundedStream,
+    sublayers: tuple[Sublayer, ...],
+    needs: list[np.ndarray],
+    hosted: Hosted,
 ) -> Flow:
     """Follow the needed coordinates through all sublayers."""
     stream, layers = start, []
-    for sublayer, need in zip(sublayers, needs[1:], strict=True):
+    for number, (sublayer, need) in enumerate(zip(sublayers, needs[1:], strict=True)):
         passed: Passed
         match sublayer:
             case Attention():
-                stream, passed = _attend(stream, sublayer, need, format)
+                stream, passed = _attend(stream, sublayer, need, hosted, number)
             case FeedForward():
-                stream, passed = _feed_forward(stream, sublayer, need, format)
+                stream, passed = _feed_forward(stream, sublayer, need, hosted, number)
         layers.append(passed)
     return Flow(start, stream, layers)
 
 
 def _feed_forward(
-    stream: RoundedStream, layer: FeedForward, need: np.ndarray, format: Format
+    stream: RoundedStream, layer: FeedForward, need: np.ndarray, hosted: Hosted, number: int
 ) -> tuple[RoundedStream, FedForward]:
     """A unit that is off for real and computed streams alike adds nothing, and no rounding.
 
-    One product keeps its sign when it is rounded.
+    One product keeps its sign when it is rounded, unless a host's norm takes a mean away. Where a
+    host has another activation, every unit adds what that is off by.
     """
-    tokens = np.flatnonzero(need.any(axis=0))
+    tokens, format = np.flatnonzero(need.any(axis=0)), hosted.format
     where, off = stream.where[:, tokens], stream.off[:, tokens]
     inner = Stored.of(layer.inner, format, layer.inner_bias)
-    read = inner.times(where, off)
+    charge = hosted.charge(number, where)
+    read = inner.times(where, off, charge=charge)
     error = read.error()
     around = read.value.widened(error)
-    dead = (around.hi <= 0.0) | ((read.value.hi <= 0.0) & (read.terms <= 1.0))
+    keeps = (read.terms <= 1.0) & (charge.absolute == 0.0)
+    dead = (around.hi <= 0.0) | ((read.value.hi <= 0.0) & keeps)
     error = np.where(dead, 0.0, error)
     moved = np.where(dead, 0.0, inner.carry(off))
     slopes = Interval(((around.lo >= 0.0) & ~dead).astype(float), (~dead).astype(float))
     total = np.where(dead, 0.0, np.minimum(up(moved + error), np.maximum(around.hi, 0.0)))
-    hidden = Interval(np.maximum(around.lo, 0.0), np.where(dead, 0.0, around.hi))
+    hidden = Interval(np.maximum(around.lo, 0.0), np.where(dead, 0.0, np.maximum(around.hi, 0.0)))
+    acted = hosted.activation_error(number, around, charge)
+    if acted.any():
+        hidden, total = hidden.widened(acted), np.asarray(up(total + acted))
     outer = Stored.of(layer.outer, format, layer.outer_bias)
     added = outer.times(hidden, total, carried=where)
     written = Written(added.value, up(off + outer.carry(total)))
-    for i in range(len(tokens)):
+    for i in range(0 if acted.any() else len(tokens)):  # in place only where units are rectifiers
         sharpen_units(written, i, layer, where[:, i], off[:, i], slopes[:, i], error[:, i])
     rounded = added.error(written.value)
     after = stream.replaced(tokens, written.value.widened(rounded), up(written.off + rounded))
     stop = total < 0.7 * (moved + error)
-    return after, FedForward(stream, tokens, inner, outer, slopes, error, total, stop, rounded)
+    return after, FedForward(
+        stream, tokens, inner, outer, slopes, error, acted, total, stop, rounded
+    )
 
 
 def _attend(
-    stream: RoundedStream, layer: Attention, need: np.ndarray, format: Format
+    stream: RoundedStream, layer: Attention, need: np.ndarray, hosted: Hosted, number: int
 ) -> tuple[RoundedStream, Attended]:
     """All heads of a layer act on the same stream; what they write is added to it."""
     asking = [asks(group, need).any(axis=0) for group in layer.groups]
@@ -147,7 +160,8 @@ def _attend(
     output = np.concatenate(
         [g.output.transpose(1, 0, 2).reshape(width, -1) for g in layer.groups], axis=1
     )
-    groups = [Heads(group, format, stream.where, stream.off) for group in layer.groups]
+    format, charge = hosted.for_attention, hosted.charge(number, stream.where)
+    groups = [Heads(group, format, stream.where, stream.off, charge) for group in layer.groups]
     mixings: list[Mixing] = []
     for t in tokens:
         end = 0

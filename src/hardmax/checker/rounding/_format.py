@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hardmax.core import Attention, FeedForward, HeadGroup, ReadOut, Sublayer
+from hardmax.checker._hosts import NOTHING, ReadCharge
 from hardmax.numerics import (
     FLOAT16,
     FLOAT32,
@@ -194,11 +194,18 @@ class Stored:
         exact = is_power_of_two(self.matrix) & (self.moved == 0.0) & (np.abs(self.matrix) >= 1.0)
         return np.where(exact | (self.held == 0.0), 0.0, 1.0)
 
-    def times(self, x: Interval, off: np.ndarray, carried: Interval | None = None) -> Sum:
+    def times(
+        self,
+        x: Interval,
+        off: np.ndarray,
+        carried: Interval | None = None,
+        charge: ReadCharge = NOTHING,
+    ) -> Sum:
         """matrix @ x + bias, and `carried` besides, for floats x (columns) in their ranges.
 
         A product with a number that is a constant and a power of two rounds nothing either. Numbers
-        that are `off` may be flushed, and are read as 0, whatever is done with them.
+        that are `off` may be flushed, and are read as 0, whatever is done with them. A host may
+        read them as something else, within the `charge`: that moves each term.
         """
         x, off = x[self.columns], off[self.columns]
         unit, size = self.format.unit, x.magnitude
@@ -211,6 +218,8 @@ class Stored:
         base = inflate(base + self.format.smallest * (self._losing @ losing))
         if self.format.flushed > 0.0:
             base = inflate(base + matmul_up(self.held, may_vanish(x, off, self.format)))
+        if charge != NOTHING:
+            base = inflate(base + self._read_otherwise(x, charge), 4)
         terms = (self.held != 0.0).astype(float) @ (size != 0.0).astype(float)
         terms = terms + (self.bias != 0.0)[:, None]
         up_part, down_part = self._parts(x)
@@ -227,6 +236,13 @@ class Stored:
         partial = inflate(np.maximum(up_part, down_part))
         check(self.format, partial + base)
         return Sum(self.format, value, base, partial, terms)
+
+    def _read_otherwise(self, x: Interval, charge: ReadCharge) -> np.ndarray:
+        """What terms are off by because their numbers are; a bias is one of them."""
+        kept = is_point(x) & (np.abs(x.lo) >= charge.safe)
+        moved = matmul_up(self.held, charge.of(x.magnitude, kept))
+        biases = product_up(charge.biases, np.abs(self.bias) + self.bias_moved)[:, None]
+        return np.asarray(moved + biases)
 
     def _parts(self, x: Interval) -> tuple[np.ndarray, np.ndarray]:
         """The sums of all positive terms and of all negative ones at their largest."""
@@ -259,77 +275,3 @@ def relative(roundings: np.ndarray | float, format: Format) -> np.ndarray:
     if not np.isfinite(bound).all():
         raise NothingKnown
     return bound
-
-
-def check_sizes(
-    sublayers: tuple[Sublayer, ...],
-    readout: ReadOut,
-    size: np.ndarray,
-    tokens: int,
-    format: Format,
-) -> None:
-    """Raise unless nothing can overflow at any token, by sizes alone.
-
-    `size` bounds every token's stream after the embedding. A mean of values is no larger than the
-    largest value; a sum of k terms is computed as at most 1 + gamma_k times the sum of sizes, and
-    weights of n tokens, divided by their sum, add up to at most 1 + gamma_2n.
-    """
-    size = size[:, None]
-    for sublayer in sublayers:
-        change = np.zeros(size.shape)
-        match sublayer:
-            case FeedForward():
-                hidden = _sized(sublayer.inner, size, format, sublayer.inner_bias)
-                change = _sized(sublayer.outer, hidden, format, sublayer.outer_bias)
-                size = _grown(size + change, 1, format)
-            case Attention():
-                mixing = 1.0 + float(relative(2 * tokens + 2, format))
-                for group in sublayer.groups:
-                    change = change + _written(group, size, tokens, mixing, format)
-                size = _grown(size + change, len(sublayer.groups) + 1, format)
-        check(format, size)
-    _sized(readout.weights, size, format, readout.bias)
-
-
-def _sized(
-    matrix: np.ndarray, size: np.ndarray, format: Format, bias: np.ndarray | None = None
-) -> np.ndarray:
-    entries = np.abs(matrix) + moved(matrix, format)
-    total = matmul_up(entries, size)
-    if bias is not None:
-        total = total + (np.abs(bias) + moved(bias, format))[:, None]
-    total = _grown(total, int((matrix != 0.0).sum(axis=-1).max(initial=0)) + 2, format)
-    check(format, total)
-    return total
-
-
-def _grown(size: np.ndarray, roundings: int, format: Format) -> np.ndarray:
-    return inflate(size * (1.0 + relative(roundings, format)) + format.smallest * roundings)
-
-
-def _written(
-    group: HeadGroup, size: np.ndarray, tokens: int, mixing: float, format: Format
-) -> np.ndarray:
-    """What a group of heads adds to a token; their logits and sums are checked on the way.
-
-    A difference of logits may overflow: its exponential is 0 then, which is counted.
-    """
-    heads, key_width, width = group.query.shape
-    cold = np.where(np.isinf(group.coldness), 1.0, group.coldness)
-    with np.errstate(over="ignore"):
-        folded = group.query * cold[:, None, None]
-    check(format, np.abs(folded))
-    query = _sized(folded.reshape(-1, width), size, format)
-    key = _sized(group.key.reshape(-1, width), size, format)
-    logit = (query * key).reshape(heads, key_width).sum(axis=1)
-    if group.position_bias is not None:
-        with np.errstate(over="ignore"):
-            logit = logit + _grown(np.abs(group.position_bias).max(axis=(1, 2)) * cold, 2, format)
-    check(format, _grown(logit, key_width + 2, format))
-    value = _sized(group.value.reshape(-1, width), size, format)
-    mean = _grown(mixing * value, 2, format)
-    check(format, mean)
-    soft = np.repeat(np.isfinite(group.coldness), group.value.shape[1])
-    check_accumulated(format, inflate(tokens * mean[soft]), tokens)
-    joined = group.output.transpose(1, 0, 2).reshape(width, -1)
-    return _sized(joined, mean, format)

@@ -148,7 +148,7 @@ def _units(passed: FedForward, places: Places) -> Gates:
         reads.append(read)
         writes.append(places.columns(passed.outer.dense.T, token).T)
     slopes = Factors.of(Interval(passed.slopes.lo.T.ravel(), passed.slopes.hi.T.ravel()))
-    error = passed.hidden_error.T.ravel()
+    error = up(passed.hidden_error + passed.activation_error).T.ravel()
     return Gates(
         Factor(np.concatenate(reads)),
         Factor(np.concatenate(writes, axis=1)),

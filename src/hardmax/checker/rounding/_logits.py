@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
+from hardmax.checker._hosts import NOTHING, ReadCharge
 from hardmax.checker.rounding._format import (
     NothingKnown,
     Stored,
@@ -52,8 +53,10 @@ class Read:
     off: np.ndarray  # inherited
 
     @classmethod
-    def of(cls, stored: Stored, where: Interval, off: np.ndarray, heads: int) -> Read:
-        total = stored.times(where, off)
+    def of(
+        cls, stored: Stored, where: Interval, off: np.ndarray, heads: int, charge: ReadCharge
+    ) -> Read:
+        total = stored.times(where, off, charge=charge)
         shape = (heads, len(stored.matrix) // heads, where.shape[1])
         error, carried = total.error(), stored.carry(off)
         return cls(total.value.reshape(*shape), error.reshape(shape), carried.reshape(shape))
@@ -189,8 +192,16 @@ class Heads:
     The coldness is multiplied into the query weights, and that product is rounded.
     """
 
-    def __init__(self, group: HeadGroup, format: Format, where: Interval, off: np.ndarray) -> None:
+    def __init__(
+        self,
+        group: HeadGroup,
+        format: Format,
+        where: Interval,
+        off: np.ndarray,
+        charge: ReadCharge = NOTHING,
+    ) -> None:
         self.group, self.format, self.where, self.off = group, format, where, off
+        self.charge = charge
         heads, key_width, width = group.query.shape
         self.hard = np.isinf(group.coldness)
         self.cold = np.where(self.hard, 1.0, group.coldness)
@@ -199,8 +210,8 @@ class Heads:
         self.plain = Stored.of(group.query.reshape(-1, width), format)
         self.key = Stored.of(group.key.reshape(-1, width), format)
         self.value = Stored.of(group.value.reshape(-1, width), format)
-        self.keys = Read.of(self.key, where, off, heads)
-        self.values = Read.of(self.value, where, off, heads)
+        self.keys = Read.of(self.key, where, off, heads, charge)
+        self.values = Read.of(self.value, where, off, heads, charge)
 
     @property
     def read_values(self) -> np.ndarray:
@@ -214,7 +225,7 @@ class Heads:
         """Everything that the lemmas look at when token t asks."""
         heads, seen = len(self.hard), self.seen_by(t)
         here, off = self.where[:, [t]], self.off[:, [t]]
-        query = Read.of(self.query, here, off, heads)[:, :, 0]
+        query = Read.of(self.query, here, off, heads, self.charge)[:, :, 0]
         keys, values = self.keys[:, :, seen], self.values[:, :, seen]
         plain = self.plain.times(here, off).value.reshape(heads, -1)
         maximum = find_maximum_heads(

@@ -6,16 +6,20 @@ import math
 
 from hardmax.checker._budget import PER_SECOND, Clock, Progress
 from hardmax.checker._certificate import INTERRUPTED, Certificate, Verdict, about_floats
+from hardmax.checker._hosts import about_host
 from hardmax.checker.sequences._value_sets import bound_words
 from hardmax.checker.sequences._word_search import WordSearch, try_words
 from hardmax.checker.sequences.words import cost_of_enumeration, enumerate_words
-from hardmax.core import Construction
+from hardmax.core import Construction, Host
 
 _AT_ONCE = 2e6  # units of work: enumeration is exact, so it goes first if it takes no more
 
 
 def certify_sequences(
-    construction: Construction, clock: Clock, progress: Progress | None = None
+    construction: Construction,
+    clock: Clock,
+    progress: Progress | None = None,
+    host: Host | None = None,
 ) -> Certificate:
     """Establish a claim on words, or break it, or say what is missing.
 
@@ -24,7 +28,7 @@ def certify_sequences(
     length at once; and if that does not decide it, all words are tried after all if the budget
     allows. An interruption ends the check with what is known so far.
     """
-    search = WordSearch(construction, clock, progress)
+    search = WordSearch(construction, clock, progress, host)
     try:
         _check(search)
     except KeyboardInterrupt:
@@ -89,6 +93,7 @@ def _conclude(search: WordSearch) -> Certificate:
     else:
         verdict = Verdict.UNDECIDED
     assumed = about_floats(search.construction.transformer, search.formats)
+    assumed += about_host(search.host)
     return Certificate.about(
         search.construction,
         verdict=verdict,

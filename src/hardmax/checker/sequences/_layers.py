@@ -8,6 +8,7 @@ import numpy as np
 
 from hardmax.checker._budget import CALL, ENTRY, charge
 from hardmax.checker.sequences._axes import Axes
+from hardmax.checker.sequences._reading import Reading
 from hardmax.checker.sequences._stream import LARGEST_TABLE, Stream, TooLarge
 from hardmax.core import FeedForward, ReadOut
 from hardmax.numerics import Format, MidRadius
@@ -18,20 +19,21 @@ _SMALL = 2.0**-10  # of the largest spread of a coordinate's blocks
 Recognise = Callable[[Stream], tuple[Axes, MidRadius] | None]
 
 
-def feed_forward(stream: Stream, layer: FeedForward, format: Format) -> Stream:
+def feed_forward(stream: Stream, layer: FeedForward, reading: Reading) -> Stream:
     """x + outer @ relu(inner @ x + inner_bias) + outer_bias, token by token; equal tokens once."""
     chosen, places = _different_tokens(stream)
     part = stream.at_tokens(chosen) if len(chosen) < len(places) else stream
-    part = passed_units(part, layer, format)
+    part = passed_units(part, layer, reading)
     return part.at_tokens(places) if len(chosen) < len(places) else part
 
 
 def passed_units(
-    stream: Stream, layer: FeedForward, format: Format, recognise: Recognise | None = None
+    stream: Stream, layer: FeedForward, reading: Reading, recognise: Recognise | None = None
 ) -> Stream:
     """The same for all tokens; units that are `recognised` have their rectified tables at once."""
-    hidden = rectified(stream.affine(layer.inner, layer.inner_bias, format), recognise)
-    return tidied(updated(stream, [(hidden, layer.outer)], layer.outer_bias, format))
+    inner = reading.affine(stream, layer.inner, layer.inner_bias)
+    hidden = reading.activated(stream, inner, rectified(inner, recognise))
+    return tidied(updated(stream, [(hidden, layer.outer)], layer.outer_bias, reading.format))
 
 
 def _different_tokens(stream: Stream) -> tuple[np.ndarray, np.ndarray]:
@@ -61,8 +63,8 @@ def updated(
     return stream.beside(*(change for change, _ in changes)).affine(matrix, bias, format)
 
 
-def read_out(stream: Stream, readout: ReadOut, format: Format) -> Stream:
-    return tidied(stream.affine(readout.weights, readout.bias, format))
+def read_out(stream: Stream, readout: ReadOut, reading: Reading) -> Stream:
+    return tidied(reading.affine(stream, readout.weights, readout.bias))
 
 
 def rectified(stream: Stream, recognise: Recognise | None = None) -> Stream:

@@ -172,6 +172,12 @@ class Stream:
             terms = np.where(matrix == 0.0, np.inf, lowest_bit(matrix) + self.grid)
         return np.minimum(terms.min(axis=1, initial=np.inf), lowest_bit(bias))
 
+    def loosened(self, by: np.ndarray) -> Stream:
+        """Balls that are larger: by so much at each token and coordinate."""
+        middle, radius = self.blocks[()]
+        larger = MidRadius(middle, inflate(radius + by, 1))
+        return Stream({**self.blocks, (): larger}, self.grid, self.lead)
+
     def trimmed(self) -> Stream:
         """Without blocks that are zero."""
         kept = {axes: t for axes, t in self.blocks.items() if not axes or not t.is_zero}

@@ -26,7 +26,7 @@ from hardmax.checker.sequences.registers import (
 )
 from hardmax.checker.sequences.slots import SlotMemory, bound_by_slots
 from hardmax.checker.sequences.words import enclose_words
-from hardmax.core import Construction, SequenceSteps
+from hardmax.core import Construction, Host, SequenceSteps
 from hardmax.numerics import FORMATS, Format, MidRadius
 
 
@@ -45,6 +45,7 @@ class LengthQuestion(NamedTuple):
     steps: SequenceSteps
     length: int
     format: Format
+    host: Host | None
 
 
 def _by_registers(asked: LengthQuestion, memory: Memory) -> tuple[float, int]:
@@ -52,7 +53,7 @@ def _by_registers(asked: LengthQuestion, memory: Memory) -> tuple[float, int]:
 
     Costs every number of every value, once: hundreds of states are no matter.
     """
-    return bound_by_registers(*asked, memory.registers), 0
+    return bound_by_registers(*asked[:-1], memory.registers, asked.host), 0
 
 
 def _by_slots(asked: LengthQuestion, memory: Memory) -> tuple[float, int]:
@@ -60,7 +61,7 @@ def _by_slots(asked: LengthQuestion, memory: Memory) -> tuple[float, int]:
 
     Costs the product of the sizes of the slots that meet in one table.
     """
-    return bound_by_slots(*asked, memory.slots)
+    return bound_by_slots(*asked[:-1], memory.slots, host=asked.host)
 
 
 def _by_cuts(asked: LengthQuestion, memory: Memory) -> tuple[float, int]:
@@ -68,7 +69,7 @@ def _by_cuts(asked: LengthQuestion, memory: Memory) -> tuple[float, int]:
 
     Costs the slots between two cuts, and a comparison for each.
     """
-    return bound_by_slots(*asked, memory.slots, cuts=True)
+    return bound_by_slots(*asked[:-1], memory.slots, cuts=True, host=asked.host)
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,8 @@ def bound_words(search: WordSearch) -> None:
             if search.clock.is_spent:
                 search.advice = f"The budget was spent at words of length {length}. Raise it."
                 return
-            asked = LengthQuestion(search.construction, steps, length, format.sheltered)
+            about = search.construction, steps, length, format.sheltered
+            asked = LengthQuestion(*about, search.host)
             worst = max(worst, _bound(search, asked, memory, methods))
             search.tell(f"words of length {length} in {name}")
             if not worst <= search.claimed:
@@ -162,7 +164,7 @@ def bound_of_empty_word(search: WordSearch, format: Format) -> float:
         return 0.0
     try:
         ids = np.zeros((1, 0), dtype=np.int64)
-        given = enclose_words(search.construction.transformer, ids, format)
+        given = enclose_words(search.construction.transformer, ids, format, search.host)
     except Overflow:
         return math.inf
     middle, radius = balls_of(wanted)

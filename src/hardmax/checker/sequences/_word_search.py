@@ -23,7 +23,7 @@ from hardmax.checker._budget import (
     charge,
 )
 from hardmax.checker.sequences._stream import Number, sequence_input
-from hardmax.core import Construction, SequenceSteps, Words, evaluate, weight_arrays
+from hardmax.core import Construction, Host, SequenceSteps, Words, evaluate, weight_arrays
 from hardmax.numerics import below_float
 
 _TRIED = 256  # words tried before anything else, fewer if they are long
@@ -49,8 +49,15 @@ class EnumerationCost:
 class WordSearch:
     """What is known so far. Bounds are for the reals together with a format."""
 
-    def __init__(self, construction: Construction, clock: Clock, progress: Progress | None) -> None:
+    def __init__(
+        self,
+        construction: Construction,
+        clock: Clock,
+        progress: Progress | None,
+        host: Host | None = None,
+    ) -> None:
         self.construction, self.clock, self.progress = construction, clock, progress
+        self.host = host
         self.words: Words = construction.claim.domain
         self.claimed = construction.claim.error
         self.measured, self.worst = 0.0, None  # type: float, Word | None

@@ -10,10 +10,12 @@ What is not recognised becomes a ball, and a ball in the answer is no bound to s
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
 from hardmax.checker._dependence import tokens_read
+from hardmax.checker.sequences._reading import Reading, readings
 from hardmax.checker.sequences._stream import Overflow, check, check_weights, sequence_input, stored
 from hardmax.checker.sequences.registers._heads import attend
 from hardmax.checker.sequences.registers._state import Register, Sizes, State, near_grid
@@ -23,6 +25,7 @@ from hardmax.core import (
     SYMBOL,
     Construction,
     FeedForward,
+    Host,
     Picked,
     ReadOut,
     SequenceSteps,
@@ -46,10 +49,12 @@ def bound_by_registers(
     length: int,
     format: Format,
     memory: RegisterMemory,
+    host: Host | None = None,
 ) -> float:
     """A bound on the error over all words of one length, for the reals and the format.
 
-    Infinite if the target's steps are not found in the registers.
+    Infinite if the target's steps are not found in the registers, or a host changes what is read:
+    this method needs numbers that are what they should be.
     """
     transformer, words = construction.transformer, construction.claim.domain
     if length == 0:
@@ -61,7 +66,9 @@ def bound_by_registers(
     hints = _hints(construction.witness)
     try:
         state = embed(transformer, words, length, format)
-        for number, layer in enumerate(transformer.sublayers):
+        *ways, last = readings(host, transformer, format)
+        for number, (layer, reading) in enumerate(zip(transformer.sublayers, ways, strict=True)):
+            state = _as_read(state, reading)
             said = hints.get(number, {})
             if isinstance(layer, FeedForward):
                 symbols = feed_forward(state.symbols, layer, format, memory, said, target)
@@ -71,9 +78,29 @@ def bound_by_registers(
                 state = State(length, symbols, start)
             else:
                 state = attend(state, layer, format, said, target)
-        return _error(state, transformer, target, format)
+        return _error(_as_read(state, last), transformer, target, format)
     except Overflow:
         return math.inf
+
+
+def _as_read(state: State, reading: Reading) -> State:
+    """The registers as a host reads them, if it reads them as they are; refused if not.
+
+    Numbers that are not on a grid may lose what a norm loses of tiny ones.
+    """
+    if reading.is_plain:
+        return state
+    charge = reading.charge(state.sizes)
+    if not (charge.is_identity and reading.computes_plainly):
+        raise Overflow(f"In {reading.format.name} the host changes what registers read.")
+
+    def read(register: Register) -> Register:
+        if register.radius == 0.0 and np.exp2(register.grid) >= charge.safe:
+            return register
+        return replace(register, radius=float(up(register.radius + charge.faint)))
+
+    start = None if state.start is None else tuple(map(read, state.start))
+    return State(state.length, tuple(map(read, state.symbols)), start)
 
 
 def _hints(witness: Witness | None) -> dict[int, dict[int, list[int]]]:

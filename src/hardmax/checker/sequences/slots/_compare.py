@@ -10,6 +10,7 @@ import numpy as np
 from hardmax.checker._dependence import tokens_read
 from hardmax.checker.sequences._axes import Axes
 from hardmax.checker.sequences._layers import read_out, tidied, without_small
+from hardmax.checker.sequences._reading import Reading, readings
 from hardmax.checker.sequences._stream import (
     Blocks,
     Number,
@@ -27,6 +28,7 @@ from hardmax.checker.sequences.slots._slots import OWN_SYMBOL, Slots
 from hardmax.core import (
     Construction,
     FeedForward,
+    Host,
     Recalled,
     SequenceSteps,
     Transformer,
@@ -43,6 +45,7 @@ def bound_by_slots(
     format: Format,
     memory: SlotMemory,
     cuts: bool = False,
+    host: Host | None = None,
 ) -> tuple[float, int]:
     """A bound on the error over all words of one length, for the reals and the format.
 
@@ -51,8 +54,9 @@ def bound_by_slots(
     transformer, words = construction.transformer, construction.claim.domain
     target = _CutTarget(steps, memory, construction.witness if cuts else None)
     change = target.cutting(format)
-    slots, streams = follow_words(transformer, words, length, format, change)
-    answer = read_out(streams[-1], transformer.readout, format)
+    ways = readings(host, transformer, format)
+    slots, streams = follow_words(transformer, words, length, format, change, ways)
+    answer = read_out(streams[-1], transformer.readout, ways[-1])
     wanted = target.run(slots).outputs()
     tokens = tokens_read(transformer, slots.tokens)
     worst, cases = 0.0, 0
@@ -82,6 +86,7 @@ def follow_words(
     length: int,
     format: Format,
     change: Change | None = None,
+    ways: list[Reading] | None = None,
 ) -> tuple[Slots, list[Stream]]:
     """The stream after the embedding and after every sublayer, for all words of one length."""
     source = sequence_input(transformer)
@@ -91,11 +96,12 @@ def follow_words(
     if change is not None:
         stream = change(slots, -1, stream)
     streams = [stream]
+    ways = readings(None, transformer, format) if ways is None else ways
     for number, sublayer in enumerate(transformer.sublayers):
         if isinstance(sublayer, FeedForward):
-            stream = feed_forward(stream, sublayer, format, slots)
+            stream = feed_forward(stream, sublayer, ways[number], slots)
         else:
-            stream = attend(stream, sublayer, slots, format)
+            stream = attend(stream, sublayer, slots, ways[number])
         if change is not None:
             stream = change(slots, number, stream)
         streams.append(stream)

@@ -15,6 +15,7 @@ import numpy as np
 from hardmax.checker._budget import CALL, charge
 from hardmax.checker.sequences._axes import Axes, aligned, without_idle
 from hardmax.checker.sequences._layers import tidied, updated
+from hardmax.checker.sequences._reading import Reading
 from hardmax.checker.sequences._scores import is_hard, seen_pairs
 from hardmax.checker.sequences._stream import (
     LARGEST_TABLE,
@@ -48,9 +49,10 @@ _COARSE = 2.0**-8  # the same for values that are only nearly multiples of one u
 _ALIKE = 2.0**13 * UNIT
 
 
-def attend(stream: Stream, layer: Attention, slots: Slots, format: Format) -> Stream:
+def attend(stream: Stream, layer: Attention, slots: Slots, reading: Reading) -> Stream:
     """All heads of a layer, added to the stream."""
-    changes = [(_head(stream, head, slots, format), head.output) for head in layer.heads]
+    read, format = reading.of(stream), reading.for_attention
+    changes = [(_head(read, head, slots, format), head.output) for head in layer.heads]
     return tidied(updated(stream, changes, None, format))
 
 

@@ -15,20 +15,21 @@ import numpy as np
 from hardmax.checker.sequences._axes import Axes
 from hardmax.checker.sequences._layers import feed_forward as shared_feed_forward
 from hardmax.checker.sequences._layers import passed_units
+from hardmax.checker.sequences._reading import Reading
 from hardmax.checker.sequences._stream import Stream
 from hardmax.checker.sequences.slots._slots import OWN_SYMBOL, Slots
 from hardmax.core import FeedForward
-from hardmax.numerics import Format, MidRadius, inflate, stray
+from hardmax.numerics import MidRadius, inflate, stray
 
 
-def feed_forward(stream: Stream, layer: FeedForward, format: Format, slots: Slots) -> Stream:
+def feed_forward(stream: Stream, layer: FeedForward, reading: Reading, slots: Slots) -> Stream:
     """A feed-forward layer where words are told by all of their tokens, so that none is left out.
 
     Of the start token only the ranges are kept, so that it does not keep blocks alive.
     """
     if not slots.split:
-        return shared_feed_forward(stream, layer, format)
-    part = passed_units(stream, layer, format, lambda read: indicators(read, slots))
+        return shared_feed_forward(stream, layer, reading)
+    part = passed_units(stream, layer, reading, lambda read: indicators(read, slots))
     first = slots.first
     ball = MidRadius.between(*(end[:first] for end in part.range))
     blocks = {axes: MidRadius(*(side.copy() for side in t)) for axes, t in part.blocks.items()}

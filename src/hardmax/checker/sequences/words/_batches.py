@@ -12,6 +12,7 @@ import numpy as np
 from hardmax.checker._budget import CALL, ENTRY, EXP, FLOPS, charge
 from hardmax.checker._dependence import tokens_read
 from hardmax.checker.sequences._layers import feed_forward, read_out, updated
+from hardmax.checker.sequences._reading import Reading, readings
 from hardmax.checker.sequences._scores import (
     is_hard,
     power_error,
@@ -27,7 +28,7 @@ from hardmax.checker.sequences._stream import (
     stored,
     strays,
 )
-from hardmax.core import Attention, FeedForward, Head, Transformer
+from hardmax.core import Attention, FeedForward, Head, Host, Transformer
 from hardmax.numerics import (
     FLOAT64,
     Format,
@@ -41,23 +42,24 @@ from hardmax.numerics import (
 )
 
 
-def enclose_words(transformer: Transformer, ids: np.ndarray, format: Format) -> MidRadius:
+def enclose_words(
+    transformer: Transformer, ids: np.ndarray, format: Format, host: Host | None = None
+) -> MidRadius:
     """The outputs for words of one length: words x rows x outputs.
 
     `ids` holds the symbols' numbers in the Transformer's alphabet, a word per row. The rows are
     those of all symbols, or the one that the read-out asks for.
     """
     stream = _embed(transformer, ids, format)
-    for sublayer in transformer.sublayers:
+    *ways, last = readings(host, transformer, format)
+    for sublayer, reading in zip(transformer.sublayers, ways, strict=True):
         match sublayer:
             case FeedForward():
-                stream = feed_forward(stream, sublayer, format)
+                stream = feed_forward(stream, sublayer, reading)
             case Attention():
-                stream = _attend(stream, sublayer, format)
-    tokens = tokens_read(transformer, stream.leading[-1])
-    return read_out(
-        stream.at_tokens(np.array(tokens, dtype=np.int64)), transformer.readout, format
-    ).blocks[()]
+                stream = _attend(stream, sublayer, reading)
+    tokens = np.array(tokens_read(transformer, stream.leading[-1]), dtype=np.int64)
+    return read_out(stream.at_tokens(tokens), transformer.readout, last).blocks[()]
 
 
 def _embed(transformer: Transformer, ids: np.ndarray, format: Format) -> Stream:
@@ -79,8 +81,9 @@ def _embed(transformer: Transformer, ids: np.ndarray, format: Format) -> Stream:
     return Stream.of(tokens, 2).beside(Stream.of(places, 2)).affine(both, None, format)
 
 
-def _attend(stream: Stream, layer: Attention, format: Format) -> Stream:
-    changes = [(_head(stream, head, format), head.output) for head in layer.heads]
+def _attend(stream: Stream, layer: Attention, reading: Reading) -> Stream:
+    read, format = reading.of(stream), reading.for_attention
+    changes = [(_head(read, head, format), head.output) for head in layer.heads]
     return updated(stream, changes, None, format)
 
 

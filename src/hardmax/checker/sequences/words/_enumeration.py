@@ -39,7 +39,7 @@ def _work_of_all(search: WordSearch) -> float:
     began = ticks()
     if length:
         with suppress(Overflow):
-            enclose_words(search.construction.transformer, ids, FLOAT64)
+            enclose_words(search.construction.transformer, ids, FLOAT64, search.host)
     each = (ticks() - began) / count * len(FORMATS) + FUNCTION * search.calls_of_target(length)
     return words.count * each / UNIT
 
@@ -90,7 +90,7 @@ class _Trial:
     def _enclose(self, name: str, ids: np.ndarray, words: list[Word], wanted: MidRadius) -> None:
         search, transformer = self.search, self.search.construction.transformer
         try:
-            given = enclose_words(transformer, ids, FORMATS[name].sheltered)
+            given = enclose_words(transformer, ids, FORMATS[name].sheltered, search.host)
         except Overflow:
             self.bounds[name] = math.inf
             return

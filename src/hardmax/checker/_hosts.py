@@ -1,0 +1,323 @@
+"""What a host does to each read of its stream: bounds from its files' numbers and our own ranges.
+
+A host is told by `core.Host`: norms, activations, casts, rotary positions. Here the checker says
+how far a number that is read, or an activation, can be from what the Transformer means; everybody
+who follows a Transformer adds it to the rounding. Nothing is believed but the numbers that the
+host's own files hold, and ranges are those of whoever asks.
+
+Of the host's arithmetic this is assumed (`about_host`): sums in any order; rsqrt good to 4 units,
+and exact at powers of 4; activations, sines and cosines good to 8 units.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from hardmax.core import Activation, Host, Norm, Rotary, Transformer
+from hardmax.numerics import (
+    FLOAT32,
+    FORMATS,
+    Format,
+    Interval,
+    above_float,
+    exp,
+    gamma,
+    inflate,
+    is_power_of_two,
+    log,
+    product_up,
+    sum_up,
+    up,
+)
+
+_RSQRT_UNITS = 4
+_FUNCTION_UNITS = 8
+
+# sup |act(z) - relu(z)| over the reals, rounded up. Each gap is even in z: relu(z) - act(z) is
+# z (1 - p(z)) for z >= 0, p being the share that the activation leaves, and 1 - p(z) = p(-z).
+# silu: y sigmoid(-y), largest where 1 + e^-y = y. gelu: y Phi(-y). tanh gelu: y sigmoid(-2 t(y)).
+_GAPS = {"silu": 0.2784646, "gelu": 0.1699713, "gelu_tanh": 0.1700409}
+
+
+class NoCharge(Exception):
+    """In this format nothing can be said of the host: too large a stream, or too small a norm."""
+
+
+@dataclass(frozen=True)
+class ReadCharge:
+    """A number x is read within `relative` |x| + `absolute` of itself.
+
+    Besides, numbers below `safe` that are not 0 may lose `faint`; and biases are read within
+    `biases` times their size.
+    """
+
+    relative: float = 0.0
+    absolute: float = 0.0
+    faint: float = 0.0
+    safe: float = 0.0
+    biases: float = 0.0
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether numbers that are not tiny are read as they are."""
+        return self.relative == self.absolute == self.biases == 0.0
+
+    def of(self, size: np.ndarray, exact: np.ndarray) -> np.ndarray:
+        """How far numbers of at most these sizes are read from what they are.
+
+        `exact` says where they are known to be 0 or at least `safe`.
+        """
+        lost = self.absolute + np.where(exact | (size == 0.0), 0.0, self.faint)
+        return np.asarray(inflate(self.relative * size + lost, 3))
+
+
+@dataclass(frozen=True)
+class ActivationCharge:
+    """A hidden number h is within `relative` |h| + `absolute` of relu of what the unit read.
+
+    What it read has at most the size `largest`: beyond, the steepness may make it overflow.
+    """
+
+    relative: float
+    absolute: float
+    largest: float
+
+    def of(self, size: np.ndarray) -> np.ndarray:
+        return np.asarray(inflate(self.relative * size + self.absolute, 2))
+
+
+NOTHING = ReadCharge()
+
+
+def attention_format(host: Host | None, format: Format) -> Format:
+    """The coarser one of the stream's format and of that in which weights are taken.
+
+    Whatever is true of every evaluation in the coarser format is true of one whose operations are
+    as good or better: each bound is about relative errors, underflow and overflow of single
+    operations, and the finer format has less of each.
+    """
+    return _coarser(format, None if host is None else host.softmax_in)
+
+
+def read_charge(
+    host: Host | None, transformer: Transformer, sublayer: int, size: np.ndarray, format: Format
+) -> ReadCharge:
+    """What the host does to reads of one sublayer, or of the read-out, which comes last.
+
+    `size` bounds |x| for each coordinate, at every token that is read.
+    """
+    if host is None:
+        return NOTHING
+    norm = host.norms[sublayer]
+    charge = NOTHING if norm is None else _norm_charge(norm, size, format)
+    if host.rotary is None or sublayer == len(transformer.sublayers):
+        return charge
+    turned = rotary_charge(host.rotary, transformer, format)
+    relative = float(inflate(charge.relative + turned + charge.relative * turned, 3))
+    return ReadCharge(relative, charge.absolute, charge.faint, charge.safe, charge.biases)
+
+
+# ---- norms ---------------------------------------------------------------------------------------
+
+
+def _norm_charge(norm: Norm, size: np.ndarray, format: Format) -> ReadCharge:
+    """RMS norms and layer norms, as `core.Norm` defines them.
+
+    The computed read of column i is F^ (h_i - m^) with one factor for all columns, rounded a few
+    times more. F^ differs from the F of the reals, and that from 1: `_factor`. Of an RMS norm
+    m = 0.
+
+    *Single columns.* A cast to a coarser format, the product with the divisor's reciprocal, the
+    cast back, the product with the gain: 1 rounding each, relative to |h_i| + |m^|; those with
+    powers of two round nothing. Tiny numbers may be lost twice, in units of what is multiplied.
+
+    *The mean of a layer norm.* Over the reals rows that add up to 0 do not see it. In floats every
+    column, and the columns that hold 0, which carry minus the row's sum, err by at most 4 roundings
+    of |m^|; and the row's own sum of at most n + 1 terms meets terms that are larger by |m^|:
+    together, for a weight w, at most 2 |w| |m^| gamma_(n+8).
+    """
+    formats = _Formats.of(norm, format)
+    squares = float(sum_up(product_up(size, size)))
+    centre = _mean_size(norm, size, formats.variance)
+    _check_room(norm, size, squares, formats)
+    absorbs = _absorbs(norm, squares, formats.variance)
+    exact = absorbs and _is_power_of_four(norm, formats.variance)
+    factor = 0.0 if exact else _factor(norm, squares, centre, absorbs, formats.variance)
+    roundings = int(formats.computes.unit > format.unit) + (0 if exact else 2)
+    roundings += 0 if is_power_of_two(np.asarray(norm.gain)) else 1
+    single = float(gamma(roundings, formats.coarsest)) if roundings else 0.0
+    relative = float(inflate(factor + single + factor * single, 3))
+    absolute = 0.0
+    if norm.kind == "layer":
+        absolute = float(inflate(2.0 * centre * gamma(norm.width + 8, formats.coarsest), 4))
+    shrinks = float(up(norm.gain / norm.scale)), float(up(1.0 / norm.scale))
+    both = formats.computes, format
+    lost = max(max(one.smallest, one.flushed) for one in both)
+    faint = float(inflate(4.0 * lost * (1.0 + sum(shrinks)), 6))
+    safe = float(inflate(4.0 * max(one.normal for one in both) * max(1.0, *shrinks), 4))
+    return ReadCharge(relative, absolute, faint, safe, relative if norm.biases_normed else 0.0)
+
+
+@dataclass(frozen=True)
+class _Formats:
+    """In what a norm works: the stream, single columns, and the mean of squares."""
+
+    stream: Format
+    computes: Format
+    variance: Format
+
+    @classmethod
+    def of(cls, norm: Norm, format: Format) -> _Formats:
+        computes = FORMATS[norm.computes_in] if norm.computes_in else format
+        variance = FORMATS[norm.variance_in] if norm.variance_in else computes
+        return cls(format, computes, variance)
+
+    @property
+    def coarsest(self) -> Format:
+        return max(self.stream, self.computes, key=lambda one: one.unit)
+
+
+def _mean_size(norm: Norm, size: np.ndarray, format: Format) -> float:
+    """|m^|: the mean, and n + 4 roundings of the sum of absolute values; 0 of an RMS norm."""
+    if norm.kind == "rms":
+        return 0.0
+    ours = float(sum_up(size))
+    every = ours + sum(abs(value) * count for value, count in norm.constants)
+    real = ours + float(abs(norm.level))
+    return float(inflate((real + every * gamma(norm.width + 4, format)) / norm.width, 8))
+
+
+def _check_room(norm: Norm, size: np.ndarray, squares: float, formats: _Formats) -> None:
+    """Nothing that the norm makes may overflow: squares, their sum, and what gains multiply.
+
+    Computed numbers are less than 4 times what they are over the reals: factors are below 2 (see
+    `_factor`), and so are sums.
+    """
+    total = inflate(4.0 * (squares + float(norm.ballast)), norm.width + 8)
+    largest = max([float(size.max(initial=0.0)), *(abs(value) for value, _ in norm.constants)])
+    divided = inflate(4.0 * largest * max(1.0, norm.scale / norm.gain), 4)
+    gained = inflate(4.0 * largest * norm.scale, 4)
+    fits = formats.variance.fits(total) and formats.computes.fits(divided)
+    if not (fits and formats.stream.fits([divided, gained, norm.gain])):
+        raise NoCharge
+
+
+def _absorbs(norm: Norm, squares: float, variance: Format) -> bool:
+    """Whether the sum of squares is that of the constants, exactly, in every order of summation.
+
+    Let all b constants be M or -M, M a power of two, b < 1/u, and let the other squares add up to
+    less than u M^2 (their own rounding included). A partial sum that holds k constants is computed
+    as k M^2: by induction, two of them add up exactly, since (k + l) M^2 has few digits; and what
+    holds none is below u M^2, less than half of the gap above k M^2, which takes it up.
+    """
+    values = {abs(value) for value, _ in norm.constants}
+    if norm.kind != "rms" or len(values) != 1:
+        return False
+    value, u = next(iter(values)), Fraction(variance.unit)
+    if not is_power_of_two(np.asarray(value)) or norm.still * u >= 1:
+        return False
+    rest = inflate(squares * (1.0 + gamma(norm.width + 8, variance)), 4)
+    rest = float(up(rest + 2.0 * norm.width * variance.smallest))
+    return math.isfinite(rest) and Fraction(rest) < u * Fraction(value) ** 2
+
+
+def _is_power_of_four(norm: Norm, variance: Format) -> bool:
+    """Whether the divisor is then gain/scale, exactly.
+
+    The width is a power of two, so that b M^2/n is exact however it is divided; it is the square
+    of gain/scale, a power of two; an epsilon below u times that is rounded away; and the reciprocal
+    root of a power of 4 is exact.
+    """
+    mean = norm.ballast / norm.width
+    power = norm.width & (norm.width - 1) == 0 and is_power_of_two(np.asarray(norm.gain))
+    square = Fraction(norm.gain) ** 2 == Fraction(norm.scale) ** 2 * mean
+    return bool(power) and square and 2 * Fraction(norm.epsilon) < Fraction(variance.unit) * mean
+
+
+def _factor(norm: Norm, squares: float, centre: float, absorbs: bool, variance: Format) -> float:
+    """A bound on |F^ - 1|.
+
+    F^2 = (gain/scale)^2 / D, D = (C + S)/n - m^2 + epsilon, with S between 0 and `squares` and |m|
+    at most `centre`; and |F - 1| = |F^2 - 1|/(F + 1), where F >= min(1, F^2). D is computed up to
+    n + 12 roundings (casts, squares, sums, the division, epsilon), 12 if the sum is exact, and
+    |1/sqrt(1 + t) - 1| <= |t| for |t| <= 1/2; then come the reciprocal root's own units.
+    """
+    still = norm.ballast / norm.width + Fraction(norm.epsilon)
+    least = still - Fraction(centre) ** 2
+    most = still + Fraction(squares) / norm.width
+    if least <= 0:
+        raise NoCharge
+    target = (Fraction(norm.gain) / Fraction(norm.scale)) ** 2
+    ends = target / least, target / most
+    away = above_float(max(abs(end - 1) / (1 + min(Fraction(1), *ends)) for end in ends))
+    rounded = float(gamma((0 if absorbs else norm.width) + 12 + _RSQRT_UNITS, variance))
+    if not max(away, rounded) <= 0.375:  # together below 1
+        raise NoCharge
+    return float(inflate(away + rounded + away * rounded, 4))
+
+
+# ---- rotary positions and activations ------------------------------------------------------------
+
+
+def rotary_charge(rotary: Rotary, transformer: Transformer, format: Format) -> float:
+    """How far a product q k of a query and a key is from q k cos((t - s) w), and that from q k.
+
+    1 - cos a <= a^2/2, with a at most (tokens - 1) times the largest angle w of the planes that
+    are used. Turned, q is (q cos, q sin) and so is k: their product is two products of two rounded
+    numbers each, of sines and cosines that are taken in float32, with angles rounded twice; they
+    stray by (8 + 2) units each, which with the products and the sum of twice as many terms is
+    less than 2 width + 40 roundings. Each read of query and key is charged with all of it.
+    """
+    angle = Interval.point(np.array(-rotary.first / rotary.planes)) * log(
+        Interval.point(np.array(rotary.theta))
+    )
+    step = float(exp(angle).hi)
+    turned = inflate(step * (transformer.tokens - 1) * (1.0 + gamma(4, FLOAT32)), 4)
+    widest = max((head.key_width for head in transformer.heads), default=0)
+    rounded = float(gamma(2 * widest + 40, _coarser(format, FLOAT32.name)))
+    slowed = min(0.5 * turned * turned, 2.0)
+    return float(inflate(slowed + rounded + slowed * rounded, 6))
+
+
+def activation_charge(
+    activation: Activation, format: Format, factor: float = 0.0
+) -> ActivationCharge:
+    """act(s z)/s beside relu(z), computed: within gap/s over the reals, and some units of |z|.
+
+    |act(s z)/s - relu(z)| = |act(y) - relu(y)|/s at y = s z. The activation is good to 8 units of
+    its own value, which is at most |y|, and its value 0 may be the smallest number; a gated unit
+    multiplies by a constant besides, 2 more, that is read within `factor` of itself.
+    """
+    steepness, units = activation.steepness, _FUNCTION_UNITS + 2
+    relative = float(gamma(units, format))
+    relative = float(inflate(relative + factor + relative * factor, 3))
+    lost = max(format.smallest, format.flushed) * (1.0 + 2.0 / steepness)
+    gap = _GAPS[activation.kind] / steepness
+    absolute = float(inflate(gap * (1.0 + relative) + lost * units, 6))
+    return ActivationCharge(relative, absolute, format.largest / (2.0 * max(steepness, 1.0)))
+
+
+# ---- for the certificate -------------------------------------------------------------------------
+
+
+def about_host(host: Host | None) -> tuple[str, ...]:
+    """The sentences for a certificate: what is assumed of the host's arithmetic."""
+    if host is None:
+        return ()
+    said = [f"The host is an unmodified {host.architecture}, its sums taken in any order."]
+    if any(norm is not None for norm in host.norms):
+        said.append(f"Its rsqrt is good to {_RSQRT_UNITS} units, and exact at powers of 4.")
+    if any(activation is not None for activation in host.activations):
+        said.append(f"Its activations are good to {_FUNCTION_UNITS} units.")
+    if host.rotary is not None:
+        said.append(f"Its rotary sines and cosines are good to {_FUNCTION_UNITS} units.")
+    return tuple(said)
+
+
+def _coarser(format: Format, name: str | None) -> Format:
+    other = format if name is None else FORMATS[name]
+    return other if other.unit > format.unit else format

@@ -1,0 +1,99 @@
+"""How sublayers read a stream: as it is, or through the norms and activations of a host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hardmax.checker._hosts import (
+    NOTHING,
+    NoCharge,
+    ReadCharge,
+    activation_charge,
+    attention_format,
+    read_charge,
+)
+from hardmax.checker.sequences._stream import Overflow, Stream
+from hardmax.core import Activation, Host, Transformer
+from hardmax.numerics import Format, inflate
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """How one sublayer reads; the read-out is the one after the last."""
+
+    format: Format
+    host: Host | None = None
+    transformer: Transformer | None = None
+    sublayer: int = 0
+
+    @property
+    def is_plain(self) -> bool:
+        return self.host is None
+
+    @property
+    def for_attention(self) -> Format:
+        """The format in which weights are taken."""
+        return attention_format(self.host, self.format)
+
+    @property
+    def computes_plainly(self) -> bool:
+        """Whether activations are rectifiers and weights are taken in the stream's format."""
+        return self._activation is None and self.for_attention == self.format
+
+    @property
+    def _activation(self) -> Activation | None:
+        """That of the sublayer; the read-out has none."""
+        own = () if self.host is None else self.host.activations
+        return own[self.sublayer] if self.sublayer < len(own) else None
+
+    def charge(self, size: np.ndarray) -> ReadCharge:
+        """For a stream whose coordinates have at most these sizes."""
+        if self.host is None or self.transformer is None:
+            return NOTHING
+        try:
+            return read_charge(self.host, self.transformer, self.sublayer, size, self.format)
+        except NoCharge:
+            raise Overflow(
+                f"Nothing can be said in {self.format.name}: the host's norm has no room for it."
+            ) from None
+
+    def of(self, stream: Stream) -> Stream:
+        """What is read of a stream: its balls, larger by what the host's norm may do to them.
+
+        Numbers of radius 0 are multiples of 2^grid, and so 0 or at least that.
+        """
+        if self.is_plain:
+            return stream
+        charge = self._charge_of(stream)
+        with np.errstate(over="ignore"):
+            exact = ~stream.is_loose & (np.exp2(stream.grid) >= charge.safe)
+        away = charge.of(stream.magnitude, exact)
+        return stream.loosened(away) if away.any() else stream
+
+    def affine(self, stream: Stream, matrix: np.ndarray, bias: np.ndarray) -> Stream:
+        """matrix @ x + bias of what is read; a host without biases reads those, too."""
+        found = self.of(stream).affine(matrix, bias, self.format)
+        factor = self._charge_of(stream).biases
+        return found.loosened(inflate(factor * np.abs(bias), 2)) if factor else found
+
+    def activated(self, stream: Stream, inner: Stream, hidden: Stream) -> Stream:
+        """Hidden numbers as the host's activation makes them of what units read: `inner`."""
+        if self._activation is None:
+            return hidden
+        factor = self._charge_of(stream).biases
+        charge = activation_charge(self._activation, self.format, factor)
+        if not (inner.magnitude <= charge.largest).all():
+            raise Overflow(f"Nothing can be said in {self.format.name}: the host is too steep.")
+        return hidden.loosened(charge.of(hidden.magnitude))
+
+    def _charge_of(self, stream: Stream) -> ReadCharge:
+        size = stream.magnitude
+        return self.charge(size.reshape(-1, stream.width).max(axis=0, initial=0.0))
+
+
+def readings(host: Host | None, transformer: Transformer, format: Format) -> list[Reading]:
+    """One for each sublayer, and one for the read-out."""
+    count = len(transformer.sublayers) + 1
+    return [Reading(format, host, transformer, number) for number in range(count)]
