@@ -24,7 +24,7 @@ from hardmax.core import Norm
 from hardmax.numerics import FLOAT32, Format
 
 NORM_CHOICES = ("ballast", "epsilon")
-_ROOM = 20  # bits by which the stream may outgrow the samples it was seen on
+_ROOM = 6  # bits by which the stream may outgrow the samples it was seen on
 _HIGHEST = 40  # ballast 2^40, whose squares and gains are far from either end of a float32
 
 
@@ -93,7 +93,7 @@ def columns_for(
             break
         width += 1
     level = _level(digits, format, request.kind)
-    _refuse_if_lost(level, width, format)
+    _refuse_if_lost(level, width, format, math.sqrt(squares))
     if by_epsilon:
         gain = math.ldexp(1.0, level)
         return Columns(ours, ones, zeros, (), width, gain, gain * gain)
@@ -124,14 +124,14 @@ def _level(digits: int, format: Format, kind: str) -> int:
     return max(_HIGHEST, -(-(digits + max(24, format.digits) + _ROOM) // 2))
 
 
-def _refuse_if_lost(level: int, width: int, format: Format) -> None:
+def _refuse_if_lost(level: int, width: int, format: Format, reach: float) -> None:
     """What is read is divided by 2^level before the gain takes it back; squares are in float32."""
     largest = min(format.largest, FLOAT32.largest)
     if format.normal * 4.0**level > 1.0 or 4.0 ** (level + 2) * width > largest:
         raise PrecisionError(
-            f"A norm of {format.name} cannot be kept still: its divisor would be 2^{level}, and "
-            f"what is divided by that is lost before the gain takes it back. Choose "
-            f"dtype='float32' or 'float64'."
+            f"The norm cannot be kept still: the stream reaches about {reach:.2g}, so that the "
+            f"divisor would be 2^{level}, and its squares are beyond {format.name} or float32, in "
+            f"which norms are taken. Give a construction with smaller numbers."
         )
 
 
