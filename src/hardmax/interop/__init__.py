@@ -9,3 +9,7 @@ from hardmax.interop._safetensors import read_metadata as read_metadata
 from hardmax.interop._safetensors import read_safetensors as read_safetensors
 from hardmax.interop._safetensors import write_safetensors as write_safetensors
 from hardmax.interop._torch import write_torch as write_torch
+from hardmax.interop.huggingface import StoredHost as StoredHost
+from hardmax.interop.huggingface import WrittenFolder as WrittenFolder
+from hardmax.interop.huggingface import read_huggingface as read_huggingface
+from hardmax.interop.huggingface import write_huggingface as write_huggingface

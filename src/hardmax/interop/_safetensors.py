@@ -49,7 +49,7 @@ def write_safetensors(
             f"{type(construction).__name__}."
         )
     with naming(path):
-        write_atomically(path, _to_bytes(construction, certificate))
+        write_atomically(path, to_bytes(construction, certificate))
 
 
 def read_safetensors(path: str | os.PathLike[str]) -> StoredConstruction:
@@ -59,7 +59,7 @@ def read_safetensors(path: str | os.PathLike[str]) -> StoredConstruction:
     and the use of its weights.
     """
     with naming(path):
-        return _from_bytes(read_file(path))
+        return from_bytes(read_file(path))
 
 
 def read_metadata(path: str | os.PathLike[str]) -> Mapping[str, object]:
@@ -68,7 +68,7 @@ def read_metadata(path: str | os.PathLike[str]) -> Mapping[str, object]:
         return _metadata(read_file(path))
 
 
-def _to_bytes(construction: Construction, certificate: Mapping[str, object] | None) -> bytes:
+def to_bytes(construction: Construction, certificate: Mapping[str, object] | None) -> bytes:
     from safetensors.numpy import save
 
     described, arrays = describe(construction)
@@ -93,7 +93,7 @@ def _storable(name: str, array: np.ndarray) -> np.ndarray:
     return np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
 
 
-def _from_bytes(data: bytes) -> StoredConstruction:
+def from_bytes(data: bytes) -> StoredConstruction:
     text = _metadata(data).get(KEY)
     if not isinstance(text, str):
         raise FileError("is a safetensors file but not a hardmax model.")

@@ -1,0 +1,339 @@
+"""A construction as a home takes it: what stands in the folder is this one, up to rounding.
+
+Every step is Construction -> Construction and keeps the answers; the witness and the legend follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hardmax._errors import RequestError
+from hardmax.core import (
+    Attention,
+    Claim,
+    Construction,
+    FeedForward,
+    Head,
+    Legend,
+    ReadOut,
+    SequenceInput,
+    Sublayer,
+    Transformer,
+    VectorInput,
+    Witness,
+    embedded,
+    evaluate,
+    streams,
+)
+from hardmax.interop.huggingface._labels import Labels, logit_rows
+from hardmax.interop.huggingface._prelude import with_prelude
+from hardmax.numerics import Format
+
+_SAMPLES = 64
+_SHARE = 2.0**-10  # of the error claimed: so far may answers move that a host takes as the same
+_SEED = 5
+
+
+@dataclass(frozen=True)
+class Abilities:
+    """What a home can do besides heads and units."""
+
+    biases: bool  # outer biases of hidden layers
+    causal: bool  # every head sees earlier tokens only
+    distances: bool  # position biases, of the distance alone
+    prelude: str | None  # how positions are made where there is no table
+
+
+def prepared(
+    construction: Construction, format: Format, labels: Labels | None, home: Abilities
+) -> Construction:
+    """The construction in the form of a home; what does not fit is refused with the reason."""
+    claim = construction.claim
+    construction = replace(
+        construction,
+        claim=Claim(
+            claim.target, claim.domain, claim.ledger, format=format.name, asked=claim.asked
+        ),
+    )
+    _refuse_biases(construction.transformer, home)
+    construction = _trimmed(construction)
+    if home.causal:
+        construction = _causal(_read_last(construction))
+    if home.prelude is not None and isinstance(construction.transformer.input, SequenceInput):
+        construction = _opened(construction, home.prelude)
+    if labels is not None:
+        construction = _answering(construction, labels, format)
+    if not home.biases:
+        construction = _without_outer_biases(construction)
+    return construction
+
+
+def sampled_streams(construction: Construction) -> list[np.ndarray]:
+    """Streams before, between and after all sublayers on samples: batch x tokens x width."""
+    return [
+        stream
+        for batch in _embedded_samples(construction)
+        for stream in streams(construction.transformer, batch)
+    ]
+
+
+def largest_squares(construction: Construction) -> float:
+    """The largest sum of squares of a token's stream that samples have: no bound."""
+    found = [np.square(stream).sum(axis=-1).max(initial=0.0) for stream in sampled_streams(construction)]
+    return float(max(found))
+
+
+def _embedded_samples(construction: Construction) -> list[np.ndarray]:
+    source = construction.transformer.input
+    samples = _samples(construction)
+    if isinstance(source, VectorInput):
+        return [np.einsum("twi,bi->btw", source.maps, samples) + source.offsets]
+    ids = [source.indices(word) for word in samples]
+    lengths = sorted({len(one) for one in ids})
+    by_length = [np.array([one for one in ids if len(one) == n], dtype=np.int64) for n in lengths]
+    batches = [embedded(source, batch.reshape(len(batch), -1)) for batch in by_length]
+    return [batch for batch in batches if batch.shape[1] > 0]  # an empty word may have no token
+
+
+def _samples(construction: Construction):  # type: ignore[no-untyped-def]
+    rng = np.random.default_rng(_SEED)
+    return construction.claim.domain.sample(_SAMPLES, rng)
+
+
+# ---- what is refused -----------------------------------------------------------------------------
+
+
+def _refuse_biases(transformer: Transformer, home: Abilities) -> None:
+    if not home.distances and any(head.position_bias is not None for head in transformer.heads):
+        raise RequestError("it has heads with position biases, which this class does not have")
+
+
+# ---- steps ---------------------------------------------------------------------------------------
+
+
+def _trimmed(construction: Construction) -> Construction:
+    """Without heads and hidden units that do nothing: a reader would not see them."""
+    legend = construction.legend
+    kept: list[Sublayer] = []
+    steps: list[tuple[str, ...]] = []
+    last = []
+    for number, sublayer in enumerate(construction.transformer.sublayers):
+        found = _working(sublayer)
+        said = () if legend is None else legend.sublayers[number]
+        smaller = _only(sublayer, found)
+        if smaller is not None:
+            kept.append(smaller)
+            steps.append(tuple(said[i] for i in found if i < len(said)))
+        last.append(len(kept) - 1)
+    transformer = construction.transformer
+    return _rebuilt(
+        construction,
+        Transformer(transformer.input, kept, transformer.readout),
+        lambda k: last[k] if k >= 0 else -1,
+        legend=None if legend is None else Legend(legend.coordinates, steps),
+    )
+
+
+def _working(sublayer: Sublayer) -> list[int]:
+    if isinstance(sublayer, FeedForward):
+        alive = sublayer.outer.any(axis=0) & (sublayer.inner.any(axis=1) | (sublayer.inner_bias != 0))
+        return [int(i) for i in np.flatnonzero(alive)]
+    return [i for i, head in enumerate(sublayer.heads) if _moves(head)]
+
+
+def _moves(head: Head) -> bool:
+    return bool((head.value.any(axis=1) & head.output.any(axis=0)).any())
+
+
+def _only(sublayer: Sublayer, found: list[int]) -> Sublayer | None:
+    if isinstance(sublayer, Attention):
+        return Attention(sublayer.heads[i] for i in found) if found else None
+    if not found and not sublayer.outer_bias.any():
+        return None
+    inner, bias = sublayer.inner[found], sublayer.inner_bias[found]
+    return FeedForward(inner, bias, sublayer.outer[:, found], sublayer.outer_bias)
+
+
+def _read_last(construction: Construction) -> Construction:
+    """Tokens of a vector input in another order: the one that is read comes last.
+
+    A Transformer without masks and position biases does not know the order.
+    """
+    transformer = construction.transformer
+    source, token = transformer.input, transformer.readout.token
+    if not isinstance(source, VectorInput) or token is None:
+        return construction
+    n = transformer.tokens
+    if token % n == n - 1 or any(head.causal for head in transformer.heads):
+        return construction
+    order = [t for t in range(n) if t != token % n] + [token % n]
+    turned = VectorInput(source.maps[order], source.offsets[order])
+    readout = replace(transformer.readout, token=-1)
+    return _rebuilt(
+        construction,
+        Transformer(turned, transformer.sublayers, readout),
+        lambda k: k,
+        tokens=lambda t: order.index(t % n),
+    )
+
+
+def _causal(construction: Construction) -> Construction:
+    """Every head sees earlier tokens only; refused where that changes sampled answers."""
+    transformer = construction.transformer
+    if all(head.causal for head in transformer.heads):
+        return construction
+    sublayers = [
+        Attention(replace(head, causal=True) for head in layer.heads)
+        if isinstance(layer, Attention)
+        else layer
+        for layer in transformer.sublayers
+    ]
+    masked = Transformer(transformer.input, sublayers, transformer.readout)
+    moved = _difference(transformer, masked, construction)
+    if moved > _SHARE * construction.claim.error:
+        raise RequestError(
+            f"its heads look at later tokens, and this class is causal (its answers would move by "
+            f"up to {moved:.2g})"
+        )
+    return _rebuilt(construction, masked, lambda k: k)
+
+
+def _difference(one: Transformer, other: Transformer, construction: Construction) -> float:
+    samples = _samples(construction)
+    pairs = zip(evaluate(one, samples), evaluate(other, samples), strict=True)
+    return max((float(np.abs(a - b).max(initial=0.0)) for a, b in pairs), default=0.0)
+
+
+def _opened(construction: Construction, kind: str) -> Construction:
+    opened = with_prelude(construction.transformer, kind, construction.bill.largest_logit)
+    legend, new = construction.legend, len(opened.sublayers)
+    if legend is not None:
+        coordinates = (*legend.coordinates, *opened.columns)
+        legend = Legend(coordinates, (*opened.sublayers, *legend.sublayers))
+    started = opened.started
+    return _rebuilt(
+        construction,
+        opened.transformer,
+        lambda k: k + new,
+        tokens=lambda t: t + started if t >= 0 else t,
+        legend=legend,
+    )
+
+
+def _answering(construction: Construction, labels: Labels, format: Format) -> Construction:
+    """With the answer in a column of its own, where the classes' rows are not exact without."""
+    transformer = construction.transformer
+    if logit_rows(transformer.readout, labels, format) is not None:
+        return construction
+    width = transformer.width
+    row, bias = transformer.readout.weights, transformer.readout.bias
+    inner = np.pad(np.concatenate([row, -row]), ((0, 0), (0, 1)))
+    outer = np.zeros((width + 1, 2))
+    outer[width] = 1.0, -1.0
+    units = FeedForward(inner, np.concatenate([bias, -bias]), outer, np.zeros(width + 1))
+    last = np.zeros((1, width + 1))
+    last[0, width] = 1.0
+    sublayers = [*(_wider(layer) for layer in transformer.sublayers), units]
+    readout = ReadOut(last, np.zeros(1), transformer.readout.token)
+    legend = construction.legend
+    if legend is not None:
+        steps = (*legend.sublayers, ("the answer",) * 2)
+        legend = Legend((*legend.coordinates, "the answer"), steps)
+    found = Transformer(_wider_input(transformer.input), sublayers, readout)
+    return _rebuilt(construction, found, lambda k: k, legend=legend)
+
+
+def _wider_input(source: VectorInput | SequenceInput) -> VectorInput | SequenceInput:
+    if isinstance(source, VectorInput):
+        maps = np.pad(source.maps, ((0, 0), (0, 1), (0, 0)))
+        return VectorInput(maps, np.pad(source.offsets, ((0, 0), (0, 1))))
+    start = None if source.start is None else np.pad(source.start, (0, 1))
+    embedding, positions = (
+        np.pad(rows, ((0, 0), (0, 1))) for rows in (source.embedding, source.positions)
+    )
+    return SequenceInput(source.alphabet, embedding, positions, start)
+
+
+def _wider(layer: Sublayer) -> Sublayer:
+    """A sublayer over one more column, which it neither reads nor writes."""
+    read, written = ((0, 0), (0, 1)), ((0, 1), (0, 0))
+    if isinstance(layer, FeedForward):
+        inner, outer = np.pad(layer.inner, read), np.pad(layer.outer, written)
+        return FeedForward(inner, layer.inner_bias, outer, np.pad(layer.outer_bias, (0, 1)))
+    return Attention(
+        replace(
+            head,
+            query=np.pad(head.query, read),
+            key=np.pad(head.key, read),
+            value=np.pad(head.value, read),
+            output=np.pad(head.output, written),
+        )
+        for head in layer.heads
+    )
+
+
+def _without_outer_biases(construction: Construction) -> Construction:
+    """An outer bias becomes a hidden unit that is always 1."""
+    transformer, legend = construction.transformer, construction.legend
+    sublayers: list[Sublayer] = []
+    steps = [] if legend is None else list(legend.sublayers)
+    for number, layer in enumerate(transformer.sublayers):
+        if isinstance(layer, FeedForward) and layer.outer_bias.any():
+            layer = FeedForward(
+                np.pad(layer.inner, ((0, 1), (0, 0))),
+                np.append(layer.inner_bias, 1.0),
+                np.column_stack([layer.outer, layer.outer_bias]),
+                np.zeros(layer.width),
+            )
+            if legend is not None:
+                steps[number] = (*steps[number], "a constant")
+        sublayers.append(layer)
+    return _rebuilt(
+        construction,
+        Transformer(transformer.input, sublayers, transformer.readout),
+        lambda k: k,
+        legend=None if legend is None else Legend(legend.coordinates, steps),
+    )
+
+
+# ---- witness and legend follow -------------------------------------------------------------------
+
+
+def _rebuilt(
+    construction: Construction,
+    transformer: Transformer,
+    sublayers: Callable[[int], int],
+    tokens: Callable[[int], int] = lambda token: token,
+    legend: Legend | None = None,
+) -> Construction:
+    """The construction with another Transformer; sublayers and tokens of holdings are renamed."""
+    witness = construction.witness
+    if witness is not None:
+        witness = Witness(
+            replace(h, sublayer=sublayers(h.sublayer), token=tokens(h.token))
+            for h in witness.holdings
+        )
+    legend = construction.legend if legend is None else legend
+    return replace(construction, transformer=transformer, witness=witness, legend=legend)
+
+
+def reordered(construction: Construction, orders: list[list[int]]) -> Construction:
+    """With the heads of each attention sublayer in another order; None's place is a feed-forward's."""
+    transformer, legend = construction.transformer, construction.legend
+    sublayers: list[Sublayer] = []
+    steps = [] if legend is None else list(legend.sublayers)
+    for number, (layer, order) in enumerate(zip(transformer.sublayers, orders, strict=True)):
+        if isinstance(layer, Attention):
+            layer = Attention(layer.heads[i] for i in order)
+            if legend is not None and len(steps[number]) == len(order):
+                steps[number] = tuple(steps[number][i] for i in order)
+        sublayers.append(layer)
+    return _rebuilt(
+        construction,
+        Transformer(transformer.input, sublayers, transformer.readout),
+        lambda k: k,
+        legend=None if legend is None else Legend(legend.coordinates, steps),
+    )
