@@ -22,6 +22,9 @@ from hardmax._errors import PrecisionError as PrecisionError
 from hardmax._errors import RequestError as RequestError
 from hardmax._errors import SemanticsError as SemanticsError
 from hardmax._errors import ShapeError as ShapeError
+from hardmax._folders import Folder as Folder
+from hardmax._folders import certify_folder as certify_folder
+from hardmax._folders import open_folder as open_folder
 from hardmax._version import __version__ as __version__
 from hardmax._workbench import Measurement as Measurement
 from hardmax._workbench import Source as Source
@@ -118,6 +121,8 @@ __all__ = [  # in groups, as one would look for them
     "load",
     "load_certificate",
     "load_certified",
+    "open_folder",
+    "certify_folder",
     # sources: functions
     "Source",
     "Function",
@@ -161,6 +166,7 @@ __all__ = [  # in groups, as one would look for them
     "Verdict",
     "Budget",
     "Standing",
+    "Folder",
     # geometry
     "regions",
     "Regions",

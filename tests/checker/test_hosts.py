@@ -4,6 +4,7 @@ Where a bound is attained the test asks for nearly all of it, so that half of a 
 """
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 
@@ -132,8 +133,33 @@ def test_only_powers_of_two_take_up_what_is_small():
     assert both[1] - both[0] == pytest.approx(96 * FLOAT32.unit, rel=0.01)
 
 
+def test_a_huge_epsilon_is_the_identity_until_squares_are_seen_beside_it():
+    norm = rms(gain=2.0**20, constants=(), epsilon=2.0**40)
+    edge = math.sqrt(64 * FLOAT32.unit) * 2.0**20
+    assert charge(norm, [0.99 * edge], FLOAT32).is_identity
+    assert not charge(norm, [edge], FLOAT32).is_identity
+    other = rms(gain=2.0**20, constants=(), epsilon=2.0**40 + 2.0**20)
+    assert not charge(other, [1.0], FLOAT32).is_identity
+    x = np.array([0.99 * edge, 3.0], SINGLE)
+    assert (run_rms(norm, x, np.random.default_rng(0)) == x).all()
+    beyond = np.array([2.0 * edge], SINGLE)
+    found = run_rms(norm, beyond, np.random.default_rng(0))
+    assert found < beyond
+    assert beyond - found <= charge(norm, beyond, FLOAT32).relative * beyond
+
+
 def test_two_constants_fit_an_odd_power():
     assert charge(rms(32, constants=((BIG, 2),), gain=BIG / 4), [1.0], FLOAT32).is_identity
+
+
+def test_small_constants_are_taken_up_like_what_is_ours():
+    """A column that holds 1 for a host without biases, and empty ones; but no large ones."""
+    norm = rms(constants=((0.0, 3), (1.0, 1), (BIG, 1)))
+    assert charge(norm, [1.0], FLOAT32).is_identity
+    other = rms(constants=((0.0, 3), (BIG * 2.0**-11, 1), (BIG, 1)))
+    assert not charge(other, [1.0], FLOAT32).is_identity
+    with pytest.raises(NoCharge):
+        charge(rms(constants=((0.0, 3),)), [1.0], FLOAT32)
 
 
 def test_the_factor_of_a_small_ballast_is_attained():
@@ -423,6 +449,18 @@ def test_tiny_numbers_are_charged_unless_a_grid_says_that_there_are_none():
     assert radius(1.0, 0.0) == 0.0
     assert radius(2.0**-130, 0.0) >= faint > 0.0
     assert radius(1.0, 1e-38) >= faint + 1e-38
+
+
+def test_a_mask_that_is_a_number_has_to_be_far_below_all_scores():
+    """Half of it is left for scores of both signs, and for the largest of a row."""
+    causal = hm.Attention([Head(1e3 * ONE, 1e3 * ONE, ONE, ONE, hm.Softmax(1.0), True)])
+    made, seen = real(causal), real(hm.Attention([replace(causal.heads[0], causal=False)]))
+    for mask, says in ((1e8, False), (7.9e6, False), (1.01e9, True)):
+        host = host_of(None, 1, mask=mask)
+        assert (bound_of_reals(made, host) < math.inf) == says
+        assert bound_of_reals(seen, host) < math.inf
+    bias = hm.Attention([replace(causal.heads[0], position_bias=[[1e9]])])
+    assert bound_of_reals(real(bias), host_of(None, 1, mask=1.01e9)) == math.inf
 
 
 def test_weights_taken_in_a_coarser_format_round_as_in_it():

@@ -17,7 +17,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from hardmax.core import Activation, Host, Norm, Rotary, Transformer
+from hardmax.core import Activation, Attention, Host, Norm, Rotary, Transformer
 from hardmax.numerics import (
     FLOAT32,
     FORMATS,
@@ -35,6 +35,7 @@ from hardmax.numerics import (
 )
 
 _RSQRT_UNITS = 4
+_MASK = 1e9  # exp of minus half of it is 0, in every format
 _FUNCTION_UNITS = 8
 
 # sup |act(z) - relu(z)| over the reals, rounded up. Each gap is even in z: relu(z) - act(z) is
@@ -112,6 +113,7 @@ def read_charge(
     """
     if host is None:
         return NOTHING
+    _check_mask(host, transformer, sublayer, size)
     norm = host.norms[sublayer]
     charge = NOTHING if norm is None else _norm_charge(norm, size, format)
     if host.rotary is None or sublayer == len(transformer.sublayers):
@@ -119,6 +121,21 @@ def read_charge(
     turned = rotary_charge(host.rotary, transformer, format)
     relative = float(inflate(charge.relative + turned + charge.relative * turned, 3))
     return ReadCharge(relative, charge.absolute, charge.faint, charge.safe, charge.biases)
+
+
+def _check_mask(host: Host, transformer: Transformer, sublayer: int, size: np.ndarray) -> None:
+    """Scores that are lowered by the mask stay so low that exp of them is 0: by half of it."""
+    if host.mask is None or sublayer == len(transformer.sublayers):
+        return
+    layer = transformer.sublayers[sublayer]
+    for head in layer.heads if isinstance(layer, Attention) else ():
+        if head.causal:
+            query, key = (np.abs(part) @ size for part in (head.query, head.key))
+            score = float(sum_up(product_up(query, key)))
+            if head.position_bias is not None:
+                score += float(np.abs(head.position_bias).max())
+            if not 8.0 * score * head.coldness <= host.mask or host.mask < _MASK:
+                raise NoCharge
 
 
 # ---- norms ---------------------------------------------------------------------------------------
@@ -145,7 +162,7 @@ def _norm_charge(norm: Norm, size: np.ndarray, format: Format) -> ReadCharge:
     centre = _mean_size(norm, size, formats.variance)
     _check_room(norm, size, squares, formats)
     absorbs = _absorbs(norm, squares, formats.variance)
-    exact = absorbs and _is_power_of_four(norm, formats.variance)
+    exact = _is_exact(norm, squares, absorbs, formats.variance)
     factor = 0.0 if exact else _factor(norm, squares, centre, absorbs, formats.variance)
     roundings = int(formats.computes.unit > format.unit) + (0 if exact else 2)
     roundings += 0 if is_power_of_two(np.asarray(norm.gain)) else 1
@@ -207,35 +224,58 @@ def _check_room(norm: Norm, size: np.ndarray, squares: float, formats: _Formats)
 
 
 def _absorbs(norm: Norm, squares: float, variance: Format) -> bool:
-    """Whether the sum of squares is that of the constants, exactly, in every order of summation.
+    """Whether the sum of squares is that of the largest constants, exactly, in every order.
 
-    Let all b constants be M or -M, M a power of two, b < 1/u, and let the other squares add up to
-    less than u M^2 (their own rounding included). A partial sum that holds k constants is computed
-    as k M^2: by induction, two of them add up exactly, since (k + l) M^2 has few digits; and what
+    Let b constants be M or -M, M a power of two, b < 1/u, and let all other squares add up to less
+    than u M^2 (their own rounding included). A partial sum that holds k of the b is computed as
+    k M^2: by induction, two of them add up exactly, since (k + l) M^2 has few digits; and what
     holds none is below u M^2, less than half of the gap above k M^2, which takes it up.
     """
-    values = {abs(value) for value, _ in norm.constants}
-    if norm.kind != "rms" or len(values) != 1:
+    largest, count = _heaviest(norm)
+    if norm.kind != "rms" or not count or not is_power_of_two(np.asarray(largest)):
         return False
-    value, u = next(iter(values)), Fraction(variance.unit)
-    if not is_power_of_two(np.asarray(value)) or norm.still * u >= 1:
-        return False
-    rest = inflate(squares * (1.0 + gamma(norm.width + 8, variance)), 4)
-    rest = float(up(rest + 2.0 * norm.width * variance.smallest))
-    return math.isfinite(rest) and Fraction(rest) < u * Fraction(value) ** 2
+    small = norm.ballast - count * Fraction(largest) ** 2
+    others = float(up(squares + above_float(small)))
+    u = Fraction(variance.unit)
+    return count * u < 1 and _computed(norm, others, variance) < u * Fraction(largest) ** 2
 
 
-def _is_power_of_four(norm: Norm, variance: Format) -> bool:
-    """Whether the divisor is then gain/scale, exactly.
+def _heaviest(norm: Norm) -> tuple[float, int]:
+    """The largest |constant|, and how many there are of it; none if all are 0."""
+    largest = max((abs(value) for value, _ in norm.constants), default=0.0)
+    held = sum(count for value, count in norm.constants if abs(value) == largest)
+    return (largest, held) if largest > 0.0 else (0.0, 0)
 
-    The width is a power of two, so that b M^2/n is exact however it is divided; it is the square
-    of gain/scale, a power of two; an epsilon below u times that is rounded away; and the reciprocal
-    root of a power of 4 is exact.
+
+def _computed(norm: Norm, squares: float, variance: Format) -> Fraction:
+    """Above every computed sum of such squares."""
+    most = inflate(squares * (1.0 + gamma(norm.width + 8, variance)), 4)
+    most = float(up(most + 2.0 * norm.width * variance.smallest))
+    if not math.isfinite(most):
+        raise NoCharge
+    return Fraction(most)
+
+
+def _is_exact(norm: Norm, squares: float, absorbs: bool, variance: Format) -> bool:
+    """Whether the divisor is gain/scale, a power of two, exactly.
+
+    *By ballast.* The sum of squares is b M^2; the width is a power of two, so that b M^2/n is exact
+    however it is divided; an epsilon below u times that is rounded away; and the reciprocal root of
+    a power of 4 is exact.
+
+    *By epsilon*, without ballast: a mean of squares below u times an epsilon that is a power of 4
+    is rounded away when the two are added.
     """
-    mean = norm.ballast / norm.width
-    power = norm.width & (norm.width - 1) == 0 and is_power_of_two(np.asarray(norm.gain))
-    square = Fraction(norm.gain) ** 2 == Fraction(norm.scale) ** 2 * mean
-    return bool(power) and square and 2 * Fraction(norm.epsilon) < Fraction(variance.unit) * mean
+    divisor = (Fraction(norm.gain) / Fraction(norm.scale)) ** 2
+    epsilon, u = Fraction(norm.epsilon), Fraction(variance.unit)
+    if norm.kind != "rms" or not is_power_of_two(np.asarray(norm.gain)):
+        return False
+    others = float(up(squares + above_float(norm.ballast)))
+    if divisor == epsilon and _computed(norm, others, variance) < u * epsilon * norm.width:
+        return True
+    largest, count = _heaviest(norm)
+    mean, halves = count * Fraction(largest) ** 2 / norm.width, norm.width & (norm.width - 1) == 0
+    return absorbs and halves and divisor == mean and 2 * epsilon < u * mean
 
 
 def _factor(norm: Norm, squares: float, centre: float, absorbs: bool, variance: Format) -> float:
@@ -313,6 +353,8 @@ def about_host(host: Host | None) -> tuple[str, ...]:
         said.append(f"Its rsqrt is good to {_RSQRT_UNITS} units, and exact at powers of 4.")
     if any(activation is not None for activation in host.activations):
         said.append(f"Its activations are good to {_FUNCTION_UNITS} units.")
+    if host.mask is not None:
+        said.append("Its exp is 0 below -5e8, where it masks what is not seen.")
     if host.rotary is not None:
         said.append(f"Its rotary sines and cosines are good to {_FUNCTION_UNITS} units.")
     return tuple(said)

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import NoReturn
 
 import click
 
-from hardmax import Budget, Certificate, Construction, RequestError, Verdict, certify
+from hardmax import Budget, Certificate, Construction, Folder, RequestError, Verdict, certify
 from hardmax.cli._errors import BROKEN_CLAIM, INTERRUPTED, note_written
 from hardmax.cli._progress import certifying
 from hardmax.cli._records import equation
@@ -31,11 +32,11 @@ class Effort:
     def of(cls, tolerance: str | None, budget: str | None, jobs: int) -> Effort:
         return cls(None if tolerance is None else _share(tolerance), Budget.of(budget), jobs)
 
-    def certify(self, construction: Construction, visible: bool) -> Certificate:
+    def certify(self, subject: Construction | Folder, visible: bool) -> Certificate:
         """The certificate, with a bar on stderr while it is being established."""
         with _workers(self.jobs) as executor, certifying(visible) as progress:
-            return certify(
-                construction,
+            run = subject.certify if isinstance(subject, Folder) else partial(certify, subject)
+            return run(
                 tolerance=self.tolerance,
                 budget=self.budget,
                 executor=executor,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from dataclasses import dataclass
 
 import click
 
-from hardmax import Certificate, Construction, Verdict, save
+from hardmax import Certificate, Construction, Folder, Verdict, open_folder, save
 from hardmax._atomic import write_atomically
+from hardmax._folders import CERTIFICATE
 from hardmax._reading import naming
 from hardmax.cli import _options
 from hardmax.cli._certifying import Effort, check_error_plot, draw_error, leave, tell_verdict
@@ -24,7 +26,7 @@ from hardmax.cli._records import certificate_record, model_record, print_json
 
 
 @click.command("verify", short_help="Establish a model's claim afresh, from its file alone.")
-@click.argument("model", metavar="FILE")
+@click.argument("model", metavar="FILE|FOLDER")
 @_options.tolerance
 @_options.budget
 @_options.jobs
@@ -33,7 +35,7 @@ from hardmax.cli._records import certificate_record, model_record, print_json
     "--write/--no-write",
     default=False,
     show_default=True,
-    help="Store the new certificate in FILE, unless it is undecided.",
+    help="Store the new certificate in FILE or FOLDER, unless it is undecided.",
 )
 @_options.plot
 @_options.as_json
@@ -55,19 +57,26 @@ def verify_model(
     if it is refuted or undecided, or if weights, target, domain or claim were altered since it was
     certified. Ctrl-C shows the best verdict so far and leaves FILE as it was.
 
+    FOLDER is one that `hardmax export --to huggingface` wrote: its stored weights and its config
+    are read back, and certified in the architecture that runs them, norms and activations charged.
+
     \b
     Examples:
       hardmax verify product.safetensors
       hardmax verify product.safetensors --tolerance 0.01 --budget "2e8 work" --plot error.svg
       hardmax verify product.safetensors --write --certificate certificate.json
+      hardmax verify sort-t5 --write
     """
     effort = Effort.of(tolerance, budget, jobs)
     _check_places(model, place, write, plot)
-    construction, stored = open_certified(model)
+    folder = open_folder(model) if os.path.isdir(model) else None
+    construction, stored = open_certified(model) if folder is None else folder.certified
     check_error_plot(construction, plot)
-    certificate = effort.certify(construction, visible=not as_json and sys.stderr.isatty())
-    comparison = CertificateComparison.of(construction, stored, certificate)
-    kept = _keep(construction, certificate, model if write else None, place, plot)
+    visible = not as_json and sys.stderr.isatty()
+    certificate = effort.certify(folder or construction, visible=visible)
+    altered = () if folder is None else folder.altered
+    comparison = CertificateComparison.of(construction, stored, certificate, altered)
+    kept = _keep(folder or construction, certificate, model if write else None, place, plot)
     if as_json:
         print_json(model_record(construction) | comparison.record() | kept)
     else:
@@ -88,9 +97,14 @@ class CertificateComparison:
 
     @classmethod
     def of(
-        cls, construction: Construction, stored: Certificate | None, found: Certificate
+        cls,
+        construction: Construction,
+        stored: Certificate | None,
+        found: Certificate,
+        files: tuple[str, ...] = (),
     ) -> CertificateComparison:
-        altered = () if stored is None else stored.altered(construction)
+        """`files` are those of a folder that are not what the stored certificate is about."""
+        altered = () if stored is None else (*stored.altered(construction), *files)
         same = stored if not altered else None
         return cls(found, stored, altered, () if same is None else _contradictions(same, found))
 
@@ -103,7 +117,7 @@ class CertificateComparison:
     def agreement(self) -> str:
         """What is said of the stored certificate if there is nothing to complain about."""
         if self.stored is None:
-            return "no certificate was stored in the file"
+            return "no certificate was stored with it"
         if self.altered or self.contradictions:
             return ""
         then = f"{self.stored.verdict} by hardmax {self.stored.version or '(unknown)'}"
@@ -153,11 +167,11 @@ def _check_places(model: str, place: str | None, write: bool, plot: str | None) 
     if plot is not None:
         check_picture_place(plot, source=model, called="the model")
     if write:
-        check_writable(model)
+        check_writable(os.path.join(model, CERTIFICATE) if os.path.isdir(model) else model)
 
 
 def _keep(
-    construction: Construction,
+    subject: Construction | Folder,
     found: Certificate,
     model: str | None,
     place: str | None,
@@ -170,11 +184,18 @@ def _keep(
         _write_json(found, place)
         note_written(place)
     if plot is not None:
-        draw_error(construction, found, plot)
+        draw_error(_construction_of(subject), found, plot)
     if model is not None:
-        save(construction, model, found)
+        if isinstance(subject, Folder):
+            model = str(subject.keep(found))
+        else:
+            save(subject, model, found)
         note_written(model)
     return {"written": model, "certificate_file": place, "plot": plot}
+
+
+def _construction_of(subject: Construction | Folder) -> Construction:
+    return subject.construction if isinstance(subject, Folder) else subject
 
 
 def _write_json(certificate: Certificate, place: str) -> None:

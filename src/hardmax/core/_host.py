@@ -146,7 +146,8 @@ class Host:
     `norms` has an entry for each sublayer of the Transformer and a last one for the read-out;
     `activations` one for each sublayer. None is nothing. `softmax_in` is a format in which
     attention takes its weights, whatever the stream's own is. `rotary` is what all heads'
-    queries and keys go through.
+    queries and keys go through. `mask` is what scores are lowered by where a causal head looks
+    at a later token, if that is a number and not infinity.
 
     >>> from hardmax.core import Host
     >>> Host("t5", norms=(None, None), activations=(None,)).norms
@@ -158,6 +159,7 @@ class Host:
     activations: tuple[Activation | None, ...]
     softmax_in: str | None = None
     rotary: Rotary | None = None
+    mask: float | None = None
 
     def __init__(
         self,
@@ -166,16 +168,20 @@ class Host:
         activations: Iterable[Activation | None],
         softmax_in: str | None = None,
         rotary: Rotary | None = None,
+        mask: float | None = None,
     ) -> None:
         object.__setattr__(self, "architecture", architecture)
         object.__setattr__(self, "norms", tuple(norms))
         object.__setattr__(self, "activations", tuple(activations))
         object.__setattr__(self, "softmax_in", softmax_in)
         object.__setattr__(self, "rotary", rotary)
+        object.__setattr__(self, "mask", mask)
         if len(self.norms) != len(self.activations) + 1:
             raise ShapeError(
                 f"A host has a norm for each of {len(self.activations)} sublayers and one for the "
                 f"read-out, but {len(self.norms)} were given."
             )
+        if mask is not None and not 0.0 < mask < math.inf:
+            raise RequestError(f"A mask lowers scores by a finite number above 0, not {mask!r}.")
         if softmax_in is not None and softmax_in not in FORMATS:
             raise RequestError(f"A softmax is taken in one of {', '.join(FORMATS)}.")
