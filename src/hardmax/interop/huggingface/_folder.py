@@ -28,6 +28,7 @@ from hardmax.interop.huggingface._columns import NORM_CHOICES
 from hardmax.interop.huggingface._config import Config
 from hardmax.interop.huggingface._home import Files, Home, Promise, Written, ids_of
 from hardmax.interop.huggingface._labels import Labels, labels_of
+from hardmax.interop.huggingface._llama import LLAMA
 from hardmax.interop.huggingface._prepare import prepared
 from hardmax.interop.huggingface._t5 import T5
 from hardmax.interop.huggingface._tensors import TYPES, from_bytes, to_bytes
@@ -35,7 +36,7 @@ from hardmax.interop.huggingface._tokenizer import check_tokenizer, tokenizer_fi
 from hardmax.languages import decode_target
 from hardmax.numerics import Format, format_named
 
-HOMES = {home.name: home for home in (T5,)}  # in the order of preference
+HOMES = {home.name: home for home in (T5, LLAMA)}  # in the order of preference
 CONFIG, WEIGHTS, DESCRIPTION, CARD = (
     "config.json",
     "model.safetensors",

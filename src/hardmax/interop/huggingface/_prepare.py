@@ -33,7 +33,7 @@ from hardmax.interop.huggingface._prelude import with_prelude
 from hardmax.numerics import Format
 
 _SAMPLES = 64
-_SHARE = 2.0**-10  # of the error claimed: so far may answers move that a host takes as the same
+SHARE = 2.0**-10  # of the error claimed: so far may answers move that a host takes as the same
 _SEED = 5
 
 
@@ -75,7 +75,7 @@ def sampled_streams(construction: Construction) -> list[np.ndarray]:
     """Streams before, between and after all sublayers on samples: batch x tokens x width."""
     return [
         stream
-        for batch in _embedded_samples(construction)
+        for batch in embedded_samples(construction)
         for stream in streams(construction.transformer, batch)
     ]
 
@@ -86,7 +86,7 @@ def largest_squares(construction: Construction) -> float:
     return float(max(found))
 
 
-def _embedded_samples(construction: Construction) -> list[np.ndarray]:
+def embedded_samples(construction: Construction) -> list[np.ndarray]:
     source = construction.transformer.input
     samples = _samples(construction)
     if isinstance(source, VectorInput):
@@ -193,7 +193,7 @@ def _causal(construction: Construction) -> Construction:
     ]
     masked = Transformer(transformer.input, sublayers, transformer.readout)
     moved = _difference(transformer, masked, construction)
-    if moved > _SHARE * construction.claim.error:
+    if moved > SHARE * construction.claim.error:
         raise RequestError(
             f"its heads look at later tokens, and this class is causal (its answers would move by "
             f"up to {moved:.2g})"
