@@ -26,6 +26,7 @@ from hardmax.interop._standard_form import refuse_hard_heads
 from hardmax.interop.huggingface._card import card
 from hardmax.interop.huggingface._columns import NORM_CHOICES
 from hardmax.interop.huggingface._config import Config
+from hardmax.interop.huggingface._gpt2 import GPT2
 from hardmax.interop.huggingface._home import Files, Home, Promise, Written, ids_of
 from hardmax.interop.huggingface._labels import Labels, labels_of
 from hardmax.interop.huggingface._llama import LLAMA
@@ -36,7 +37,7 @@ from hardmax.interop.huggingface._tokenizer import check_tokenizer, tokenizer_fi
 from hardmax.languages import decode_target
 from hardmax.numerics import Format, format_named
 
-HOMES = {home.name: home for home in (T5, LLAMA)}  # in the order of preference
+HOMES = {home.name: home for home in (T5, GPT2, LLAMA)}  # in the order of preference
 CONFIG, WEIGHTS, DESCRIPTION, CARD = (
     "config.json",
     "model.safetensors",
