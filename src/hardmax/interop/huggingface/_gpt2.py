@@ -66,7 +66,16 @@ _FIXED = {
     "tie_word_embeddings": False,
 }
 _FREE = frozenset(
-    "vocab_size n_positions n_embd n_layer n_head n_inner layer_norm_epsilon dtype".split()
+    [
+        "vocab_size",
+        "n_positions",
+        "n_embd",
+        "n_layer",
+        "n_head",
+        "n_inner",
+        "layer_norm_epsilon",
+        "dtype",
+    ]
 )
 
 
@@ -132,22 +141,26 @@ def write(
     }
     for i, read in enumerate(reads):
         tensors |= _block(form, i, read, columns, width, steepness)
+    sizes = (size, transformer.tokens, columns.width, len(reads), form.hidden_width)
     config: Config = {
-        **_FIXED,
-        "architectures": [CLASS],
-        "vocab_size": size,
-        "n_positions": transformer.tokens,
-        "n_embd": columns.width,
-        "n_layer": len(reads),
+        **_config(sizes, format, ids),
         "n_head": columns.width // width,
-        "n_inner": form.hidden_width,
         "layer_norm_epsilon": columns.epsilon,
+    }
+    return Written(construction, config, tensors, columns, ids)
+
+
+def _config(sizes: tuple[int, int, int, int, int], format: Format, ids: Ids) -> Config:
+    names = ("vocab_size", "n_positions", "n_embd", "n_layer", "n_inner")
+    return {
+        **_FIXED,
+        **dict(zip(names, sizes, strict=True)),
+        "architectures": [CLASS],
         "dtype": format.name,
         "pad_token_id": ids.pad if ids.symbols else None,
         "bos_token_id": ids.start,
         "eos_token_id": None,
     }
-    return Written(construction, config, tensors, columns, ids)
 
 
 def _power(n: int) -> int:
@@ -333,9 +346,7 @@ def _read_feed_forward(files: Files, name: str, stream: Stream, scale: float) ->
     rows = stream.linear(scale * _centred(tensors[f"{name}.c_fc.weight"].T), "hidden units")
     outer = stream.writes(tensors[f"{name}.c_proj.weight"].T, "hidden units")
     bias = stream.writes(tensors[f"{name}.c_proj.bias"][:, None], "hidden units")[:, 0]
-    return feed_forward_of(
-        rows / slope, tensors[f"{name}.c_fc.bias"] / slope, slope * outer, bias
-    )
+    return feed_forward_of(rows / slope, tensors[f"{name}.c_fc.bias"] / slope, slope * outer, bias)
 
 
 GPT2 = Home(

@@ -71,8 +71,19 @@ _FIXED = {
     "tie_word_embeddings": False,
 }
 _FREE = frozenset(
-    "vocab_size hidden_size intermediate_size num_hidden_layers num_attention_heads head_dim "
-    "num_key_value_heads max_position_embeddings rms_norm_eps rope_parameters dtype".split()
+    [
+        "vocab_size",
+        "hidden_size",
+        "intermediate_size",
+        "num_hidden_layers",
+        "num_attention_heads",
+        "head_dim",
+        "num_key_value_heads",
+        "max_position_embeddings",
+        "rms_norm_eps",
+        "rope_parameters",
+        "dtype",
+    ]
 )
 
 
@@ -106,25 +117,28 @@ def write(
         tensors[f"{name}.post_attention_layernorm.weight"] = gains
         tensors |= _attention(block, name, columns, (heads, head_width))
         tensors |= _feed_forward(block, name, columns, form.hidden_width, STEEPNESS[format.name])
+    sizes = (size, columns.width, form.hidden_width, len(blocks), heads, head_width)
     config: Config = {
-        **_FIXED,
-        "architectures": [CLASS],
-        "vocab_size": size,
-        "hidden_size": columns.width,
-        "intermediate_size": form.hidden_width,
-        "num_hidden_layers": len(blocks),
-        "num_attention_heads": heads,
-        "num_key_value_heads": heads,
-        "head_dim": head_width,
+        **_config(sizes, format, ids),
         "max_position_embeddings": transformer.tokens,
         "rms_norm_eps": columns.epsilon,
         "rope_parameters": rope,
+    }
+    return Written(construction, config, tensors, columns, ids, notes)
+
+
+def _config(sizes: tuple[int, int, int, int, int, int], format: Format, ids: Ids) -> Config:
+    names = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers")
+    return {
+        **_FIXED,
+        **dict(zip((*names, "num_attention_heads", "head_dim"), sizes, strict=True)),
+        "num_key_value_heads": sizes[4],
+        "architectures": [CLASS],
         "dtype": format.name,
         "pad_token_id": ids.pad if ids.symbols else None,
         "bos_token_id": ids.start,
         "eos_token_id": None,
     }
-    return Written(construction, config, tensors, columns, ids, notes)
 
 
 def _rope(

@@ -82,7 +82,9 @@ def sampled_streams(construction: Construction) -> list[np.ndarray]:
 
 def largest_squares(construction: Construction) -> float:
     """The largest sum of squares of a token's stream that samples have: no bound."""
-    found = [np.square(stream).sum(axis=-1).max(initial=0.0) for stream in sampled_streams(construction)]
+    found = [
+        np.square(stream).sum(axis=-1).max(initial=0.0) for stream in sampled_streams(construction)
+    ]
     return float(max(found))
 
 
@@ -139,7 +141,9 @@ def _trimmed(construction: Construction) -> Construction:
 
 def _working(sublayer: Sublayer) -> list[int]:
     if isinstance(sublayer, FeedForward):
-        alive = sublayer.outer.any(axis=0) & (sublayer.inner.any(axis=1) | (sublayer.inner_bias != 0))
+        alive = sublayer.outer.any(axis=0) & (
+            sublayer.inner.any(axis=1) | (sublayer.inner_bias != 0)
+        )
         return [int(i) for i in np.flatnonzero(alive)]
     return [i for i, head in enumerate(sublayer.heads) if _moves(head)]
 
@@ -321,7 +325,7 @@ def _rebuilt(
 
 
 def reordered(construction: Construction, orders: list[list[int]]) -> Construction:
-    """With the heads of each attention sublayer in another order; None's place is a feed-forward's."""
+    """With the heads of each attention sublayer in another order."""
     transformer, legend = construction.transformer, construction.legend
     sublayers: list[Sublayer] = []
     steps = [] if legend is None else list(legend.sublayers)

@@ -60,5 +60,7 @@ def _turned_stream(construction: Construction, rotary: Rotary, stream: np.ndarra
 
 def _fed(sublayer: Sublayer, transformer: Transformer, stream: np.ndarray) -> np.ndarray:
     """The stream after a sublayer without heads."""
-    *_, last = plain_streams(Transformer(transformer.input, [sublayer], transformer.readout), stream)
+    *_, last = plain_streams(
+        Transformer(transformer.input, [sublayer], transformer.readout), stream
+    )
     return last
