@@ -85,7 +85,7 @@ def largest_squares(construction: Construction) -> float:
     found = [
         np.square(stream).sum(axis=-1).max(initial=0.0) for stream in sampled_streams(construction)
     ]
-    return float(max(found))
+    return float(max(found, default=0.0))
 
 
 def embedded_samples(construction: Construction) -> list[np.ndarray]:
@@ -94,10 +94,9 @@ def embedded_samples(construction: Construction) -> list[np.ndarray]:
     if isinstance(source, VectorInput):
         return [np.einsum("twi,bi->btw", source.maps, samples) + source.offsets]
     ids = [source.indices(word) for word in samples]
-    lengths = sorted({len(one) for one in ids})
+    lengths = sorted({len(one) for one in ids} - {0})  # an empty word may have no token at all
     by_length = [np.array([one for one in ids if len(one) == n], dtype=np.int64) for n in lengths]
-    batches = [embedded(source, batch.reshape(len(batch), -1)) for batch in by_length]
-    return [batch for batch in batches if batch.shape[1] > 0]  # an empty word may have no token
+    return [embedded(source, batch) for batch in by_length]
 
 
 def _samples(construction: Construction):  # type: ignore[no-untyped-def]
