@@ -38,8 +38,9 @@ def card(written: Written, class_name: str, choice: str) -> str:
         "",
         f"`{class_name}`, unmodified. Its weights were computed by hardmax from a source.",
         "",
-        f"- **Claim:** within {claim.error:.6g} of its target on {claim.domain}, in {claim.format}. "
-        "What was proved of these very files stands in `certificate.json`, if that file is here.",
+        f"- **Claim:** within {claim.error:.6g} of its target on {claim.domain}, in "
+        f"{claim.format}. What was proved of these very files stands in `certificate.json`, if "
+        "that file is here.",
         f"- **Norm:** {norm}",
         f"- **Type:** keep the weights in {claim.format}: half precision or quantisation breaks "
         "gains of this size. Use the default attention (sdpa).",

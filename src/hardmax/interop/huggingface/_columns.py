@@ -121,7 +121,7 @@ def _level(digits: int, format: Format, kind: str) -> int:
     """
     if kind == "layer":
         return -(-(digits + format.digits + 6) // 2)
-    return max(_HIGHEST, -(-(digits + max(24, format.digits) + _ROOM) // 2))
+    return max(_HIGHEST, -(-(digits + FLOAT32.digits + _ROOM) // 2))
 
 
 def _refuse_if_lost(level: int, width: int, format: Format, reach: float) -> None:

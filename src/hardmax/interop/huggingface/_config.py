@@ -13,17 +13,35 @@ from hardmax._errors import FileError
 Config = dict[str, object]
 Check = Callable[[object], bool]
 
-# Of no consequence in evaluation: names, training, what a generation starts and ends with, caches.
+# Of no consequence in evaluation: names, training, where a generation starts and ends, caches.
 INERT = frozenset(
-    """
-    architectures transformers_version torch_dtype _name_or_path initializer_factor
-    initializer_range dropout_rate classifier_dropout resid_pdrop embd_pdrop attn_pdrop
-    attention_dropout use_cache bos_token_id eos_token_id pad_token_id decoder_start_token_id
-    summary_type summary_use_proj summary_activation summary_proj_to_labels summary_first_dropout
-    max_length label2id problem_type finetuning_task pretraining_tp num_decoder_layers
-    keys_to_ignore_at_inference n_positions_note output_hidden_states output_attentions
-    return_dict gradient_checkpointing task_specific_params
-    """.split()
+    [
+        "architectures",
+        "transformers_version",
+        "torch_dtype",
+        "_name_or_path",
+        "initializer_factor",
+        "initializer_range",
+        "dropout_rate",
+        "classifier_dropout",
+        "resid_pdrop",
+        "embd_pdrop",
+        "attn_pdrop",
+        "attention_dropout",
+        "use_cache",
+        "bos_token_id",
+        "eos_token_id",
+        "pad_token_id",
+        "decoder_start_token_id",
+        "summary_type",
+        "summary_use_proj",
+        "summary_activation",
+        "summary_proj_to_labels",
+        "summary_first_dropout",
+        "label2id",
+        "pretraining_tp",
+        "num_decoder_layers",
+    ]
 )
 
 

@@ -13,29 +13,37 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import replace as replaced
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hardmax._atomic import write_atomically
-from hardmax._errors import FileError, HardmaxError, PrecisionError, RequestError
+from hardmax._errors import FileError, HardmaxError, MissingExtra, PrecisionError, RequestError
 from hardmax._reading import naming, path_of, read_file
-from hardmax.core import Construction, Host, VectorInput, Words
+from hardmax.core import Construction, Host, SequenceTarget, Target, VectorInput, Words
 from hardmax.interop import _safetensors
 from hardmax.interop._description import StoredConstruction
 from hardmax.interop._standard_form import refuse_hard_heads
 from hardmax.interop.huggingface._card import card
 from hardmax.interop.huggingface._columns import NORM_CHOICES
 from hardmax.interop.huggingface._config import Config
+from hardmax.interop.huggingface._gpt2 import GPT2
 from hardmax.interop.huggingface._home import Files, Home, Promise, Written, ids_of
 from hardmax.interop.huggingface._labels import Labels, labels_of
+from hardmax.interop.huggingface._llama import LLAMA
 from hardmax.interop.huggingface._prepare import prepared
 from hardmax.interop.huggingface._t5 import T5
 from hardmax.interop.huggingface._tensors import TYPES, from_bytes, to_bytes
 from hardmax.interop.huggingface._tokenizer import check_tokenizer, tokenizer_files
+from hardmax.interop.huggingface._trial import refuse_if_broken
 from hardmax.languages import decode_target
 from hardmax.numerics import Format, format_named
 
-HOMES = {home.name: home for home in (T5,)}  # in the order of preference
+if TYPE_CHECKING:
+    import torch
+
+FIRST_HOST, AFTER_LAST_HOST = 5, 6  # versions of transformers, as the extra says
+HOMES = {home.name: home for home in (T5, GPT2, LLAMA)}  # in the order of preference
 CONFIG, WEIGHTS, DESCRIPTION, CARD = (
     "config.json",
     "model.safetensors",
@@ -74,6 +82,7 @@ class StoredHost:
     `labels` are the texts of the classes of a program, in their order; none for real inputs.
     """
 
+    folder: Path
     stored: StoredConstruction
     host: Host
     class_name: str
@@ -98,6 +107,20 @@ class StoredHost:
         rest = np.broadcast_to(self.constants, (*tokens.shape[:2], len(self.constants)))
         return np.concatenate([tokens, rest], axis=2)
 
+    def load(self) -> torch.nn.Module:
+        """The folder in its class, ready to run; this needs transformers, of a version we know."""
+        try:
+            import transformers
+        except ModuleNotFoundError:
+            raise MissingExtra("transformers", "hf") from None
+        if not FIRST_HOST <= int(transformers.__version__.split(".")[0]) < AFTER_LAST_HOST:
+            raise RequestError(
+                f"transformers {transformers.__version__} is installed, but folders are for "
+                f"version {FIRST_HOST}. Try: pip install 'hardmax[hf]'"
+            )
+        model: torch.nn.Module = getattr(transformers, self.class_name).from_pretrained(self.folder)
+        return model.eval()
+
 
 # ---- writing -------------------------------------------------------------------------------------
 
@@ -112,10 +135,11 @@ def write_huggingface(
 ) -> WrittenFolder:
     """Write a construction as a folder that an unmodified class of transformers loads.
 
-    `architecture` is "t5" (T5ForTokenClassification), or "auto": the first home that takes the
-    construction. `dtype` is "float64", "float32" or "bfloat16", by default the format that the
-    claim is about. The norm is kept still by constant columns and stock epsilons ("ballast"), or
-    by an enormous epsilon ("epsilon").
+    `architecture` is "t5" (T5ForTokenClassification), "gpt2" (GPT2LMHeadModel), "llama"
+    (LlamaForCausalLM), or "auto": the first of these that takes the construction. `dtype` is
+    "float64", "float32" or "bfloat16", by default the format that the claim is about. The norm is
+    kept still by constant columns beside stock epsilons ("ballast"), or by an enormous epsilon
+    ("epsilon").
 
     A program becomes a classifier of tokens with a tokenizer for its alphabet; functions and
     networks take `inputs_embeds`, which `read_huggingface(folder).embeddings(x)` makes. What was
@@ -133,7 +157,9 @@ def write_huggingface(
     refuse_hard_heads(construction.transformer)
     written, home, why = _housed(construction, architecture, format, norm)
     files = _files(written, home, format, norm)
-    _read_files(files)
+    read = _read_files(files, path)
+    target = construction.claim.target
+    refuse_if_broken(construction, read.stored.join(target), read.host)
     with naming(path):
         _put(path, files)
     gain = written.columns.gain
@@ -187,7 +213,7 @@ def _made(construction: Construction, home: Home, format: Format, norm: str) -> 
         raise RequestError(f"{home.class_name} does not fit: {reason}") from reason
 
 
-def _labels(domain: object, target: object, format: Format) -> Labels | None:
+def _labels(domain: object, target: Target | SequenceTarget, format: Format) -> Labels | None:
     return labels_of(target, format) if isinstance(domain, Words) else None
 
 
@@ -251,12 +277,12 @@ def read_huggingface(folder: str | os.PathLike[str]) -> StoredHost:
         with naming(path / name):
             files[name] = read_file(path / name)
     with naming(path):
-        return _read_files(files)
+        return _read_files(files, path)
 
 
-def _read_files(files: Mapping[str, bytes]) -> StoredHost:
+def _read_files(files: Mapping[str, bytes], path: Path) -> StoredHost:
     try:
-        return _read(files)
+        return _read(files, path)
     except FileError:
         raise
     except HardmaxError as reason:
@@ -265,7 +291,7 @@ def _read_files(files: Mapping[str, bytes]) -> StoredHost:
         raise FileError("has a malformed config, tokenizer or description.") from reason
 
 
-def _read(files: Mapping[str, bytes]) -> StoredHost:
+def _read(files: Mapping[str, bytes], path: Path) -> StoredHost:
     config = _object(files[CONFIG], CONFIG)
     stored = _safetensors.from_bytes(files[DESCRIPTION])
     tensors, dtype = from_bytes(files[WEIGHTS])
@@ -288,6 +314,7 @@ def _read(files: Mapping[str, bytes]) -> StoredHost:
     promise = Promise(stored.transformer, labels, ids, format)
     transformer, host, constants = home.read(Files(config, tensors), promise)
     return StoredHost(
+        path,
         replaced(stored, transformer=transformer, format=dtype),
         host,
         home.class_name,

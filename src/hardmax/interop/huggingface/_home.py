@@ -122,7 +122,7 @@ class Promise:
         return self.transformer.outputs
 
     def input_from(self, table: np.ndarray, positions: np.ndarray | None = None) -> Input:
-        """The input whose symbols are the rows of an embedding; maps are rounded as they are fed."""
+        """The input whose symbols are the rows of an embedding; maps are rounded."""
         source = self.transformer.input
         if isinstance(source, VectorInput):
             return VectorInput(self.format.stored(source.maps), self.format.stored(source.offsets))

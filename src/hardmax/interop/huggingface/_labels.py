@@ -28,7 +28,7 @@ NOTHING = "<none>"  # how a label says that a program answers with nothing
 
 @dataclass(frozen=True)
 class Labels:
-    """The items that a program may answer with: their texts, and the numbers that stand for them."""
+    """The items that a program may answer with: their texts, and the numbers they are coded by."""
 
     texts: tuple[str, ...]
     codes: tuple[float, ...]

@@ -176,7 +176,7 @@ def _shifted(bias: np.ndarray, tokens: int) -> np.ndarray:
 
 
 def of_distance(bias: np.ndarray) -> np.ndarray | None:
-    """What a square bias adds for j - t = -(n - 1), ..., n - 1; None if that is not all it knows."""
+    """What a square bias adds for j - t = 1 - n, ..., n - 1; None if that is not all it knows."""
     n = len(bias)
     values = np.concatenate([bias[::-1, 0], bias[0, 1:]])
     place = np.arange(n)

@@ -33,7 +33,7 @@ from hardmax.interop.huggingface._prelude import with_prelude
 from hardmax.numerics import Format
 
 _SAMPLES = 64
-_SHARE = 2.0**-10  # of the error claimed: so far may answers move that a host takes as the same
+SHARE = 2.0**-10  # of the error claimed: so far may answers move that a host takes as the same
 _SEED = 5
 
 
@@ -75,27 +75,28 @@ def sampled_streams(construction: Construction) -> list[np.ndarray]:
     """Streams before, between and after all sublayers on samples: batch x tokens x width."""
     return [
         stream
-        for batch in _embedded_samples(construction)
+        for batch in embedded_samples(construction)
         for stream in streams(construction.transformer, batch)
     ]
 
 
 def largest_squares(construction: Construction) -> float:
     """The largest sum of squares of a token's stream that samples have: no bound."""
-    found = [np.square(stream).sum(axis=-1).max(initial=0.0) for stream in sampled_streams(construction)]
-    return float(max(found))
+    found = [
+        np.square(stream).sum(axis=-1).max(initial=0.0) for stream in sampled_streams(construction)
+    ]
+    return float(max(found, default=0.0))
 
 
-def _embedded_samples(construction: Construction) -> list[np.ndarray]:
+def embedded_samples(construction: Construction) -> list[np.ndarray]:
     source = construction.transformer.input
     samples = _samples(construction)
     if isinstance(source, VectorInput):
         return [np.einsum("twi,bi->btw", source.maps, samples) + source.offsets]
     ids = [source.indices(word) for word in samples]
-    lengths = sorted({len(one) for one in ids})
+    lengths = sorted({len(one) for one in ids} - {0})  # an empty word may have no token at all
     by_length = [np.array([one for one in ids if len(one) == n], dtype=np.int64) for n in lengths]
-    batches = [embedded(source, batch.reshape(len(batch), -1)) for batch in by_length]
-    return [batch for batch in batches if batch.shape[1] > 0]  # an empty word may have no token
+    return [embedded(source, batch) for batch in by_length]
 
 
 def _samples(construction: Construction):  # type: ignore[no-untyped-def]
@@ -139,7 +140,9 @@ def _trimmed(construction: Construction) -> Construction:
 
 def _working(sublayer: Sublayer) -> list[int]:
     if isinstance(sublayer, FeedForward):
-        alive = sublayer.outer.any(axis=0) & (sublayer.inner.any(axis=1) | (sublayer.inner_bias != 0))
+        alive = sublayer.outer.any(axis=0) & (
+            sublayer.inner.any(axis=1) | (sublayer.inner_bias != 0)
+        )
         return [int(i) for i in np.flatnonzero(alive)]
     return [i for i, head in enumerate(sublayer.heads) if _moves(head)]
 
@@ -193,7 +196,7 @@ def _causal(construction: Construction) -> Construction:
     ]
     masked = Transformer(transformer.input, sublayers, transformer.readout)
     moved = _difference(transformer, masked, construction)
-    if moved > _SHARE * construction.claim.error:
+    if moved > SHARE * construction.claim.error:
         raise RequestError(
             f"its heads look at later tokens, and this class is causal (its answers would move by "
             f"up to {moved:.2g})"
@@ -321,7 +324,7 @@ def _rebuilt(
 
 
 def reordered(construction: Construction, orders: list[list[int]]) -> Construction:
-    """With the heads of each attention sublayer in another order; None's place is a feed-forward's."""
+    """With the heads of each attention sublayer in another order."""
     transformer, legend = construction.transformer, construction.legend
     sublayers: list[Sublayer] = []
     steps = [] if legend is None else list(legend.sublayers)

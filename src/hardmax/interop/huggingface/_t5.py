@@ -60,8 +60,19 @@ _FIXED = {
     "num_decoder_layers": 1,
 }
 _FREE = frozenset(
-    "vocab_size d_model d_kv d_ff num_layers num_heads relative_attention_num_buckets "
-    "relative_attention_max_distance layer_norm_epsilon id2label dtype".split()
+    [
+        "vocab_size",
+        "d_model",
+        "d_kv",
+        "d_ff",
+        "num_layers",
+        "num_heads",
+        "relative_attention_num_buckets",
+        "relative_attention_max_distance",
+        "layer_norm_epsilon",
+        "id2label",
+        "dtype",
+    ]
 )
 
 
@@ -123,35 +134,45 @@ def write(
     tensors = _ends(transformer, columns, format, labels, ids)
     tokens = transformer.tokens
     tensors[_BIAS] = _buckets(slots or [np.zeros(2 * tokens - 1)], tokens)
-    empty = np.full(columns.width, columns.gain)
+    gains = np.full(columns.width, columns.gain)
     blocks = form.blocks or (None,)
     for number_, block in enumerate(blocks):
         name = f"{_BLOCK}.{number_}"
-        tensors[f"{name}.layer.0.layer_norm.weight"] = empty
-        tensors[f"{name}.layer.1.layer_norm.weight"] = empty
+        tensors[f"{name}.layer.0.layer_norm.weight"] = gains
+        tensors[f"{name}.layer.1.layer_norm.weight"] = gains
         places = _places(block, transformer, slots)
         tensors |= _attention(block, name, places, columns, (max(1, len(slots)), key_width))
         tensors |= _feed_forward(block, name, columns, hidden)
+    texts = _texts(labels, transformer.outputs)
     config: Config = {
         **_FIXED,
+        **_sizes(columns, (key_width, hidden), (len(blocks), max(1, len(slots))), tokens),
         "architectures": [CLASS],
-        "vocab_size": max(1, len(ids.tokens)),
-        "d_model": columns.width,
-        "d_kv": key_width,
-        "d_ff": hidden,
-        "num_layers": len(blocks),
-        "num_heads": max(1, len(slots)),
-        "relative_attention_num_buckets": 4 * tokens,
-        "relative_attention_max_distance": max(_MAX_DISTANCE, 2 * tokens),
+        "vocab_size": len(ids.tokens),
         "layer_norm_epsilon": columns.epsilon,
-        "id2label": {str(i): text for i, text in enumerate(_texts(labels, transformer.outputs))},
-        "label2id": {text: i for i, text in enumerate(_texts(labels, transformer.outputs))},
+        "id2label": {str(i): text for i, text in enumerate(texts)},
+        "label2id": {text: i for i, text in enumerate(texts)},
         "dtype": format.name,
         "pad_token_id": ids.pad,
         "bos_token_id": ids.start,
         "eos_token_id": None,
     }
     return Written(construction, config, tensors, columns, ids)
+
+
+def _sizes(
+    columns: Columns, widths: tuple[int, int], counts: tuple[int, int], tokens: int
+) -> Config:
+    """How wide, how deep, and buckets enough for every distance."""
+    return {
+        "d_model": columns.width,
+        "d_kv": widths[0],
+        "d_ff": widths[1],
+        "num_layers": counts[0],
+        "num_heads": counts[1],
+        "relative_attention_num_buckets": 4 * tokens,
+        "relative_attention_max_distance": max(_MAX_DISTANCE, 2 * tokens),
+    }
 
 
 _BLOCK = "transformer.encoder.block"
