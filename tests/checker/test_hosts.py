@@ -210,13 +210,16 @@ def run_layer(norm, x, weights, dtype=SINGLE):
 def test_a_layer_norm_is_charged_for_its_mean():
     """Columns of zeros are read as rounded means: a charge relative to them alone would be 0."""
     rng, norm = np.random.default_rng(2), layer()
-    found = charge(norm, np.full(10, 3.0), FLOAT32)
+    rows = hm.ReadOut(np.ones((1, 10)), [0.0], token=0)
+    wide = hm.Transformer(hm.VectorInput(np.zeros((1, 10, 1)), np.zeros((1, 10))), [], rows)
+    found = charge(norm, np.full(10, 3.0), FLOAT32, wide)
     weights, worst = np.array([1.0, -3.0, 2.0, 5.0]), 0.0
     for _ in range(200):
         x = np.concatenate([np.zeros(4), rng.uniform(1, 3, 6)]).astype(SINGLE)
         read = run_layer(norm, x, np.concatenate([weights, np.zeros(6)]))
         worst = max(worst, abs(read))
-    assert 0.0 < worst <= found.absolute * np.abs(weights).sum()
+    assert 0.0 < worst <= found.still * np.abs(weights).sum()
+    assert found.still < found.absolute
     for _ in range(200):
         x = rng.uniform(-3, 3, 10).astype(SINGLE)
         w = rng.integers(-4, 5, 10).astype(float)
@@ -226,6 +229,20 @@ def test_a_layer_norm_is_charged_for_its_mean():
         room = np.abs(w) @ found.of(np.abs(x), np.zeros(10, bool))
         room += 16 * FLOAT32.unit * np.abs(w * x).sum()  # the row's own sum
         assert abs(run_layer(norm, x, w) - exact) <= room
+
+
+def test_a_single_zero_is_read_within_one_rounding_of_the_mean():
+    """A fused sum leaves what the product of weight and mean lost: nearly u |w m|."""
+    norm, worst = layer(), 0.0
+    found = charge(norm, [0.0, *[3.0] * 9], FLOAT32)
+    rng = np.random.default_rng(4)
+    for _ in range(2000):
+        x = np.concatenate([[0.0], rng.uniform(1, 3, 9)]).astype(SINGLE)
+        w = SINGLE(rng.uniform(1, 2))
+        zero = -SINGLE(np.concatenate([x, np.zeros(54)]).mean(dtype=SINGLE))
+        left = Fraction(float(w)) * Fraction(float(zero)) - Fraction(float(SINGLE(w * zero)))
+        worst = max(worst, float(abs(left)) / float(w))
+    assert 0.05 * found.still < worst <= found.still
 
 
 def test_what_has_no_room_is_not_charged():
@@ -384,8 +401,9 @@ def test_a_product_of_one_term_may_change_its_sign_where_a_mean_is_taken_away():
     made = hm.Transformer(source, [unit], hm.ReadOut([[0.0, 0.0, 1.0]], [0.0], token=0))
     box, host = hm.Box([0.0], [0.0]), host_of(layer(), 1)
     found = float(float_bounds(made, box, ("float32",), host=host)["float32"][0])
-    once = read_charge(host, made, 0, np.array([0.0, 3.0, 0.0]), FLOAT32).absolute
-    assert 1.99 * once <= found <= 2.1 * once  # by the unit, and by the read-out
+    charged = read_charge(host, made, 0, np.array([0.0, 3.0, 0.0]), FLOAT32)
+    total = charged.absolute + charged.absolute  # by the unit, and by the read-out
+    assert 0.95 * total <= found <= 1.1 * total
 
 
 @pytest.mark.parametrize("room", ROOMS)

@@ -12,12 +12,21 @@ and exact at powers of 4; activations, sines and cosines good to 8 units.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
-from hardmax.core import Activation, Attention, Host, Norm, Rotary, Transformer
+from hardmax.core import (
+    Activation,
+    Attention,
+    FeedForward,
+    Host,
+    Norm,
+    Rotary,
+    Sublayer,
+    Transformer,
+)
 from hardmax.numerics import (
     FLOAT32,
     FORMATS,
@@ -37,6 +46,7 @@ from hardmax.numerics import (
 _RSQRT_UNITS = 4
 _MASK = 1e9  # exp of minus half of it is 0, in every format
 _FUNCTION_UNITS = 8
+_LAYER_ROUNDINGS = 5  # of a column: mean, divisor, gain and bias, in whatever order
 
 # sup |act(z) - relu(z)| over the reals, rounded up. Each gap is even in z: relu(z) - act(z) is
 # z (1 - p(z)) for z >= 0, p being the share that the activation leaves, and 1 - p(z) = p(-z).
@@ -50,7 +60,7 @@ class NoCharge(Exception):
 
 @dataclass(frozen=True)
 class ReadCharge:
-    """A number x is read within `relative` |x| + `absolute` of itself.
+    """A number x is read within `relative` |x| + `absolute` of itself, and 0 within `still` of 0.
 
     Besides, numbers below `safe` that are not 0 may lose `faint`; and biases are read within
     `biases` times their size.
@@ -58,6 +68,7 @@ class ReadCharge:
 
     relative: float = 0.0
     absolute: float = 0.0
+    still: float = 0.0
     faint: float = 0.0
     safe: float = 0.0
     biases: float = 0.0
@@ -65,15 +76,17 @@ class ReadCharge:
     @property
     def is_identity(self) -> bool:
         """Whether numbers that are not tiny are read as they are."""
-        return self.relative == self.absolute == self.biases == 0.0
+        return self.relative == self.absolute == self.still == self.biases == 0.0
 
     def of(self, size: np.ndarray, exact: np.ndarray) -> np.ndarray:
         """How far numbers of at most these sizes are read from what they are.
 
         `exact` says where they are known to be 0 or at least `safe`.
         """
-        lost = self.absolute + np.where(exact | (size == 0.0), 0.0, self.faint)
-        return np.asarray(inflate(self.relative * size + lost, 3))
+        lost = self.absolute + np.where(exact, 0.0, self.faint)
+        return np.asarray(
+            np.where(size == 0.0, self.still, inflate(self.relative * size + lost, 3))
+        )
 
 
 @dataclass(frozen=True)
@@ -115,12 +128,30 @@ def read_charge(
         return NOTHING
     _check_mask(host, transformer, sublayer, size)
     norm = host.norms[sublayer]
-    charge = NOTHING if norm is None else _norm_charge(norm, size, format)
+    terms = _most_terms(transformer, sublayer)
+    charge = NOTHING if norm is None else _norm_charge(norm, size, format, terms)
     if host.rotary is None or sublayer == len(transformer.sublayers):
         return charge
     turned = rotary_charge(host.rotary, transformer, format)
     relative = float(inflate(charge.relative + turned + charge.relative * turned, 3))
-    return ReadCharge(relative, charge.absolute, charge.faint, charge.safe, charge.biases)
+    return replace(charge, relative=relative)
+
+
+def _most_terms(transformer: Transformer, sublayer: int) -> int:
+    """How many columns a row of a sublayer reads at most, of the read-out if that is meant."""
+    if sublayer == len(transformer.sublayers):
+        matrices = [transformer.readout.weights]
+    else:
+        matrices = _readers(transformer.sublayers[sublayer])
+    return max(int((matrix != 0.0).sum(axis=1).max(initial=0)) for matrix in matrices)
+
+
+def _readers(sublayer: Sublayer) -> list[np.ndarray]:
+    match sublayer:
+        case Attention():
+            return [part for h in sublayer.heads for part in (h.query, h.key, h.value)]
+        case FeedForward():
+            return [sublayer.inner]
 
 
 def _check_mask(host: Host, transformer: Transformer, sublayer: int, size: np.ndarray) -> None:
@@ -141,7 +172,7 @@ def _check_mask(host: Host, transformer: Transformer, sublayer: int, size: np.nd
 # ---- norms ---------------------------------------------------------------------------------------
 
 
-def _norm_charge(norm: Norm, size: np.ndarray, format: Format) -> ReadCharge:
+def _norm_charge(norm: Norm, size: np.ndarray, format: Format, terms: int) -> ReadCharge:
     """RMS norms and layer norms, as `core.Norm` defines them.
 
     The computed read of column i is F^ (h_i - m^) with one factor for all columns, rounded a few
@@ -153,9 +184,12 @@ def _norm_charge(norm: Norm, size: np.ndarray, format: Format) -> ReadCharge:
     powers of two round nothing. Tiny numbers may be lost twice, in units of what is multiplied.
 
     *The mean of a layer norm.* Over the reals rows that add up to 0 do not see it. In floats every
-    column, and the columns that hold 0, which carry minus the row's sum, err by at most 4 roundings
-    of |m^|; and the row's own sum of at most n + 1 terms meets terms that are larger by |m^|:
-    together, for a weight w, at most 2 |w| |m^| gamma_(n+8).
+    column, and those that hold 0, which carry minus the row's sum, are rounded 5 times at most,
+    relative to |x| + |m^|. A column of ours that is 0 is read as they are (equal numbers are normed
+    to equal ones), so that what it adds is taken back. The row's own sum of k + 1 terms meets terms
+    that are larger by |m^|. Together, for a weight w: 2 |w| |m^| (gamma_5 + gamma_(k+1)), and
+    without gamma_5 for a 0. Of a single 0 two products are left that are each other's negatives,
+    unless one of them is fused with the sum: by 1 rounding.
     """
     formats = _Formats.of(norm, format)
     squares = float(sum_up(product_up(size, size)))
@@ -166,17 +200,20 @@ def _norm_charge(norm: Norm, size: np.ndarray, format: Format) -> ReadCharge:
     factor = 0.0 if exact else _factor(norm, squares, centre, absorbs, formats.variance)
     roundings = int(formats.computes.unit > format.unit) + (0 if exact else 2)
     roundings += 0 if is_power_of_two(np.asarray(norm.gain)) else 1
+    roundings = _LAYER_ROUNDINGS if norm.kind == "layer" else roundings
     single = float(gamma(roundings, formats.coarsest)) if roundings else 0.0
     relative = float(inflate(factor + single + factor * single, 3))
-    absolute = 0.0
-    if norm.kind == "layer":
-        absolute = float(inflate(2.0 * centre * gamma(norm.width + 8, formats.coarsest), 4))
+    summed, rounded = (gamma(k, formats.coarsest) for k in (terms + 1, _LAYER_ROUNDINGS))
+    absolute = float(inflate(2.0 * centre * (summed + rounded), 4))  # 0 of an RMS norm
+    alone = gamma(1, formats.coarsest)
+    still = float(inflate(centre * (alone if terms <= 1 else 2.0 * summed), 4))
     shrinks = float(up(norm.gain / norm.scale)), float(up(1.0 / norm.scale))
     both = formats.computes, format
     lost = max(max(one.smallest, one.flushed) for one in both)
     faint = float(inflate(4.0 * lost * (1.0 + sum(shrinks)), 6))
     safe = float(inflate(4.0 * max(one.normal for one in both) * max(1.0, *shrinks), 4))
-    return ReadCharge(relative, absolute, faint, safe, relative if norm.biases_normed else 0.0)
+    biases = relative if norm.biases_normed else 0.0
+    return ReadCharge(relative, absolute, still, faint, safe, biases)
 
 
 @dataclass(frozen=True)
@@ -351,6 +388,8 @@ def about_host(host: Host | None) -> tuple[str, ...]:
     said = [f"The host is an unmodified {host.architecture}, its sums taken in any order."]
     if any(norm is not None for norm in host.norms):
         said.append(f"Its rsqrt is good to {_RSQRT_UNITS} units, and exact at powers of 4.")
+    if any(norm is not None and norm.kind == "layer" for norm in host.norms):
+        said.append("Its layer norm makes equal numbers of equal ones.")
     if any(activation is not None for activation in host.activations):
         said.append(f"Its activations are good to {_FUNCTION_UNITS} units.")
     if host.mask is not None:

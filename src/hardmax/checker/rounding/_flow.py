@@ -127,7 +127,7 @@ def _feed_forward(
     read = inner.times(where, off, charge=charge)
     error = read.error()
     around = read.value.widened(error)
-    keeps = (read.terms <= 1.0) & (charge.absolute == 0.0)
+    keeps = (read.terms <= 1.0) & (charge.still == 0.0)
     dead = (around.hi <= 0.0) | ((read.value.hi <= 0.0) & keeps)
     error = np.where(dead, 0.0, error)
     moved = np.where(dead, 0.0, inner.carry(off))
