@@ -192,7 +192,8 @@ def _feed_forward(
         units = len(part.inner)
         gate[:units, :ours] = steepness * part.inner
         gate[:units, columns.one] = steepness * part.inner_bias
-        up[:units, columns.one] = 1.0 / steepness  # a gated unit has its gate here, over steepness
+        # A gated unit would have its gate here, over the steepness.
+        up[:units, columns.one] = part.outer.any(axis=0) / steepness
         down[:ours, :units] = part.outer
     own = f"{name}.mlp"
     return {
