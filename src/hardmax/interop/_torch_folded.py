@@ -1,0 +1,248 @@
+"""Blocks that follow the one token on which an answer depends; `_torch_folding` builds them.
+
+The stream is (batch, slots): the token's coordinates that the input moves and that somebody still
+reads. Everything else is a constant, and stands in the blocks as a bias, a key or a value.
+
+Every number that is computed here is one that the stack may compute: only zeros are left out, sums
+are taken in another order, and two numbers are multiplied beforehand only where one of them is a
+power of two. So whatever bound holds for a stack in a format, in any order of summation, holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from hardmax.interop._torch_modules import check_vectors
+from hardmax.numerics import FLOAT32, FORMATS
+
+
+class Pick(nn.Module):
+    """Some columns of x, in an order; all of them, or neighbours, are not copied."""
+
+    index: Tensor | None
+
+    def __init__(self, columns: Sequence[int], of: int) -> None:
+        super().__init__()
+        first, count = (columns[0] if columns else 0), len(columns)
+        neighbours = list(columns) == list(range(first, first + count))
+        self.place = slice(first, first + count) if neighbours else None
+        self.every = neighbours and count == of
+        index = None if neighbours else torch.tensor(columns)
+        self.register_buffer("index", index, persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.every:
+            return x
+        if self.index is not None:
+            return x.index_select(1, self.index)
+        return x[:, self.place]
+
+
+class Projection(nn.Module):
+    """x @ weight.T + bias; a pick where every row has at most one entry.
+
+    A weight is absent where all those entries are 1, and a bias where it is 0.
+    """
+
+    weight: nn.Parameter | None
+    bias: nn.Parameter | None
+
+    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
+        super().__init__()
+        rows, columns = weight.shape
+        entries = weight != 0
+        self.pick: Pick | None = None
+        if rows and columns and int(entries.sum(dim=1).max()) <= 1:
+            places = entries.int().argmax(dim=1)
+            self.pick = Pick(places.tolist(), columns)
+            weight = weight[torch.arange(rows), places]
+        plain = self.pick is not None and bool((weight == 1).all())
+        self.weight = None if plain else nn.Parameter(weight.clone())
+        empty = bias is None or not bool(bias.any())
+        self.bias = None if empty else nn.Parameter(bias.clone())  # type: ignore[union-attr]
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.pick is None:
+            return functional.linear(x, self.weight, self.bias)  # type: ignore[arg-type]
+        x = self.pick(x)
+        if self.weight is not None:
+            x = x * self.weight
+        return x if self.bias is None else x + self.bias
+
+
+class FoldedEmbedding(nn.Module):
+    """The coordinates of the followed token that depend on the input."""
+
+    def __init__(self, maps: Tensor, offsets: Tensor) -> None:
+        super().__init__()
+        self.inputs = maps.shape[1]
+        self.linear = Projection(maps, offsets)
+
+    def forward(self, x: Tensor) -> Tensor:
+        check_vectors(x, self.inputs)
+        made: Tensor = self.linear(x)
+        return made
+
+
+class SteadyHeads(nn.Module):
+    """Heads whose weights do not depend on the input: weight * own value + what the rest sends."""
+
+    weight: nn.Parameter | None
+    rest: nn.Parameter | None
+
+    def __init__(self, value: Projection, weight: Tensor, rest: Tensor) -> None:
+        super().__init__()
+        self.value = value
+        self.weight = None if bool((weight == 1).all()) else nn.Parameter(weight.clone())
+        self.rest = nn.Parameter(rest.clone()) if bool(rest.any()) else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        mixed: Tensor = self.value(x)
+        if self.weight is not None:
+            mixed = mixed * self.weight
+        return mixed if self.rest is None else mixed + self.rest
+
+
+class GateHeads(nn.Module):
+    """Heads over two tokens, one of which has the value 0: sigmoid(lead) * the other value.
+
+    The softmax of two logits is a logistic function of their difference, and one of the two is 0.
+    Beyond the edge from which on a certificate lets an exponential vanish the smaller weight is 0
+    here: there exp is slow, and so is everything that is handed its subnormal numbers.
+    """
+
+    scale: nn.Parameter | None
+    constant: nn.Parameter | None
+
+    def __init__(self, query: Projection, scale: Tensor, value: Projection | Tensor) -> None:
+        super().__init__()
+        self.query = query
+        self.scale = None if bool((scale == 1).all()) else nn.Parameter(scale.clone())
+        self.value = value if isinstance(value, Projection) else None
+        self.constant = nn.Parameter(value.clone()) if isinstance(value, Tensor) else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        lead: Tensor = self.query(x)
+        if self.scale is not None:
+            lead = lead * self.scale
+        value = self.constant if self.value is None else self.value(x)
+        edge, least = _EDGES[lead.dtype]
+        weight = lead.clamp(-edge, edge).sigmoid_()
+        if torch.is_grad_enabled():
+            return functional.threshold(weight, least, 0.0) * value
+        return functional.threshold_(weight, least, 0.0).mul_(value)
+
+
+class SoftmaxHeads(nn.Module):
+    """Heads over constant tokens, and over the own one: softmax(q k + bias) @ values.
+
+    `keys` are heads x key width x tokens, `values` heads x tokens x value width, `bias` heads x 1
+    x tokens; those of the own token are what is constant about them. `own_key` and `own_value`
+    are what is not, or None.
+    """
+
+    bias: nn.Parameter | None
+
+    def __init__(
+        self,
+        query: Projection,
+        keys: Tensor,
+        values: Tensor,
+        bias: Tensor | None,
+        own: int,
+        own_key: Projection | None,
+        own_value: Projection | None,
+    ) -> None:
+        super().__init__()
+        self.query = query
+        self.keys, self.values = nn.Parameter(keys.clone()), nn.Parameter(values.clone())
+        self.bias = None if bias is None else nn.Parameter(bias.clone())
+        self.own, self.own_key, self.own_value = own, own_key, own_value
+
+    def forward(self, x: Tensor) -> Tensor:
+        query = self._by_head(self.query(x))
+        logits = query @ self.keys
+        if self.own_key is not None:
+            by_own = (query * self._by_head(self.own_key(x))).sum(dim=2, keepdim=True)
+            logits = torch.cat([logits[:, :, : self.own], by_own, logits[:, :, self.own + 1 :]], 2)
+        if self.bias is not None:
+            logits = logits + self.bias
+        weights = torch.softmax(logits, dim=2)
+        mixed = weights @ self.values
+        if self.own_value is not None:
+            mixed = mixed + weights[:, :, self.own, None] * self._by_head(self.own_value(x))
+        return mixed.transpose(0, 1).flatten(1)
+
+    def _by_head(self, x: Tensor) -> Tensor:
+        """(batch, heads * width) as (heads, batch, width)."""
+        return x.unflatten(1, (len(self.keys), -1)).transpose(0, 1)
+
+
+class Writing(nn.Module):
+    """The slots after a sublayer: those `kept`, those added to (`onto`), and new ones.
+
+    `change` makes what is added to the slots `onto` and, behind them, the new ones, constants of
+    the token included. A part that is None is absent.
+    """
+
+    def __init__(self, kept: Pick | None, onto: Pick | None, old: int, change: Projection) -> None:
+        super().__init__()
+        self.kept, self.onto, self.old = kept, onto, old
+        self.change = change
+
+    def forward(self, x: Tensor, mixed: Tensor) -> Tensor:
+        change: Tensor = self.change(mixed)
+        parts = [] if self.kept is None else [self.kept(x)]
+        if self.onto is not None:
+            parts.append(self.onto(x) + change[:, : self.old])
+            change = change[:, self.old :]
+        if change.shape[1]:
+            parts.append(change)
+        return parts[0] if len(parts) == 1 else torch.cat(parts or [change], dim=1)
+
+
+class FoldedAttention(nn.Module):
+    """The followed token asks those heads of a layer whose answers somebody reads."""
+
+    def __init__(self, heads: Sequence[nn.Module], writing: Writing) -> None:
+        super().__init__()
+        self.heads = nn.ModuleList(heads)
+        self.writing = writing
+
+    def forward(self, x: Tensor) -> Tensor:
+        mixed = [heads(x) for heads in self.heads] or [x[:, :0]]
+        written: Tensor = self.writing(x, mixed[0] if len(mixed) == 1 else torch.cat(mixed, dim=1))
+        return written
+
+
+class FoldedFeedForward(nn.Module):
+    """Those hidden units that somebody reads."""
+
+    def __init__(self, inner: Projection, writing: Writing) -> None:
+        super().__init__()
+        self.inner = inner
+        self.writing = writing
+
+    def forward(self, x: Tensor) -> Tensor:
+        written: Tensor = self.writing(x, functional.relu(self.inner(x)))
+        return written
+
+
+def _edges() -> dict[torch.dtype, tuple[float, float]]:
+    """For each format the logit beyond which a weight is taken as 0 or 1, and that weight.
+
+    PyTorch computes sigmoids of 16-bit numbers in float32.
+    """
+    found = {}
+    for name, format in FORMATS.items():
+        dtype = getattr(torch, name)
+        edge = -min(format.exp_vanishes, FLOAT32.exp_vanishes)
+        found[dtype] = (edge, float(torch.sigmoid(torch.tensor(-edge, dtype=dtype))))
+    return found
+
+
+_EDGES = _edges()
