@@ -21,7 +21,7 @@ from hardmax.numerics import FLOAT32, FORMATS
 
 
 class Pick(nn.Module):
-    """Some columns of x, in an order; all of them, or neighbours, are not copied."""
+    """Some columns of x, in an order; neighbours are not copied."""
 
     index: Tensor | None
 
@@ -35,43 +35,55 @@ class Pick(nn.Module):
         self.register_buffer("index", index, persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.every:
-            return x
-        if self.index is not None:
-            return x.index_select(1, self.index)
-        return x[:, self.place]
+        return x.index_select(1, self.index) if self.place is None else x[:, self.place]
+
+    def extra_repr(self) -> str:
+        return "scattered" if self.place is None else f"{self.place.start}:{self.place.stop}"
 
 
 class Projection(nn.Module):
-    """x @ weight.T + bias; a pick where every row has at most one entry.
+    """x @ weight.T + bias; a pick of columns where every row has at most one entry.
 
-    A weight is absent where all those entries are 1, and a bias where it is 0.
+    What is absent: a weight where all those entries are 1, a bias where it is 0, a pick of every
+    column in its order.
     """
 
     weight: nn.Parameter | None
     bias: nn.Parameter | None
 
-    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
+    def __init__(self, weight: Tensor, bias: Tensor) -> None:
         super().__init__()
-        rows, columns = weight.shape
-        entries = weight != 0
+        (rows, columns), entries = weight.shape, weight != 0
+        self.dense = not (rows and columns and int(entries.sum(dim=1).max()) <= 1)
         self.pick: Pick | None = None
-        if rows and columns and int(entries.sum(dim=1).max()) <= 1:
+        if not self.dense:
             places = entries.int().argmax(dim=1)
-            self.pick = Pick(places.tolist(), columns)
+            pick = Pick(places.tolist(), columns)
+            self.pick = None if pick.every else pick
             weight = weight[torch.arange(rows), places]
-        plain = self.pick is not None and bool((weight == 1).all())
+        plain = not self.dense and bool((weight == 1).all())
         self.weight = None if plain else nn.Parameter(weight.clone())
-        empty = bias is None or not bool(bias.any())
-        self.bias = None if empty else nn.Parameter(bias.clone())  # type: ignore[union-attr]
+        self.bias = nn.Parameter(bias.clone()) if bool(bias.any()) else None
+        self.makes_new = not plain or self.bias is not None
+        self.identity = self.pick is None and not self.makes_new
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.pick is None:
-            return functional.linear(x, self.weight, self.bias)  # type: ignore[arg-type]
-        x = self.pick(x)
+        if self.dense:
+            return functional.linear(x, self.weight, self.bias)
+        if self.pick is not None:
+            x = self.pick(x)
         if self.weight is not None:
             x = x * self.weight
         return x if self.bias is None else x + self.bias
+
+    def extra_repr(self) -> str:
+        shape = "" if self.weight is None else f"weight {tuple(self.weight.shape)}"
+        return f"{shape}{', bias' * (self.bias is not None)}".removeprefix(", ")
+
+
+def through(projection: Projection, x: Tensor) -> Tensor:
+    """projection(x), without a call for one that does nothing: of one input calls are the time."""
+    return x if projection.identity else projection(x)
 
 
 class FoldedEmbedding(nn.Module):
@@ -84,8 +96,7 @@ class FoldedEmbedding(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         check_vectors(x, self.inputs)
-        made: Tensor = self.linear(x)
-        return made
+        return through(self.linear, x)
 
 
 class SteadyHeads(nn.Module):
@@ -101,7 +112,7 @@ class SteadyHeads(nn.Module):
         self.rest = nn.Parameter(rest.clone()) if bool(rest.any()) else None
 
     def forward(self, x: Tensor) -> Tensor:
-        mixed: Tensor = self.value(x)
+        mixed = through(self.value, x)
         if self.weight is not None:
             mixed = mixed * self.weight
         return mixed if self.rest is None else mixed + self.rest
@@ -124,17 +135,19 @@ class GateHeads(nn.Module):
         self.scale = None if bool((scale == 1).all()) else nn.Parameter(scale.clone())
         self.value = value if isinstance(value, Projection) else None
         self.constant = nn.Parameter(value.clone()) if isinstance(value, Tensor) else None
+        self.owned = self.scale is not None or query.makes_new
 
     def forward(self, x: Tensor) -> Tensor:
-        lead: Tensor = self.query(x)
+        lead = through(self.query, x)
         if self.scale is not None:
             lead = lead * self.scale
-        value = self.constant if self.value is None else self.value(x)
+        value = self.constant if self.value is None else through(self.value, x)
         edge, least = _EDGES[lead.dtype]
-        weight = lead.clamp(-edge, edge).sigmoid_()
         if torch.is_grad_enabled():
+            weight = lead.clamp(-edge, edge).sigmoid()
             return functional.threshold(weight, least, 0.0) * value
-        return functional.threshold_(weight, least, 0.0).mul_(value)
+        own = lead.clamp_ if self.owned else lead.clamp  # else it may be the stream
+        return functional.threshold_(own(-edge, edge).sigmoid_(), least, 0.0).mul_(value)
 
 
 class SoftmaxHeads(nn.Module):
@@ -182,54 +195,57 @@ class SoftmaxHeads(nn.Module):
         return x.unflatten(1, (len(self.keys), -1)).transpose(0, 1)
 
 
-class Writing(nn.Module):
-    """The slots after a sublayer: those `kept`, those added to (`onto`), and new ones.
+class Carrying(nn.Module):
+    """The slots after a sublayer: those added to (`onto`), new ones, and those `kept`.
 
-    `change` makes what is added to the slots `onto` and, behind them, the new ones, constants of
-    the token included. A part that is None is absent.
+    The change has columns for the slots `onto` and, behind them, for the new ones.
     """
 
-    def __init__(self, kept: Pick | None, onto: Pick | None, old: int, change: Projection) -> None:
+    def __init__(self, onto: Pick | None, old: int, kept: Pick | None) -> None:
         super().__init__()
-        self.kept, self.onto, self.old = kept, onto, old
-        self.change = change
+        self.onto, self.old, self.kept = onto, old, kept
 
-    def forward(self, x: Tensor, mixed: Tensor) -> Tensor:
-        change: Tensor = self.change(mixed)
-        parts = [] if self.kept is None else [self.kept(x)]
+    def forward(self, x: Tensor, change: Tensor) -> Tensor:
+        parts = []
         if self.onto is not None:
-            parts.append(self.onto(x) + change[:, : self.old])
-            change = change[:, self.old :]
-        if change.shape[1]:
-            parts.append(change)
-        return parts[0] if len(parts) == 1 else torch.cat(parts or [change], dim=1)
+            onto = x if self.onto.every else self.onto(x)
+            parts.append(onto + change[:, : self.old])
+        if self.onto is None or self.old < change.shape[1]:
+            parts.append(change[:, self.old :])
+        if self.kept is not None:
+            parts.append(self.kept(x))
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
 
 class FoldedAttention(nn.Module):
-    """The followed token asks those heads of a layer whose answers somebody reads."""
+    """The followed token asks those heads of a layer whose answers somebody reads.
 
-    def __init__(self, heads: Sequence[nn.Module], writing: Writing) -> None:
+    `change` is what is added to the stream; without `carry` that is all that is read behind.
+    """
+
+    def __init__(
+        self, heads: Sequence[nn.Module], change: Projection, carry: Carrying | None
+    ) -> None:
         super().__init__()
         self.heads = nn.ModuleList(heads)
-        self.writing = writing
+        self.change, self.carry = change, carry
 
     def forward(self, x: Tensor) -> Tensor:
         mixed = [heads(x) for heads in self.heads] or [x[:, :0]]
-        written: Tensor = self.writing(x, mixed[0] if len(mixed) == 1 else torch.cat(mixed, dim=1))
-        return written
+        change = through(self.change, mixed[0] if len(mixed) == 1 else torch.cat(mixed, dim=1))
+        return change if self.carry is None else self.carry(x, change)
 
 
 class FoldedFeedForward(nn.Module):
     """Those hidden units that somebody reads."""
 
-    def __init__(self, inner: Projection, writing: Writing) -> None:
+    def __init__(self, inner: Projection, change: Projection, carry: Carrying | None) -> None:
         super().__init__()
-        self.inner = inner
-        self.writing = writing
+        self.inner, self.change, self.carry = inner, change, carry
 
     def forward(self, x: Tensor) -> Tensor:
-        written: Tensor = self.writing(x, functional.relu(self.inner(x)))
-        return written
+        change = through(self.change, functional.relu(through(self.inner, x)))
+        return change if self.carry is None else self.carry(x, change)
 
 
 def _edges() -> dict[torch.dtype, tuple[float, float]]:

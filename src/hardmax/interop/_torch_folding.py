@@ -29,10 +29,10 @@ def folded(transformer: Transformer, dtype: torch.dtype) -> Parts | None:
     token = followed_token(transformer)
     if token is None or not isinstance(source, VectorInput):
         return None
-    needs = coordinates_read(transformer)
+    needs = _in_reading_order(transformer, coordinates_read(transformer))
     maps, offsets = tensor(source.maps, dtype), tensor(source.offsets, dtype)
     moved = (maps[token] != 0).any(dim=1)
-    slots = [i for i in range(transformer.width) if moved[i] and needs[0][i]]
+    slots = [i for i in needs[0] if moved[i]]
     still = offsets.clone()
     still[token, moved] = 0.0
     held = Held(token, slots, moved, still)
@@ -89,13 +89,32 @@ def coordinates_read(transformer: Transformer) -> list[np.ndarray]:
     return needs[::-1]
 
 
-def _alive(group: HeadGroup, need: np.ndarray) -> np.ndarray:
+def _in_reading_order(transformer: Transformer, needs: list[np.ndarray]) -> list[list[int]]:
+    """The coordinates that matter, those first that the next sublayer reads, as it reads them.
+
+    Its reading is a piece of the stream then, and nothing is copied.
+    """
+    ordered = []
+    for sublayer, need in zip((*transformer.sublayers, None), needs, strict=True):
+        match sublayer:
+            case Attention():
+                rows = [matrix for head in sublayer.heads for matrix in head.value]
+            case FeedForward():
+                rows = list(sublayer.inner)
+            case None:
+                rows = list(transformer.readout.weights)
+        read = [int(i) for row in rows for i in np.flatnonzero(row)]
+        ordered.append([i for i in dict.fromkeys([*read, *range(len(need))]) if need[i]])
+    return ordered
+
+
+def _alive(group: HeadGroup, need: np.ndarray | list[int]) -> np.ndarray:
     """Which heads write something that is needed."""
     return np.asarray((group.output[:, need] != 0).any(axis=(1, 2)))
 
 
 def _block(
-    sublayer: Sublayer, held: Held, need: np.ndarray, others: list[int]
+    sublayer: Sublayer, held: Held, need: list[int], others: list[int]
 ) -> tuple[nn.Module, Held]:
     """The folded block, and what the followed token and the `others` hold behind it."""
     still = held.still.clone()
@@ -114,17 +133,21 @@ def _block(
     return block, replace(after, still=still)
 
 
-def _attention(layer: Attention, held: Held, need: np.ndarray) -> tuple[nn.Module, Held]:
+def _attention(layer: Attention, held: Held, need: list[int]) -> tuple[nn.Module, Held]:
     made = [
         part for group in layer.groups for part in folded_heads(group, held, _alive(group, need))
     ]
-    columns = [held.still.new_zeros(len(need), 0), *(output for _, output in made)]
-    writing, after = held.written(torch.cat(columns, dim=1), None, need)
-    return FoldedAttention([heads for heads, _ in made], writing), after
+    columns = [held.still.new_zeros(layer.width, 0), *(output for _, output in made)]
+    change, carry, after = held.written(torch.cat(columns, dim=1), None, need)
+    return FoldedAttention([heads for heads, _ in made], change, carry), after
 
 
-def _feed_forward(layer: FeedForward, held: Held, need: np.ndarray) -> tuple[nn.Module, Held]:
-    dtype, alive = held.still.dtype, (layer.outer[need] != 0).any(axis=0)
+def _feed_forward(layer: FeedForward, held: Held, need: list[int]) -> tuple[nn.Module, Held]:
+    dtype, place = held.still.dtype, {i: k for k, i in enumerate(held.slots)}
+    alive = np.flatnonzero((layer.outer[need] != 0).any(axis=0)).tolist()
+    # units in the order of what they read, so that single reads need no copy
+    alive.sort(key=lambda unit: [place.get(i, -1) for i in np.flatnonzero(layer.inner[unit])])
     inner, outer = tensor(layer.inner, dtype)[alive], tensor(layer.outer, dtype)[:, alive]
-    writing, after = held.written(outer, tensor(layer.outer_bias, dtype), need)
-    return FoldedFeedForward(held.read(inner, tensor(layer.inner_bias, dtype)[alive]), writing), after
+    hidden = held.read(inner, tensor(layer.inner_bias, dtype)[alive])
+    change, carry, after = held.written(outer, tensor(layer.outer_bias, dtype), need)
+    return FoldedFeedForward(hidden, change, carry), after

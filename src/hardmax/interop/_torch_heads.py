@@ -1,7 +1,8 @@
 """Heads as one token asks them, every other token being constant: the cheapest means for each.
 
-Weights that do not depend on the input are made once. Two tokens, one of them with the value 0
-and one of them with the logit 0, are a gate. Everything else is a softmax over constant keys.
+Weights that do not depend on the input are made once. Two tokens, one of them with the value 0,
+are a gate if the difference of their logits is a single product. Everything else is a softmax over
+constant keys.
 """
 
 from __future__ import annotations
@@ -84,14 +85,19 @@ class Heads:
         return ~asking & ~held.moves(self.key)
 
     def gates(self, held: Held) -> Tensor:
-        """Which are over two tokens, one with the value 0 and one with the logit 0."""
+        """Which are over two tokens, one with the value 0, whose keys are k and 0, or k and -k.
+
+        The difference of the logits is then fl(q k), or fl(q k) - fl(-q k) = 2 fl(q k) = fl(q 2k):
+        doubling rounds nothing. Other keys are rounded apart, and their difference a third time.
+        """
         heads, key_width, seen = self.keys.shape
         if (key_width, seen, self.values.shape[2]) != (1, 2, 1) or self.bias is not None:
             return torch.zeros(heads, dtype=torch.bool)
-        silent = (self.keys[:, 0] == 0).any(dim=1)
+        own, other = self.keys[:, 0, held.token], self.keys[:, 0, 1 - held.token]
+        one_product = (own == 0) | (other == 0) | (own == -other)
         own_is_nothing = ~held.moves(self.value) & (self.values[:, held.token, 0] == 0)
         sends_one = self.others_send_nothing(held) | own_is_nothing
-        return silent & sends_one & ~held.moves(self.key)
+        return one_product & sends_one & ~held.moves(self.key)
 
     def others_send_nothing(self, held: Held) -> Tensor:
         """Which get the value 0 from every token but the own one."""
@@ -125,12 +131,12 @@ def _gates_of_other(heads: Heads, held: Held) -> nn.Module:
 
 
 def _lead(heads: Heads, held: Held) -> tuple[Projection, Tensor]:
-    """The own logit minus the other one, as a query and a factor: a key, or minus a key.
+    """The own logit minus the other one, as a query and a factor: the difference of the keys.
 
     Where the factor is a power of two the query has it already: that rounds nothing.
     """
     own, other = heads.keys[:, 0, held.token], heads.keys[:, 0, 1 - held.token]
-    factor = torch.where(own == 0, -other, own)
+    factor = own - other
     whole = torch.tensor(is_power_of_two(factor.abs().double().numpy()))
     query, inside = heads.query[:, 0], torch.where(whole, factor, 1)[:, None]
     scaled = query * inside

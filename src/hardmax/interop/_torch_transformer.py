@@ -28,6 +28,7 @@ from hardmax.interop._torch_modules import (
 )
 from hardmax.interop._torch_tensors import linear
 
+_IN_CACHE = 2**18  # numbers of a stream at a time, where a folded module has a large batch
 Words = str | Sequence[Hashable] | Sequence[Sequence[Hashable]]
 
 
@@ -100,6 +101,7 @@ class TransformerModule(nn.Module):
         self.token = parts.token
         self.folded = parts.folded
         self.legend: dict[str, tuple[str, ...]] = {}
+        self._rows = _IN_CACHE // max(1, *map(len, parts.coordinates))
         self._source = transformer.input
         self._decode: Callable[[np.ndarray], object] | None = None
         if isinstance(model, Construction):
@@ -110,6 +112,9 @@ class TransformerModule(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if x.dim() == 1:
             return self._run(x.unsqueeze(0)).squeeze(0)
+        large = self.folded and len(x) > self._rows and not torch.is_grad_enabled()
+        if large and not any(module._forward_hooks for module in self.modules()):
+            return torch.cat([self._run(part) for part in x.split(self._rows)])
         return self._run(x)
 
     def _run(self, x: Tensor) -> Tensor:
