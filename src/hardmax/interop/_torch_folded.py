@@ -35,7 +35,7 @@ class Pick(nn.Module):
         self.register_buffer("index", index, persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        return x.index_select(1, self.index) if self.place is None else x[:, self.place]
+        return x[:, self.place] if self.index is None else x.index_select(1, self.index)
 
     def extra_repr(self) -> str:
         return "scattered" if self.place is None else f"{self.place.start}:{self.place.stop}"
@@ -68,13 +68,14 @@ class Projection(nn.Module):
         self.identity = self.pick is None and not self.makes_new
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.dense:
-            return functional.linear(x, self.weight, self.bias)
+        weight, bias = self.weight, self.bias
+        if weight is not None and self.dense:
+            return functional.linear(x, weight, bias)
         if self.pick is not None:
             x = self.pick(x)
-        if self.weight is not None:
-            x = x * self.weight
-        return x if self.bias is None else x + self.bias
+        if weight is not None:
+            x = x * weight
+        return x if bias is None else x + bias
 
     def extra_repr(self) -> str:
         shape = "" if self.weight is None else f"weight {tuple(self.weight.shape)}"
@@ -127,27 +128,24 @@ class GateHeads(nn.Module):
     """
 
     scale: nn.Parameter | None
-    constant: nn.Parameter | None
 
-    def __init__(self, query: Projection, scale: Tensor, value: Projection | Tensor) -> None:
+    def __init__(self, query: Projection, scale: Tensor, value: Projection) -> None:
         super().__init__()
-        self.query = query
+        self.query, self.value = query, value
         self.scale = None if bool((scale == 1).all()) else nn.Parameter(scale.clone())
-        self.value = value if isinstance(value, Projection) else None
-        self.constant = nn.Parameter(value.clone()) if isinstance(value, Tensor) else None
         self.owned = self.scale is not None or query.makes_new
 
     def forward(self, x: Tensor) -> Tensor:
         lead = through(self.query, x)
         if self.scale is not None:
             lead = lead * self.scale
-        value = self.constant if self.value is None else through(self.value, x)
+        value = through(self.value, x)
         edge, least = _EDGES[lead.dtype]
         if torch.is_grad_enabled():
             weight = lead.clamp(-edge, edge).sigmoid()
             return functional.threshold(weight, least, 0.0) * value
         own = lead.clamp_ if self.owned else lead.clamp  # else it may be the stream
-        return functional.threshold_(own(-edge, edge).sigmoid_(), least, 0.0).mul_(value)
+        return torch.threshold_(own(-edge, edge).sigmoid_(), least, 0.0).mul_(value)
 
 
 class SoftmaxHeads(nn.Module):

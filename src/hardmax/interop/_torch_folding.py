@@ -146,7 +146,7 @@ def _feed_forward(layer: FeedForward, held: Held, need: list[int]) -> tuple[nn.M
     dtype, place = held.still.dtype, {i: k for k, i in enumerate(held.slots)}
     alive = np.flatnonzero((layer.outer[need] != 0).any(axis=0)).tolist()
     # units in the order of what they read, so that single reads need no copy
-    alive.sort(key=lambda unit: [place.get(i, -1) for i in np.flatnonzero(layer.inner[unit])])
+    alive.sort(key=lambda unit: [place.get(int(i), -1) for i in np.flatnonzero(layer.inner[unit])])
     inner, outer = tensor(layer.inner, dtype)[alive], tensor(layer.outer, dtype)[:, alive]
     hidden = held.read(inner, tensor(layer.inner_bias, dtype)[alive])
     change, carry, after = held.written(outer, tensor(layer.outer_bias, dtype), need)

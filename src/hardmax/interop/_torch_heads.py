@@ -75,9 +75,15 @@ class Heads:
         )
 
     def those(self, members: Tensor) -> Heads:
-        bias = None if self.bias is None else self.bias[members]
-        parts = (self.query, self.key, self.value, self.output, self.keys, self.values)
-        return Heads(*(part[members] for part in parts), bias)
+        return Heads(
+            self.query[members],
+            self.key[members],
+            self.value[members],
+            self.output[members],
+            self.keys[members],
+            self.values[members],
+            None if self.bias is None else self.bias[members],
+        )
 
     def steady(self, held: Held) -> Tensor:
         """Which have weights that do not depend on the input."""
@@ -127,20 +133,22 @@ def _gates_of_own(heads: Heads, held: Held) -> nn.Module:
 
 def _gates_of_other(heads: Heads, held: Held) -> nn.Module:
     query, scale = _lead(heads, held)
-    return GateHeads(query, -scale, heads.values[:, 1 - held.token, 0])
+    sent = heads.values[:, 1 - held.token, 0]
+    return GateHeads(query, -scale, Projection(sent.new_zeros(len(sent), len(held.slots)), sent))
 
 
 def _lead(heads: Heads, held: Held) -> tuple[Projection, Tensor]:
     """The own logit minus the other one, as a query and a factor: the difference of the keys.
 
-    Where the factor is a power of two the query has it already: that rounds nothing.
+    Where the factor is a power of two from 1 on the query has it already: that rounds nothing, and
+    less underflows.
     """
     own, other = heads.keys[:, 0, held.token], heads.keys[:, 0, 1 - held.token]
     factor = own - other
-    whole = torch.tensor(is_power_of_two(factor.abs().double().numpy()))
+    whole = torch.tensor(is_power_of_two(factor.double().numpy())) & (factor.abs() >= 1)
     query, inside = heads.query[:, 0], torch.where(whole, factor, 1)[:, None]
     scaled = query * inside
-    kept = (torch.isfinite(scaled) & (scaled / inside == query)).all(dim=1) & whole
+    kept = torch.isfinite(scaled).all(dim=1) & whole
     return (
         held.read(torch.where(kept[:, None], scaled, query)),
         torch.where(kept, torch.ones_like(factor), factor),

@@ -47,9 +47,7 @@ class VectorEmbedding(nn.Module):
 def check_vectors(x: Tensor, inputs: int) -> None:
     """Refuse what is no batch of vectors of so many numbers."""
     if x.dim() != 2 or x.shape[1] != inputs:
-        raise ShapeError(
-            f"The input needs shape (batch, {inputs}), but it has {tuple(x.shape)}."
-        )
+        raise ShapeError(f"The input needs shape (batch, {inputs}), but it has {tuple(x.shape)}.")
 
 
 class SequenceEmbedding(nn.Module):
