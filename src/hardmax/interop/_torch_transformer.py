@@ -130,8 +130,9 @@ class TransformerModule(nn.Module):
     def encode(self, words: Words) -> Tensor:
         """Symbol numbers for `forward`: (length,) of one word, (batch, length) of a list of words.
 
-        A text is a word, and so is a list of symbols. Words of one batch need one length: there
-        is no padding, since every head would have to be masked for it.
+        A text is a word, and so is a list of symbols: a batch of words of one letter is a list of
+        lists. Words of one batch need one length; there is no padding, since every head would have
+        to be masked for it.
         """
         source = self._words()
         if isinstance(words, str) or not is_batch_of_words(words, source.alphabet):
