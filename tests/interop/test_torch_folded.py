@@ -24,7 +24,7 @@ MODELS = [
     "x*y (feedforward, 0.01)",
     "x**3 (recipe, 0.01)",
     "x**2 (anchors, 0.001)",
-    "x**2 (universal, 0.01)",
+    "x**0.5 (universal, 0.01)",
     "1/x (anchors, 0.01)",
     "sin(x) (recipe, 0.01)",
     "abs(x) (direct, 0.001)",
@@ -110,7 +110,7 @@ def drawn(seed: int, tokens: int) -> Transformer:
 
 @pytest.mark.parametrize("tokens", [1, 2, 3])
 def test_mixed_heads_mean_what_the_reference_means(tokens: int) -> None:
-    for seed in range(5):
+    for seed in range(3):
         transformer = drawn(seed, tokens)
         bound = 2.0 * float_bounds(transformer, BOX, ("float64",))["float64"]
         module = write_torch(transformer)
