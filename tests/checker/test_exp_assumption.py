@@ -126,6 +126,22 @@ def test_numpy_keeps_the_assumption():
         assert np.exp(np.zeros(9, kind)).tolist() == [1.0] * 9
 
 
+@pytest.mark.parametrize("name", FORMATS)
+def test_sigmoid_is_as_good_as_the_softmax_of_two_tokens(name):
+    """Folded modules take the weight 1/(1 + e^-d) by it: a power, a sum and a quotient.
+
+    16-bit numbers go through float32 and are rounded once.
+    """
+    format, dtype = FORMATS[name], getattr(torch, name)
+    edge = -min(format.exp_vanishes, FLOAT32.exp_vanishes)
+    d = torch.linspace(-edge, edge, 100001, dtype=torch.float64).to(dtype)
+    given = torch.sigmoid(d).double().numpy().astype(np.longdouble)
+    real = 1.0 / (1.0 + np.exp(-d.double().numpy().astype(np.longdouble)))
+    slack = (format.exp_units + 2) * format.unit * real + max(format.smallest, format.flushed)
+    assert (np.abs(given - real) <= slack).all()
+    assert torch.sigmoid(d.double().max().to(dtype)) == 1.0
+
+
 # --- a power that vanishes ------------------------------------------------------------------------
 
 

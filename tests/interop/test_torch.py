@@ -215,7 +215,7 @@ def test_sequences_agree_with_the_reference(
     rng = np.random.default_rng(0)
     for length in (0, 2, LENGTH - 1) if start else (1, 2, LENGTH):
         texts = ["".join(rng.choice(list("abc"), length)) for _ in range(2)]
-        found = module(torch.stack([module.ids(text) for text in texts])).detach().numpy()
+        found = module(torch.stack([module.encode(text) for text in texts])).detach().numpy()
         assert found.shape == ((2, 2) if token is not None else (2, length, 2))
         for text, outputs in zip(texts, found, strict=True):
             assert_means(transformer, text, outputs)
@@ -243,7 +243,7 @@ def test_one_input_is_a_batch_of_one() -> None:
     assert module(x[0]).shape == (2,)
     assert module(x[:0]).shape == (0, 2)
     reader = write_torch(sequence_model("mixed", start=True, token=None))
-    assert reader(reader.ids("abca")).shape == (4, 2)
+    assert reader(reader.encode("abca")).shape == (4, 2)
 
 
 def test_a_feed_forward_without_hidden_units_is_its_bias() -> None:
@@ -401,12 +401,12 @@ def test_inputs_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ShapeError, match=r"\(batch, 3\)"):
         module(torch.zeros(2, 2, INPUTS, dtype=torch.float64))
     with pytest.raises(RequestError, match="not a sequence"):
-        module.ids("abc")
+        module.encode("abc")
     reader = write_torch(sequence_model("plain", start=True, token=-1))
     with pytest.raises(ShapeError, match="length at most 5"):
         reader(torch.zeros(2, LENGTH, dtype=torch.long))
     with pytest.raises(RequestError, match="not in the alphabet"):
-        reader.ids("abd")
+        reader.encode("abd")
 
 
 def test_torch_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:

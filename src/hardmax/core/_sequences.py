@@ -22,7 +22,7 @@ def evaluate_sequences(transformer: Transformer, x: Any) -> Any:
     """
     source = transformer.input
     assert isinstance(source, SequenceInput)
-    if isinstance(x, str) or not _is_batch(x, source.alphabet):
+    if isinstance(x, str) or not is_batch_of_words(x, source.alphabet):
         return _evaluate_batch(transformer, [source.indices(x)])[0]
     return _evaluate_batch(transformer, [source.indices(sequence) for sequence in x])
 
@@ -48,7 +48,8 @@ def _evaluate_batch(transformer: Transformer, ids: list[list[int]]) -> list[np.n
     return results
 
 
-def _is_batch(x: object, alphabet: tuple[Hashable, ...]) -> bool:
+def is_batch_of_words(x: object, alphabet: tuple[Hashable, ...]) -> bool:
+    """Whether this is a list of sequences; a list whose items are all symbols is one sequence."""
     if not isinstance(x, Sequence | np.ndarray):
         raise ShapeError("The input must be a sequence of symbols, or a list of sequences.")
     if not all(isinstance(item, str | int | np.integer | Sequence | np.ndarray) for item in x):
