@@ -129,12 +129,22 @@ def read_charge(
     _check_mask(host, transformer, sublayer, size)
     norm = host.norms[sublayer]
     terms = _most_terms(transformer, sublayer)
-    charge = NOTHING if norm is None else _norm_charge(norm, size, format, terms)
-    if host.rotary is None or sublayer == len(transformer.sublayers):
+    return NOTHING if norm is None else _norm_charge(norm, size, format, terms)
+
+
+def with_turns(
+    charge: ReadCharge, host: Host | None, transformer: Transformer, format: Format
+) -> ReadCharge:
+    """The charge of keys: rotary positions change each product with a query, which is read once."""
+    if host is None or host.rotary is None:
         return charge
     turned = rotary_charge(host.rotary, transformer, format)
     relative = float(inflate(charge.relative + turned + charge.relative * turned, 3))
-    return replace(charge, relative=relative)
+    absolute, still, faint = (
+        float(inflate(lost * (1.0 + turned), 3))
+        for lost in (charge.absolute, charge.still, charge.faint)
+    )
+    return replace(charge, relative=relative, absolute=absolute, still=still, faint=faint)
 
 
 def _most_terms(transformer: Transformer, sublayer: int) -> int:
@@ -319,9 +329,12 @@ def _factor(norm: Norm, squares: float, centre: float, absorbs: bool, variance: 
     """A bound on |F^ - 1|.
 
     F^2 = (gain/scale)^2 / D, D = (C + S)/n - m^2 + epsilon, with S between 0 and `squares` and |m|
-    at most `centre`; and |F - 1| = |F^2 - 1|/(F + 1), where F >= min(1, F^2). D is computed up to
-    n + 12 roundings (casts, squares, sums, the division, epsilon), 12 if the sum is exact, and
-    |1/sqrt(1 + t) - 1| <= |t| for |t| <= 1/2; then come the reciprocal root's own units.
+    at most `centre`; and |F - 1| = |F^2 - 1|/(F + 1), where F >= min(1, F^2).
+
+    D is computed up to k + 9 roundings: k of the sum; a cast and the mean that is subtracted, both
+    squared; squares, the division and epsilon; and a mean that is off by e adds e^2, which is less
+    than 1. For t <= 1/4 a D that is off by t moves 1/sqrt(D) by at most t/2 (1 + 2 t); then come
+    the reciprocal root's own units.
     """
     still = norm.ballast / norm.width + Fraction(norm.epsilon)
     least = still - Fraction(centre) ** 2
@@ -331,10 +344,30 @@ def _factor(norm: Norm, squares: float, centre: float, absorbs: bool, variance: 
     target = (Fraction(norm.gain) / Fraction(norm.scale)) ** 2
     ends = target / least, target / most
     away = above_float(max(abs(end - 1) / (1 + min(Fraction(1), *ends)) for end in ends))
-    rounded = float(gamma((0 if absorbs else norm.width) + 12 + _RSQRT_UNITS, variance))
-    if not max(away, rounded) <= 0.375:  # together below 1
+    summed = 0 if absorbs else _roundings_of_sum(norm, squares, centre, variance)
+    apart = float(gamma(summed + 9, variance))
+    if not max(away, apart) <= 0.25:
         raise NoCharge
+    rounded = inflate(0.5 * apart * (1.0 + 2.0 * apart) + gamma(_RSQRT_UNITS, variance), 6)
     return float(inflate(away + rounded + away * rounded, 4))
+
+
+def _roundings_of_sum(norm: Norm, squares: float, centre: float, variance: Format) -> int:
+    """By how many roundings a sum of n squares errs, b of which are large: at most n.
+
+    Sums of two parts that both hold large squares: b - 1, each one rounding of the whole. Where a
+    part that holds none is added to one that does, it errs by no more than that part, since the
+    sum's nearest float is no further than the other part; and these parts are disjoint, so that
+    together they err by no more than all the small squares s, and within themselves by less. That
+    is at most 2 s/(u C) roundings of the whole, C being the large squares.
+    """
+    largest, count = _heaviest(norm)
+    if not count:
+        return norm.width
+    every = count * Fraction(largest) ** 2
+    small = Fraction(squares) + norm.ballast - every + norm.width * Fraction(centre) ** 2
+    share = 4 * small / (Fraction(variance.unit) * every)  # (x - m)^2 <= 2 x^2 + 2 m^2
+    return int(min(norm.width, count - 1 + share + 1))
 
 
 # ---- rotary positions and activations ------------------------------------------------------------
@@ -347,7 +380,8 @@ def rotary_charge(rotary: Rotary, transformer: Transformer, format: Format) -> f
     are used. Turned, q is (q cos, q sin) and so is k: their product is two products of two rounded
     numbers each, of sines and cosines that are taken in float32, with angles rounded twice; they
     stray by (8 + 2) units each, which with the products and the sum of twice as many terms is
-    less than 2 width + 40 roundings. Each read of query and key is charged with all of it.
+    less than 2 width + 40 roundings. Keys are charged with all of it, as if for each query they
+    were others; nobody may look at them together.
     """
     angle = Interval.point(np.array(-rotary.first / rotary.planes)) * log(
         Interval.point(np.array(rotary.theta))

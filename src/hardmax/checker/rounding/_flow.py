@@ -161,7 +161,8 @@ def _attend(
         [g.output.transpose(1, 0, 2).reshape(width, -1) for g in layer.groups], axis=1
     )
     format, charge = hosted.for_attention, hosted.charge(number, stream.where)
-    groups = [Heads(group, format, stream.where, stream.off, charge) for group in layer.groups]
+    reads = charge, hosted.turned(charge)
+    groups = [Heads(group, format, stream.where, stream.off, *reads) for group in layer.groups]
     mixings: list[Mixing] = []
     for t in tokens:
         end = 0

@@ -13,6 +13,7 @@ from hardmax.checker._hosts import (
     activation_charge,
     attention_format,
     read_charge,
+    with_turns,
 )
 from hardmax.checker.rounding._format import (
     NothingKnown,
@@ -42,6 +43,10 @@ class Hosted:
         """For reads of a sublayer, or of the read-out after the last: width x tokens."""
         return NOTHING if self.host is None else self._charge(number, where.magnitude)
 
+    def turned(self, charge: ReadCharge) -> ReadCharge:
+        """The same for keys."""
+        return with_turns(charge, self.host, self.transformer, self.format)
+
     def _charge(self, number: int, size: np.ndarray) -> ReadCharge:
         size = size.max(axis=1, initial=0.0)
         try:
@@ -64,7 +69,8 @@ class Hosted:
         if self.host is None:
             return size, NOTHING
         charge = self._charge(number, size)
-        return np.asarray(up(size + charge.of(size, np.zeros(size.shape, dtype=bool)))), charge
+        most = self.turned(charge).of(size, np.zeros(size.shape, dtype=bool))
+        return np.asarray(up(size + most)), charge
 
 
 def check_sizes(hosted: Hosted, size: np.ndarray, tokens: int) -> None:

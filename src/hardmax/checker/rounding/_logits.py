@@ -199,6 +199,7 @@ class Heads:
         where: Interval,
         off: np.ndarray,
         charge: ReadCharge = NOTHING,
+        turned: ReadCharge = NOTHING,
     ) -> None:
         self.group, self.format, self.where, self.off = group, format, where, off
         self.charge = charge
@@ -210,7 +211,7 @@ class Heads:
         self.plain = Stored.of(group.query.reshape(-1, width), format)
         self.key = Stored.of(group.key.reshape(-1, width), format)
         self.value = Stored.of(group.value.reshape(-1, width), format)
-        self.keys = Read.of(self.key, where, off, heads, charge)
+        self.keys = Read.of(self.key, where, off, heads, turned)
         self.values = Read.of(self.value, where, off, heads, charge)
 
     @property

@@ -13,6 +13,7 @@ from hardmax.checker._hosts import (
     activation_charge,
     attention_format,
     read_charge,
+    with_turns,
 )
 from hardmax.checker.sequences._stream import Overflow, Stream
 from hardmax.core import Activation, Host, Transformer
@@ -43,6 +44,11 @@ class Reading:
         return self._activation is None and self.for_attention == self.format
 
     @property
+    def turns(self) -> bool:
+        """Whether positions are rotary."""
+        return self.host is not None and self.host.rotary is not None
+
+    @property
     def _activation(self) -> Activation | None:
         """That of the sublayer; the read-out has none."""
         own = () if self.host is None else self.host.activations
@@ -64,9 +70,16 @@ class Reading:
 
         Numbers of radius 0 are multiples of 2^grid, and so 0 or at least that.
         """
-        if self.is_plain:
-            return stream
+        return stream if self.is_plain else self._read(stream, self._charge_of(stream))
+
+    def keys(self, stream: Stream) -> Stream:
+        """The same for what keys are made of, which rotary positions turn."""
+        if self.host is None or self.transformer is None or self.host.rotary is None:
+            return self.of(stream)
         charge = self._charge_of(stream)
+        return self._read(stream, with_turns(charge, self.host, self.transformer, self.format))
+
+    def _read(self, stream: Stream, charge: ReadCharge) -> Stream:
         with np.errstate(over="ignore"):
             exact = ~stream.is_loose & (np.exp2(stream.grid) >= charge.safe)
         away = charge.of(stream.magnitude, exact)

@@ -33,9 +33,15 @@ def seen_pairs(head: Head, tokens: int) -> np.ndarray:
     return np.tri(tokens, dtype=bool) if head.causal else np.ones((tokens, tokens), dtype=bool)
 
 
-def scores_by_token(stream: Stream, head: Head, format: Format) -> MidRadius:
-    """Scores, or logits if the head is soft, of a stream without slots: asking x asked, last."""
-    query, key = (stream.affine(m, None, format) for m in (head.query, head.key))
+def scores_by_token(
+    stream: Stream, head: Head, format: Format, keyed: Stream | None = None
+) -> MidRadius:
+    """Scores, or logits if the head is soft, of a stream without slots: asking x asked, last.
+
+    Keys are made of `keyed`, if that is read otherwise.
+    """
+    query = stream.affine(head.query, None, format)
+    key = (stream if keyed is None else keyed).affine(head.key, None, format)
     (q, rq), (k, rk) = query.blocks[()], key.blocks[()]
     middle = q @ k.swapaxes(-1, -2)
     if head.position_bias is not None:

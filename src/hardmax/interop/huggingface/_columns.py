@@ -116,8 +116,9 @@ def _level(digits: int, format: Format, kind: str) -> int:
     """The exponent of the norm's divisor: 4^level exceeds the squares by u^-1 and some room.
 
     A layer norm subtracts a mean that floats know up to u M alone: its ballast stays as small as it
-    may be: rho is 8 u at most, which is less than what its roundings are charged with. The norm of an RMS home is taken in float32 whatever the format
-    is, so that u is at most that of float32 there.
+    may be: rho is 8 u at most, which is less than what its roundings are charged with. The norm of
+    an RMS home is taken in float32 whatever the format is, so that u is at most that of float32
+    there.
     """
     if kind == "layer":
         return -(-(digits + format.digits - 3) // 2)

@@ -59,6 +59,19 @@ class Choice:
 
 
 @dataclass(frozen=True, eq=False)
+class AsRead:
+    """A stream as queries and values read it, and as keys do: that is the larger one."""
+
+    stream: Stream
+    keyed: Stream
+
+    def asked(self, head: Head, format: Format) -> tuple[Stream, Stream]:
+        """Queries and keys."""
+        key = self.keyed.affine(head.key, None, format)
+        return self.stream.affine(head.query, None, format), key
+
+
+@dataclass(frozen=True, eq=False)
 class _Scores:
     """Scores with their radii: asking token, its slots, token asked, its slots."""
 
@@ -94,7 +107,7 @@ class _Scores:
         return self.middle + self.reach if self.reach.any() else self.middle
 
 
-def choose(stream: Stream, head: Head, slots: Slots, format: Format) -> Choice:
+def choose(read: AsRead, head: Head, slots: Slots, format: Format) -> Choice:
     """Who wins; nothing about the values yet.
 
     Scores less than four radii apart are one level. So a token of a lower level has a lower score
@@ -102,7 +115,7 @@ def choose(stream: Stream, head: Head, slots: Slots, format: Format) -> Choice:
     tokens of that level, and all of them if the scores are known exactly. In a soft head any
     grouping is sound, for what it leaves out is counted as leak or tilt.
     """
-    scores = _scores(stream, head, slots, format)
+    scores = _scores(read, head, slots, format)
     lowest = np.where(scores.visible, scores.low, np.inf).min(axis=scores.inner)
     lowest = np.where(np.isposinf(lowest), -np.inf, lowest)
     floor = lowest.max(axis=-1).reshape(*lowest.shape[:-1], *[1] * len(scores.others))
@@ -122,8 +135,8 @@ def choose(stream: Stream, head: Head, slots: Slots, format: Format) -> Choice:
     return replace(ranking.choice, clear=np.broadcast_to(clear, ranking.choice.clear.shape))
 
 
-def _scores(stream: Stream, head: Head, slots: Slots, format: Format) -> _Scores:
-    query, key = (tidied(stream.affine(m, None, format)) for m in (head.query, head.key))
+def _scores(read: AsRead, head: Head, slots: Slots, format: Format) -> _Scores:
+    query, key = (tidied(part) for part in read.asked(head, format))
     (q, rq), (k, rk) = query.joined(), key.joined()
     n, width = slots.tokens, head.key_width
     shape = (*q.shape[:-1], *k.shape[:-1])
@@ -139,7 +152,7 @@ def _scores(stream: Stream, head: Head, slots: Slots, format: Format) -> _Scores
         for a, r, part in ((q, rq, query), (k, rk, key))
         for inner in [tuple(range(1, a.ndim - 1))]
     ]
-    radius = score_radius(sides[0], sides[1], stream.magnitude, head, format)
+    radius = score_radius(sides[0], sides[1], read.keyed.magnitude, head, format)
     middle = middle * (1.0 if is_hard(head) else head.coldness)
     middle = slots.settled(middle, query.axes, key.axes)
     seen = seen_pairs(head, n).reshape(pairs)
@@ -147,21 +160,21 @@ def _scores(stream: Stream, head: Head, slots: Slots, format: Format) -> _Scores
 
 
 def fixed_scores(
-    stream: Stream, head: Head, slots: Slots, format: Format
+    read: AsRead, head: Head, slots: Slots, format: Format
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """Logits, radii and visibility, asking token x token asked, if no slot matters for them."""
-    sides = (tidied(stream.affine(m, None, format)) for m in (head.query, head.key))
+    sides = (tidied(part) for part in read.asked(head, format))
     if any(side.axes for side in sides):
         return None
-    scores = _scores(stream, head, slots, format)
+    scores = _scores(read, head, slots, format)
     return scores.middle, np.broadcast_to(scores.radius, scores.middle.shape), scores.visible
 
 
-def check_scores(stream: Stream, head: Head, format: Format) -> None:
+def check_scores(read: AsRead, head: Head, format: Format) -> None:
     """Refuse scores that may overflow: whoever wins, there are no weights then."""
-    query, key = (stream.affine(m, None, format) for m in (head.query, head.key))
+    query, key = read.asked(head, format)
     sides = [Asks(part.magnitude, 0.0 * part.magnitude, part.grid) for part in (query, key)]
-    score_radius(sides[0], sides[1], stream.magnitude, head, format)
+    score_radius(sides[0], sides[1], read.keyed.magnitude, head, format)
 
 
 class _Ranking(NamedTuple):

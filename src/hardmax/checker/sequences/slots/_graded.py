@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax.checker.sequences._scores import is_hard, power_error, underflow
-from hardmax.checker.sequences._stream import Stream, strays
-from hardmax.checker.sequences.slots._choices import fixed_scores
+from hardmax.checker.sequences._stream import strays
+from hardmax.checker.sequences.slots._choices import AsRead, fixed_scores
 from hardmax.checker.sequences.slots._slots import Slots
 from hardmax.core import Head
 from hardmax.numerics import Format, inflate
@@ -35,7 +35,7 @@ class Graded:
     leak: np.ndarray
 
 
-def graded(stream: Stream, head: Head, slots: Slots, format: Format) -> Graded | None:
+def graded(read: AsRead, head: Head, slots: Slots, format: Format) -> Graded | None:
     """The weights, if they are the same for all words and neither all or nothing nor a tie.
 
     A logit within a of its middle makes a weight within a factor e^a, its sum as well: together at
@@ -44,7 +44,7 @@ def graded(stream: Stream, head: Head, slots: Slots, format: Format) -> Graded |
     """
     if is_hard(head):
         return None
-    scores = fixed_scores(stream, head, slots, format)
+    scores = fixed_scores(read, head, slots, format)
     if scores is None:
         return None
     middle, radius, seen = scores

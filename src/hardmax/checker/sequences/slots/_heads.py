@@ -26,7 +26,13 @@ from hardmax.checker.sequences._stream import (
     check_sums,
     strays,
 )
-from hardmax.checker.sequences.slots._choices import LARGEST_CHOICE, Choice, check_scores, choose
+from hardmax.checker.sequences.slots._choices import (
+    LARGEST_CHOICE,
+    AsRead,
+    Choice,
+    check_scores,
+    choose,
+)
 from hardmax.checker.sequences.slots._graded import Graded, graded
 from hardmax.checker.sequences.slots._slots import LARGEST_SLOT, Slots, Total, Whole
 from hardmax.core import Attention, Head
@@ -51,33 +57,34 @@ _ALIKE = 2.0**13 * UNIT
 
 def attend(stream: Stream, layer: Attention, slots: Slots, reading: Reading) -> Stream:
     """All heads of a layer, added to the stream."""
-    read, format = reading.of(stream), reading.for_attention
+    format = reading.for_attention
+    read = AsRead(reading.of(stream), reading.keys(stream))
     changes = [(_head(read, head, slots, format), head.output) for head in layer.heads]
     return tidied(updated(stream, changes, None, format))
 
 
-def _head(stream: Stream, head: Head, slots: Slots, format: Format) -> Stream:
+def _head(read: AsRead, head: Head, slots: Slots, format: Format) -> Stream:
     charge(500 * CALL)
-    values = tidied(stream.affine(head.value, None, format))
+    values = tidied(read.stream.affine(head.value, None, format))
     seen = seen_pairs(head, slots.tokens)
     low, high = _seen_range(values, seen)
     hull, most = MidRadius.between(low, high), np.maximum(np.abs(low), np.abs(high))
     if not is_hard(head):
         check_sums(format, slots.tokens, most)
     try:
-        weights = graded(stream, head, slots, format)
+        weights = graded(read, head, slots, format)
         if weights is not None:
             return _weighted(weights, values, slots, format)
     except TooLarge:
         pass  # the largest weight may still decide
     try:
-        choice = choose(stream, head, slots, format)
+        choice = choose(read, head, slots, format)
         mixer = _Mixer(choice, values, slots)
         mixed = mixer.mixed()
     except TooLarge:
         lost = _lost(slots.tokens, most, format)
         check(format, most + lost)
-        check_scores(stream, head, format)
+        check_scores(read, head, format)
         return Stream({(): MidRadius(hull.middle, up(hull.radius + lost))}, values.grid, 1)
     astray = _most(choice.leak + choice.tilt)[:, None]
     size = mixer.size + np.minimum(astray, 1.0) * most

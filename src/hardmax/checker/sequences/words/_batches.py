@@ -83,16 +83,17 @@ def _embed(transformer: Transformer, ids: np.ndarray, format: Format) -> Stream:
 
 def _attend(stream: Stream, layer: Attention, reading: Reading) -> Stream:
     read, format = reading.of(stream), reading.for_attention
-    changes = [(_head(read, head, format), head.output) for head in layer.heads]
+    keyed = reading.keys(stream)
+    changes = [(_head(read, keyed, head, format), head.output) for head in layer.heads]
     return updated(stream, changes, None, format)
 
 
-def _head(stream: Stream, head: Head, format: Format) -> Stream:
+def _head(stream: Stream, keyed: Stream, head: Head, format: Format) -> Stream:
     words, tokens = stream.leading
     pairs = words * tokens * tokens
     widths = len(head.query) + head.value_width
     charge(100 * CALL + pairs * (24 * ENTRY + 2 * EXP + 4 * widths // FLOPS))
-    scores = scores_by_token(stream, head, format)
+    scores = scores_by_token(stream, head, format, keyed)
     values = stream.affine(head.value, None, format)
     visible = seen_pairs(head, tokens)
     mix = hard_mean if is_hard(head) else soft_mean
