@@ -5,6 +5,8 @@ needs it.
 """
 
 from hardmax.interop._description import StoredConstruction as StoredConstruction
+from hardmax.interop._onnx import read_onnx as read_onnx
+from hardmax.interop._onnx import write_onnx as write_onnx
 from hardmax.interop._safetensors import read_metadata as read_metadata
 from hardmax.interop._safetensors import read_safetensors as read_safetensors
 from hardmax.interop._safetensors import write_safetensors as write_safetensors
