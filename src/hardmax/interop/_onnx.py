@@ -21,20 +21,18 @@ from hardmax._atomic import write_atomically
 from hardmax._errors import FileError, HardmaxError, RequestError
 from hardmax._reading import naming, path_of, read_file
 from hardmax._version import __version__
-from hardmax.core import Attention, Construction, Legend, Transformer, fingerprint
-from hardmax.interop._description import describe
+from hardmax.core import Construction, Transformer, fingerprint
+from hardmax.interop._about import FORMAT, about, canonical
 from hardmax.interop._guests import check_guest
 from hardmax.interop._onnx_graph import IR_VERSION, OPSET, graph_of
-from hardmax.interop._runnable import Runnable, Structure, runnable, transformer_of
+from hardmax.interop._runnable import Structure, runnable, transformer_of
 from hardmax.interop._standard_form import refuse_hard_heads
-from hardmax.languages.programs import ProgramTarget
 from hardmax.numerics import Format, format_named
 
 if TYPE_CHECKING:
     from onnx import ModelProto, TensorProto
 
 DTYPES = ("float64", "float32", "float16")
-FORMAT = "1"
 _PREFIX = "hardmax."
 
 
@@ -121,89 +119,14 @@ def to_bytes(
         producer_name="hardmax",
         producer_version=__version__,
     )
-    for name, text in _metadata(construction, made, certificate).items():
+    for name, said in about(construction, made, certificate).items():
+        text = said if isinstance(said, str) else canonical(said)
         model.metadata_props.add(key=_PREFIX + name, value=text)
     try:
         data: bytes = model.SerializeToString(deterministic=True)
     except (ValueError, RuntimeError) as reason:  # protobuf ends at 2 GB
         raise FileError(f"was not written: it is too large for ONNX ({reason}).") from reason
     return data
-
-
-def _metadata(
-    construction: Construction, made: Runnable, certificate: Mapping[str, object] | None
-) -> dict[str, str]:
-    """Texts by their names: structure and fingerprints, and what else is known."""
-    description, _ = describe(construction)
-    of_the_source = fingerprint(construction.transformer)
-    stored = fingerprint(transformer_of(made.structure, made.arrays))
-    claim = dict(description["claim"]) | {"target": description["target"]}
-    texts = {
-        "format": FORMAT,
-        "fingerprint": of_the_source,
-        "stored_fingerprint": stored,
-        "structure": canonical(made.structure),
-        "claim": canonical(claim),
-        "route": construction.route,
-    }
-    if construction.legend is not None:
-        texts["legend"] = canonical(labels_of_graph(construction.transformer, construction.legend))
-    target = construction.claim.target
-    if isinstance(target, ProgramTarget):
-        texts["codes"] = canonical(codes_of(target))
-    if certificate is not None:
-        texts["certificate"] = _certificate(certificate, of_the_source)
-    return texts
-
-
-def canonical(value: object) -> str:
-    """One text per JSON value: sorted keys, no spaces, plain ASCII, no infinities."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def _certificate(certificate: Mapping[str, object], fingerprint: str) -> str:
-    """Its text, if it is about these weights."""
-    if not isinstance(certificate, Mapping):
-        raise RequestError(
-            f"A certificate is plain data here, hm.certify(model).as_dict(), not a "
-            f"{type(certificate).__name__}."
-        )
-    if certificate.get("fingerprint") != fingerprint:
-        raise RequestError(
-            "The certificate is about other weights: certify this construction, "
-            "hm.certify(model).as_dict()."
-        )
-    try:
-        return canonical(dict(certificate))
-    except (TypeError, ValueError, RecursionError) as reason:
-        raise FileError(f"was not written: the model is not plain data ({reason}).") from reason
-
-
-def labels_of_graph(transformer: Transformer, legend: Legend) -> dict[str, list[str]]:
-    """A label for each coordinate of the stream, each head of a pattern and each hidden unit."""
-    labels = {"embedding": list(legend.coordinates)}
-    for number, (layer, steps) in enumerate(
-        zip(transformer.sublayers, legend.sublayers, strict=True)
-    ):
-        point = "pattern" if isinstance(layer, Attention) else "hidden"
-        labels[f"sublayers.{number}.{point}"] = list(steps)
-    return labels
-
-
-def codes_of(target: ProgramTarget) -> list[dict[str, object]]:
-    """For each output of a program its items, and the numbers that stand for them.
-
-    An answer is the item whose number is nearest. Items that JSON lacks are their texts.
-    """
-    codes = [target.codes[output] for output in target.program.outputs]
-    plain = (str, int, float, bool, type(None))
-    return [
-        {
-            "items": [one if isinstance(one, plain) else str(one) for one in code.items],
-            "numbers": [float(code.number(one)) for one in code.items],
-        }
-        for code in codes
-    ]
 
 
 # ---- reading -------------------------------------------------------------------------------------
