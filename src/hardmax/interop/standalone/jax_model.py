@@ -20,24 +20,26 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
-Structure = Mapping[str, Any]
+Structure = Mapping[str, Any]  # as JSON says it
+Word = Sequence[str | int]
 Params = dict[str, Any]  # "input" and "readout": arrays by name; "layers": one such for each
-Apply = Callable[[Params, Any], jax.Array]
+Apply = Callable[[Params, ArrayLike], jax.Array]
 
 
-def load(folder: str | Path) -> tuple[Params, Apply, dict[str, Any]]:
+def load(folder: str | Path) -> tuple[Params, Apply, Structure]:
     """The weights, the function, and what else is known of the model (see config.json)."""
     from safetensors.numpy import load_file
 
     with open(Path(folder) / "config.json", encoding="utf-8") as file:
-        config: dict[str, Any] = json.load(file)
+        config: Structure = json.load(file)
     structure = config["structure"]
     if structure["dtype"] == "float64" and not has_float64():
         raise ValueError('These weights are float64: jax.config.update("jax_enable_x64", True).')
     arrays = load_file(Path(folder) / "params.safetensors")
 
-    def apply(params: Params, x: Any) -> jax.Array:
+    def apply(params: Params, x: ArrayLike) -> jax.Array:
         reason = fault(structure, params, x)
         if reason is not None:
             raise ValueError(reason)
@@ -63,7 +65,7 @@ def tree(structure: Structure, arrays: Mapping[str, np.ndarray]) -> Params:
     return {"input": below("input"), "layers": layers, "readout": below("readout")}
 
 
-def fault(structure: Structure, params: Params, x: Any) -> str | None:
+def fault(structure: Structure, params: Params, x: ArrayLike) -> str | None:
     """What is wrong with the shape of an input, if anything is."""
     shape = np.shape(x)
     if structure["input"]["kind"] == "reals":
@@ -80,7 +82,7 @@ def fault(structure: Structure, params: Params, x: Any) -> str | None:
     )
 
 
-def run(structure: Structure, params: Params, x: Any) -> jax.Array:
+def run(structure: Structure, params: Params, x: ArrayLike) -> jax.Array:
     """The outputs, for one input or for a batch of them."""
     x = jnp.asarray(x)
     if x.ndim == 1:
@@ -135,13 +137,13 @@ def _fed_forward(layer: Structure, own: Params, stream: jax.Array) -> jax.Array:
     return _dot(hidden, own["outer"]) + own["outer_bias"]
 
 
-def encode(config: Structure, words: Sequence[Any]) -> np.ndarray:
+def encode(config: Structure, words: Sequence[Word]) -> np.ndarray:
     """Symbol numbers of words of one length, (batch, length)."""
     number = {symbol: i for i, symbol in enumerate(config["structure"]["input"]["alphabet"])}
     return np.array([[number[symbol] for symbol in word] for word in words], dtype=np.int32)
 
 
-def decode(config: Structure, outputs: Any) -> list[Any]:
+def decode(config: Structure, outputs: ArrayLike) -> list[object]:
     """The items whose numbers are nearest: nested lists as the outputs are, without their axis."""
     outputs = np.asarray(outputs, dtype=np.float64)
     found = []
@@ -151,4 +153,4 @@ def decode(config: Structure, outputs: Any) -> list[Any]:
         items[:] = code["items"]
         found.append(items[distances.argmin(axis=-1)])
     answers = found[0] if len(found) == 1 else np.stack(found, axis=-1)
-    return np.asarray(answers, dtype=object).tolist()
+    return list(np.asarray(answers, dtype=object).tolist())

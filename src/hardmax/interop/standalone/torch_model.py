@@ -20,7 +20,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-Structure = Mapping[str, Any]
+Structure = Mapping[str, Any]  # as JSON says it
+Word = Sequence[str | int]
 
 
 class Model(nn.Module):
@@ -59,13 +60,13 @@ class Model(nn.Module):
         stream = stream[:, first:] if self.token is None else stream[:, self.token]
         return stream @ self.readout["weights"] + self.readout["bias"]
 
-    def encode(self, words: Sequence[Any]) -> Tensor:
+    def encode(self, words: Sequence[Word]) -> Tensor:
         """Symbol numbers of words of one length, (batch, length)."""
         alphabet = self.config["structure"]["input"]["alphabet"]
         number = {symbol: i for i, symbol in enumerate(alphabet)}
         return torch.tensor([[number[symbol] for symbol in word] for word in words])
 
-    def decode(self, outputs: Tensor) -> list[Any]:
+    def decode(self, outputs: Tensor) -> object:
         """The items whose numbers are nearest: nested lists as the outputs are, less their axis."""
         places = []
         for place, code in enumerate(self.config["codes"]):
@@ -164,14 +165,16 @@ def _below(tensors: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
     return {key: tensor for key, tensor in own.items() if "." not in key}
 
 
-def _items(nearest: Any, items: Sequence[Any]) -> Any:
+def _items(nearest: object, items: Sequence[object]) -> object:
     if isinstance(nearest, list):
         return [_items(one, items) for one in nearest]
+    assert isinstance(nearest, int)
     return items[nearest]
 
 
-def _zipped(places: Sequence[Any], depth: int) -> Any:
+def _zipped(places: Sequence[object], depth: int) -> object:
     """Lists of single answers as lists of tuples of answers."""
     if depth == 0:
         return tuple(places)
-    return [_zipped(each, depth - 1) for each in zip(*places, strict=True)]
+    lists = [place for place in places if isinstance(place, list)]
+    return [_zipped(each, depth - 1) for each in zip(*lists, strict=True)]
