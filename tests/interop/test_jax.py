@@ -78,13 +78,12 @@ PRODUCT = hm.compile("x*y", on="[-1,1]^2", error=1e-2)
 
 
 def test_batches_lengths_and_single_inputs() -> None:
-    model = hm.compile(hm.programs.histogram, alphabet="abc", length=3)
-    for dtype in ("float64", "float32"):
-        params, apply = to_jax(model, dtype)
-        compiled, most = jax.jit(apply), bound(model, dtype)
-        for shape in [(1, 1), (2, 3)]:
-            given = np.random.default_rng(0).integers(0, 3, size=shape)
-            assert (np.abs(compiled(params, given) - meant(model, given)) <= most).all()
+    model = hm.compile(hm.programs.reverse, alphabet="abc", length=3)
+    params, apply = to_jax(model, "float32")
+    compiled, most = jax.jit(apply), bound(model, "float32")
+    for shape in [(1, 1), (2, 3)]:
+        given = np.random.default_rng(0).integers(0, 3, size=shape)
+        assert (np.abs(compiled(params, given) - meant(model, given)) <= most).all()
     one = compiled(params, given[0])
     assert (np.abs(one - meant(model, given)[0]) <= most).all()
 

@@ -155,6 +155,7 @@ def test_equal_models_are_equal_bytes(tmp_path: Path) -> None:
 # ---- running -------------------------------------------------------------------------------------
 
 
+@cache
 def bound(model: Construction, dtype: str) -> np.ndarray:
     """How far the format and the evaluation in float64 that it is compared with may be apart."""
     domain = model.claim.domain if isinstance(model.claim.domain, Box) else None
