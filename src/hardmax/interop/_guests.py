@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from hardmax._errors import MissingExtra, RequestError
 
 # From the first of these to before the second, as the extras of pyproject.toml say.
-TRIED = {"onnx": ((1, 16), (2,)), "jax": ((0, 5), (0, 12))}
+TRIED = {"onnx": ((1, 16), (2,)), "jax": ((0, 5), (0, 11))}
 
 
 def check_guest(package: str) -> None:
