@@ -1,8 +1,8 @@
 """Every door into other people's tools, held against the certificate's own rounding bounds.
 
-    python -m benchmarks.doors                   20 models through every door, in three formats
+    python -m benchmarks.doors                   23 models through every door, in three formats
     python -m benchmarks.doors --quick           two models
-    python -m benchmarks.doors --only functions  one part: functions, programs
+    python -m benchmarks.doors --only functions  one part: functions, programs, halves
     python -m benchmarks.doors --json out/doors.json
 
 A model goes through a door in a format, answers, and is compared with its real value at the very
@@ -60,7 +60,13 @@ PROGRAMS = (  # entries of the gallery, at alphabet 3 and length 4 where both ar
     "sort",
     "if_else",
 )
+HALVES = {  # compiled for float16, at these errors
+    "x*y": 0.1,
+    "max(x, y)": 0.02,
+    "tanh(x) + y/2": 0.05,
+}
 QUICK = {"functions": ("ReLU 2-8-1 (attention-only, 0.001)",)}
+QUICK["halves"] = ("max(x, y)",)
 QUICK["programs"] = ("reverse",)
 ALWAYS, COARSE = ("float64", "float32"), "float16"
 BATCHES = (1, 5, 18)  # of inputs to a function, and of words of each length
@@ -134,6 +140,18 @@ def programs(settings: Settings) -> Report:
     return _through_doors(settings, "programs", names, compiled_program)
 
 
+def halves(settings: Settings) -> Report:
+    """Functions whose claims are about float16."""
+    names = QUICK["halves"] if settings.quick else [*HALVES]
+    return _through_doors(settings, "halves", names, compiled_half)
+
+
+def compiled_half(text: str) -> Construction:
+    variables = hm.Function.parse(text).variables
+    on = dict.fromkeys(variables, (-1.0, 1.0))
+    return hm.compile(text, on=on, error=HALVES[text], float=COARSE)
+
+
 def compiled_program(name: str) -> Construction:
     entry = GALLERY[name]
     program, words = entry(3, 4) if is_free(entry) else entry()
@@ -184,7 +202,7 @@ def _through_doors(
     return Report([sheet], checks, record, missing)
 
 
-PARTS: dict[str, Part] = {"functions": functions, "programs": programs}
+PARTS: dict[str, Part] = {"functions": functions, "programs": programs, "halves": halves}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

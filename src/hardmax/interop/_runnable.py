@@ -270,11 +270,12 @@ def _unfolded(folded: np.ndarray, coldness: float) -> np.ndarray:
 def _found_again(
     back: np.ndarray, given: np.ndarray, coldness: float, format: Format
 ) -> np.ndarray:
+    """Zeros keep their signs on both ways: a coldness is positive."""
     if format.name == "float64":
-        return np.asarray((back == given) & (np.signbit(back) == np.signbit(given)))
+        return np.asarray(back == given)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         again, before = (np.asarray(format.stored(coldness * one)) for one in (back, given))
-    return np.asarray((again == before) & (np.signbit(again) == np.signbit(before)))
+    return np.asarray(again == before)
 
 
 # ---- and back ------------------------------------------------------------------------------------
