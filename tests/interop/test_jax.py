@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import doctest
 import importlib.util
+import inspect
 import json
 import sys
 from collections.abc import Iterator
@@ -177,6 +179,17 @@ def test_float64_is_not_silently_float32() -> None:
     params, apply = to_jax(PRODUCT)
     assert {leaf.dtype.name for leaf in jax.tree.leaves(params)} == {"float32"}
     assert jax.eval_shape(apply, params, np.zeros(2)).dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    "name", ["write_onnx", "read_onnx", "to_jax", "write_standalone", "StandaloneFolder"]
+)
+def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = inspect.getdoc(getattr(hm.interop, name)) or ""
+    test = doctest.DocTestParser().get_doctest(text, {"hm": hm, "np": np}, name, None, 0)
+    assert test.examples
+    assert doctest.DocTestRunner().run(test).failed == 0
 
 
 # ---- folders that run by themselves --------------------------------------------------------------

@@ -54,7 +54,7 @@ class Export:
 
 @click.command("export", short_help="Write a model for other people's tools.")
 @click.argument("model", metavar="FILE")
-@click.option("--to", "kind", metavar="TOOL", required=True, help="One of: see below.")
+@click.option("--to", "kind", metavar="TOOL", required=True, help="One of those above.")
 @click.option("-o", "--output", "place", metavar="PLACE", required=True, help="Where to write.")
 @click.option(
     "--dtype",

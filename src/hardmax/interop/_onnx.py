@@ -87,7 +87,7 @@ def read_onnx(path: str | os.PathLike[str]) -> Transformer:
     >>> model = hm.compile("x*y", on="[-1,1]^2")
     >>> hm.interop.write_onnx(model, "product.onnx")
     >>> hm.interop.read_onnx("product.onnx")
-    Transformer(width 3, 3 tokens, 1 attention and 0 feed-forward sublayers, 1 heads, 1 outputs)
+    Transformer(width 3, 2 tokens, 1 attention and 0 feed-forward sublayers, 1 heads, 1 outputs)
     """
     check_guest("onnx")
     with naming(path):

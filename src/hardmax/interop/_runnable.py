@@ -7,9 +7,8 @@ x @ query, of shape (tokens, heads * key width). A key or value width of 0 becom
 heads and no hidden units: zeros, which add exact zeros, and which every host multiplies.
 
 Coldness is in the queries and the position biases. What it was, and each head's own widths, are in
-the structure, so that `transformer_of` finds the Transformer again. The query behind a folded
-number f is the float64 nearest to f / coldness, unless that is another one: then the structure
-names it (`exceptions`). So it does with position biases beyond the prompt, which no host needs.
+the structure, so that `transformer_of` finds the Transformer again; what division does not undo is
+named there, too (`_folded_coldness`).
 """
 
 from __future__ import annotations
@@ -32,6 +31,7 @@ from hardmax.core import (
     Transformer,
     VectorInput,
 )
+from hardmax.interop._folded_coldness import Exceptions, exceptions_of, unfolded
 from hardmax.interop._standard_form import (
     Block,
     UniformAttention,
@@ -40,7 +40,6 @@ from hardmax.interop._standard_form import (
 )
 from hardmax.numerics import Format
 
-Exceptions = list[tuple[int, int, int, float]]  # head, row, column, number
 Arrays = dict[str, np.ndarray]
 
 
@@ -177,7 +176,7 @@ def _attention(
     }
     if part.bias is not None:
         arrays["position_bias"] = part.bias[:heads]
-    exceptions = _exceptions(layer, query, part.bias, tokens, format)
+    exceptions = exceptions_of(layer, query, part.bias, tokens, format)
     if exceptions:
         described["exceptions"] = exceptions
     return described, arrays
@@ -222,60 +221,6 @@ def _rounded(values: np.ndarray, format: Format) -> np.ndarray:
             f"{format.name} ends at {format.largest:.3g}: choose a wider dtype, or a larger error."
         )
     return stored
-
-
-# ---- what folding a coldness loses ---------------------------------------------------------------
-
-
-def _exceptions(
-    layer: Attention,
-    query: np.ndarray,
-    bias: np.ndarray | None,
-    tokens: int,
-    format: Format,
-) -> dict[str, Exceptions]:
-    """What division by the coldness does not find again, and what is not stored at all.
-
-    In float64 that is whatever differs in a bit. In a lower format the numbers that are stored
-    stand for themselves: an exception is what, multiplied in and rounded again, gives another one.
-    """
-    found: dict[str, Exceptions] = {"query": [], "position_bias": []}
-    for i, head in enumerate(layer.heads):
-        pairs = {"query": (query[i, : head.key_width], head.query)}
-        if bias is not None and head.position_bias is not None:
-            pairs["position_bias"] = (bias[i], head.position_bias)
-        for name, (folded, given) in pairs.items():
-            back = np.full(given.shape, np.nan)
-            inside = tuple(slice(n) for n in folded.shape)
-            back[inside] = _unfolded(_quietly_stored(folded, format), head.coldness)
-            for row, column in np.argwhere(~_found_again(back, given, head.coldness, format)):
-                kept = float(format.stored(given[row, column]))
-                outside = row >= tokens or column >= tokens
-                exact = name == "query" or not outside
-                number = float(given[row, column]) if exact else kept
-                found[name].append((i, int(row), int(column), number))
-    return {name: some for name, some in found.items() if some}
-
-
-def _quietly_stored(values: np.ndarray, format: Format) -> np.ndarray:
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.asarray(format.stored(values))
-
-
-def _unfolded(folded: np.ndarray, coldness: float) -> np.ndarray:
-    with np.errstate(over="ignore", under="ignore"):
-        return np.asarray(folded / coldness)
-
-
-def _found_again(
-    back: np.ndarray, given: np.ndarray, coldness: float, format: Format
-) -> np.ndarray:
-    """Zeros keep their signs on both ways: a coldness is positive."""
-    if format.name == "float64":
-        return np.asarray(back == given)
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        again, before = (np.asarray(format.stored(coldness * one)) for one in (back, given))
-    return np.asarray(again == before)
 
 
 # ---- and back ------------------------------------------------------------------------------------
@@ -347,10 +292,10 @@ def _head(
 ) -> Head:
     keys, values, size = group["key_width"], group["value_width"], group["bias"]
     weighting = Softmax(coldness)
-    query = _unfolded(stacked["query"][place, :keys], coldness)
+    query = unfolded(stacked["query"][place, :keys], coldness)
     bias: np.ndarray | None = None
     if size is not None:
-        inside = _unfolded(stacked["position_bias"][place, :size, :size], coldness)
+        inside = unfolded(stacked["position_bias"][place, :size, :size], coldness)
         named = exceptions.get("position_bias", [])
         if size > len(inside) and len(named) < size * size - inside.size:
             raise FileError("lacks position biases that its structure asks for.")
