@@ -102,11 +102,12 @@ def test_huggingface(reverse: Path, tmp_path: Path) -> None:
     place = tmp_path / "f"
     said = answer("export", reverse, "--to", "huggingface", "-o", place, "--architecture", "t5")
     assert (said["architecture"], said["class"]) == ("t5", "T5ForTokenClassification")
-    assert said["norm"] == "ballast"
+    assert (said["norm"], said["certified"]) == ("ballast", None)
     assert read_huggingface(place).class_name == said["class"]
     shown = run("export", reverse, "--to", "huggingface", "-o", place, "--norm", "epsilon")
     assert "transformers.T5ForTokenClassification.from_pretrained(" in shown.stdout
     assert "norm        epsilon" in shown.stdout
+    assert f"certified   by itself: hardmax verify {place} --write" in shown.stdout
 
 
 def test_what_is_refused(product: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,8 +85,9 @@ def export_model(
       jax          the same for JAX
       lens         files for TransformerLens, with a label for every hook
 
-    What is written carries the claim and, if FILE holds one, its certificate. Only a folder for
-    huggingface can be certified itself, in the architecture that runs it: hardmax verify PLACE.
+    For onnx, torch and jax the claim is written, too, and the certificate that FILE holds: its
+    bounds are about these very weights in their format. A folder for huggingface is certified by
+    itself, norms and activations charged: hardmax verify PLACE --write.
 
     \b
     Examples:
@@ -192,13 +193,14 @@ TOOLS: dict[str, Callable[[Order], Export]] = {
 
 
 def _tell(kind: str, order: Order, done: Export, as_json: bool) -> None:
+    certified = None if kind == "huggingface" else order.certified
     if as_json:
         record: dict[str, object] = {
             "to": kind,
             "written": order.place,
             "bytes": _size(order.place),
             "dtype": order.format,
-            "certified": order.certified,
+            "certified": certified,
             "fingerprint": fingerprint(order.construction.transformer),
         }
         print_json(record | done.said)
@@ -206,15 +208,15 @@ def _tell(kind: str, order: Order, done: Export, as_json: bool) -> None:
     lines = [f"written     {order.place} ({order.format}, {_size(order.place):,} bytes)"]
     lines += [f"{name:<11} {said}" for name, said in done.said.items()]
     lines.append(f"open it     {done.opened_by}")
-    if order.certified is None:
-        lines.append(f"certified   nothing in {order.format}: FILE holds no proof")
+    if kind == "huggingface":
+        proof = f"by itself: hardmax verify {order.place} --write"
+    elif certified is None:
+        proof = f"nothing in {order.format}: FILE holds no proof"
     else:
         claimed = order.construction.claim.error
-        sign = "<=" if order.certified <= claimed else "but not below the"
-        lines.append(
-            f"certified   {order.certified:.3g} {sign} {claimed:.3g} claimed, in {order.format}"
-        )
-    click.echo("\n".join(lines))
+        sign = "<=" if certified <= claimed else "but not below the"
+        proof = f"{certified:.3g} {sign} {claimed:.3g} claimed, in {order.format}"
+    click.echo("\n".join([*lines, f"certified   {proof}"]))
 
 
 def _size(place: str) -> int:
