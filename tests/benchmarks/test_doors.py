@@ -20,7 +20,7 @@ from benchmarks import doors
 SHORT = Settings.of(quick=True)
 
 
-@pytest.mark.parametrize("part", doors.PARTS)
+@pytest.mark.parametrize("part", ["programs", "halves"])  # in which all doors and formats are
 def test_every_door_stays_within_the_bounds(part: str) -> None:
     report = doors.PARTS[part](SHORT)
     assert report.record["missing"] == []

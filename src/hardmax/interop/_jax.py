@@ -37,11 +37,10 @@ def to_jax(
 
     >>> import jax
     >>> params, apply = hm.interop.to_jax(hm.compile("x*y", on="[-1,1]^2"))
-    >>> apply(params, np.array([0.5, -0.5])).round(3).tolist()
-    [-0.25]
-    >>> slope = jax.grad(lambda x: apply(params, x)[0])(np.array([0.5, -0.5]))
-    >>> slope.round(2).tolist()
-    [-0.5, 0.5]
+    >>> both = jax.jit(jax.value_and_grad(lambda x: apply(params, x)[0]))
+    >>> value, slopes = both(np.array([0.5, -0.5]))
+    >>> round(float(value), 2), np.round(slopes, 2).tolist()
+    (-0.25, [-0.5, 0.5])
     """
     transformer = model.transformer if isinstance(model, Construction) else model
     if not isinstance(transformer, Transformer):
