@@ -28,7 +28,7 @@ SOURCE = ROOT / "src" / "hardmax"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 GUIDE = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-HEAVY = {"torch", "onnx", "matplotlib", "scipy", "numba", "flint", "pandas", "hypothesis"}
+HEAVY = {"torch", "onnx", "jax", "matplotlib", "scipy", "numba", "flint", "pandas", "hypothesis"}
 
 
 @pytest.fixture
@@ -218,6 +218,15 @@ def test_the_tour_runs(capsys: pytest.CaptureFixture[str]) -> None:
     told = capsys.readouterr().out
     assert "measured on 100,000 points" in told
     assert told.count("claimed: proved") == 2
+
+
+def test_the_doors_run(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("doors_onnx", "doors_jax"):
+        runpy.run_path(str(ROOT / "examples" / f"{name}.py"), run_name="__main__")
+    told = capsys.readouterr().out
+    assert "  abacab  [3, 2, 3, 1, 3, 2]\n" in told
+    assert "read back: True\n" in told
+    assert " 0.50 * -0.50 = -0.2" in told
 
 
 def test_the_import_rules_cover_every_room() -> None:
