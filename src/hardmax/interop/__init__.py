@@ -13,3 +13,4 @@ from hardmax.interop.huggingface import StoredHost as StoredHost
 from hardmax.interop.huggingface import WrittenFolder as WrittenFolder
 from hardmax.interop.huggingface import read_huggingface as read_huggingface
 from hardmax.interop.huggingface import write_huggingface as write_huggingface
+from hardmax.interop.lens import write_transformer_lens as write_transformer_lens
