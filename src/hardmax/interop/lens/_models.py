@@ -9,14 +9,14 @@ multiplied by that root, a power of two: both are exact.
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict, replace
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hardmax._errors import MissingExtra, RequestError
-from hardmax.interop.lens._parts import LensParts
+from hardmax.interop.lens._parts import LensParts, lens_config
 from hardmax.interop.lens._words import LensWords
 
 if TYPE_CHECKING:
@@ -57,27 +57,17 @@ def with_words(model: Any, words: LensWords) -> Any:
 
 
 def _settings(parts: LensParts) -> dict[str, Any]:
-    """What both configs are told; no random weights are drawn that would be replaced."""
+    """The config, with what a file has no word for."""
     import torch
 
-    return {
-        **asdict(parts.sizes),
-        "act_fn": "relu",
-        "normalization_type": None,
-        "positional_embedding_type": "standard",
-        "attention_dir": "causal" if parts.causal else "bidirectional",
-        "default_prepend_bos": False,
-        "init_weights": False,
-        "device": "cpu",
-        "dtype": getattr(torch, parts.format.name),
-    }
+    return {**lens_config(parts), "device": "cpu", "dtype": getattr(torch, parts.format.name)}
 
 
 def _hooked(parts: LensParts) -> Any:
     """A HookedTransformer; its buffers `mask` and `IGNORE` stay what they are."""
     from transformer_lens import HookedTransformer, HookedTransformerConfig
 
-    settings = {**_settings(parts), "use_attn_scale": False}
+    settings = _settings(parts)
     with warnings.catch_warnings():
         # 3.9 says so of every HookedTransformer, and it is the class that was asked for.
         warnings.filterwarnings("ignore", "HookedTransformer is deprecated", DeprecationWarning)
@@ -93,7 +83,7 @@ def _native(parts: LensParts) -> Any:
     from transformer_lens.model_bridge import TransformerBridge
 
     width = power_of_four(parts.sizes.d_head)
-    settings = {**_settings(parts), "d_head": width}
+    settings = {**_settings(parts), "d_head": width, "use_attn_scale": True}
     kind = settings["dtype"]
     model = TransformerBridge.boot_native(
         TransformerBridgeConfig(**settings), device="cpu", dtype=kind, model_name="hardmax"

@@ -7,12 +7,13 @@ ReLUs. What the classes lack is refused: heads of both masks in one model, and p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
 from hardmax._errors import PrecisionError, RequestError
-from hardmax.core import Attention, Construction, FeedForward, SequenceInput, Transformer
+from hardmax.core import Attention, Construction, SequenceInput, Transformer
 from hardmax.interop._standard_form import Block, StandardForm, refuse_hard_heads, standard_form
 from hardmax.interop.huggingface._home import Ids, ids_of
 from hardmax.interop.huggingface._labels import Labels, labels_of, logit_rows
@@ -21,11 +22,9 @@ from hardmax.interop.huggingface._tensors import TYPES, rounded
 from hardmax.numerics import Format, format_named
 
 ABILITIES = Abilities(biases=True, causal=False, distances=True, prelude=None)
+CONSTANT = "a constant of the host"
 UNUSED = "unused"  # the label of a head or unit that is there because every layer has as many
-_ELSEWHERE = (
-    "write_huggingface(construction, folder, 't5') takes both, and write_torch runs everything"
-)
-Legend = dict[str, tuple[str, ...]]
+HookLabels = dict[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -55,9 +54,24 @@ class LensParts:
     sizes: Sizes
     causal: bool
     tensors: dict[str, np.ndarray]
-    legend: Legend
+    legend: HookLabels
     labels: Labels | None
     ids: Ids
+
+
+def lens_config(parts: LensParts) -> dict[str, object]:
+    """Fields of a config of TransformerLens; no random weights are drawn that would be replaced."""
+    return {
+        **asdict(parts.sizes),
+        "act_fn": "relu",
+        "normalization_type": None,
+        "positional_embedding_type": "standard",
+        "attention_dir": "causal" if parts.causal else "bidirectional",
+        "use_attn_scale": False,
+        "default_prepend_bos": False,
+        "init_weights": False,
+        "dtype": parts.format.name,
+    }
 
 
 def lens_parts(construction: Construction, dtype: str | None) -> LensParts:
@@ -81,7 +95,9 @@ def lens_parts(construction: Construction, dtype: str | None) -> LensParts:
     for number, block in enumerate(form.blocks or (None,)):
         tensors |= _block(block, f"blocks.{number}", sizes)
     stored = {name: rounded(array, format, name) for name, array in tensors.items()}
-    return LensParts(fitted, format, sizes, causal, stored, _legend(fitted, form), labels, ids)
+    return LensParts(
+        fitted, format, sizes, causal, stored, hook_labels(fitted, form, form.heads), labels, ids
+    )
 
 
 def _format(dtype: object) -> Format:
@@ -99,13 +115,15 @@ def _mask(transformer: Transformer) -> bool:
     if biased:
         raise RequestError(
             f"TransformerLens has no position biases, but {biased} of these {len(heads)} heads "
-            f"have one: compile with positions='one-hot' or 'scalar'; or {_ELSEWHERE}."
+            f"have one: write_huggingface(construction, folder, 't5') takes those of the distance "
+            f"alone, and write_torch(construction) all."
         )
     causal = sum(head.causal for head in heads)
     if causal not in (0, len(heads)):
         raise RequestError(
             f"TransformerLens has one mask for all heads, but {causal} of these {len(heads)} heads "
-            f"see earlier tokens only: {_ELSEWHERE}."
+            f"see earlier tokens only: write_huggingface(construction, folder, 't5') takes both "
+            f"masks, and open_in_lens(folder) opens that."
         )
     return causal > 0
 
@@ -166,7 +184,10 @@ def _block(block: Block | None, name: str, sizes: Sizes) -> dict[str, np.ndarray
         inner[:], inner_bias[:] = units.inner.T, units.inner_bias
         outer[:], outer_bias[:] = units.outer.T, units.outer_bias
     return {
-        **{f"{name}.attn.W_{one}": part for one, part in zip("QKV", (query, key, value))},
+        **{
+            f"{name}.attn.W_{one}": part
+            for one, part in zip("QKV", (query, key, value), strict=True)
+        },
         **{f"{name}.attn.b_{one}": np.zeros((heads, size)) for one in "QKV"},
         f"{name}.attn.W_O": output,
         f"{name}.attn.b_O": np.zeros(width),
@@ -184,32 +205,46 @@ _HEADS = ("attn_scores", "pattern", "q", "k", "v", "z", "result")
 _UNITS = ("pre", "post")
 
 
-def _legend(construction: Construction, form: StandardForm) -> Legend:
-    """By the name of a hook a label for each coordinate, head or hidden unit; empty without any."""
+def hook_labels(
+    construction: Construction,
+    form: StandardForm,
+    heads: int,
+    slots: Sequence[Sequence[int]] | None = None,
+    columns: int = 0,
+) -> HookLabels:
+    """By the name of a hook a label for each coordinate, head or hidden unit; empty without any.
+
+    A host may have more `heads` in a layer, hold each block's heads in `slots` of its own, and have
+    `columns` beside the stream.
+    """
     said = construction.legend
     if said is None:
         return {}
-    coordinates = tuple(said.coordinates)
-    found: Legend = {"hook_embed": coordinates, "hook_pos_embed": coordinates}
+    coordinates = (*said.coordinates, *[CONSTANT] * columns)
+    found: HookLabels = {"hook_embed": coordinates, "hook_pos_embed": coordinates}
     for number, block in enumerate(form.blocks or (None,)):
-        heads = units = ()
+        working: tuple[str, ...] = ()
+        units: tuple[str, ...] = ()
         if block is not None:
-            heads = _steps(construction, block.attention.sublayer)
+            working = _steps(construction, block.attention.sublayer)
             units = _steps(construction, block.feed_forward.sublayer)
+        places = range(len(working)) if slots is None else slots[number]
+        named = [UNUSED] * heads
+        for place, label in zip(places, working, strict=True):
+            named[place] = label
         name = f"blocks.{number}"
-        heads = (*heads, *[UNUSED] * (form.heads - len(heads)))
         units = (*units, *[UNUSED] * (form.hidden_width - len(units)))
         found |= {f"{name}.{one}": coordinates for one in _STREAM}
-        found |= {f"{name}.attn.hook_{one}": heads for one in _HEADS}
+        found |= {f"{name}.attn.hook_{one}": tuple(named) for one in _HEADS}
         found |= {f"{name}.mlp.hook_{one}": units for one in _UNITS}
     return found
 
 
 def _steps(construction: Construction, sublayer: int | None) -> tuple[str, ...]:
+    """The legend's words for the heads or units of a sublayer; numbers where it has none."""
     if sublayer is None or construction.legend is None:
         return ()
     layer = construction.transformer.sublayers[sublayer]
-    assert isinstance(layer, Attention | FeedForward)
     count = len(layer.heads) if isinstance(layer, Attention) else layer.hidden_width
     said = construction.legend.sublayers[sublayer]
-    return tuple(said) if len(said) == count else tuple(f"{i}" for i in range(count))
+    return said if len(said) == count else tuple(map(str, range(count)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,14 +12,16 @@ from hardmax._errors import RequestError, ShapeError
 from hardmax.core import Construction, SequenceInput, VectorInput, is_batch_of_words
 from hardmax.interop.huggingface._home import Ids
 from hardmax.interop.huggingface._labels import Labels
+from hardmax.interop.lens._parts import UNUSED
+from hardmax.languages.programs import ProgramTarget
 
 if TYPE_CHECKING:
     import torch
 
 Words = str | Sequence[Hashable] | Sequence[Sequence[Hashable]]
 Legend = Mapping[str, tuple[str, ...]]
-_HEADS_FIRST = ("hook_attn_scores", "hook_pattern")  # batch x heads x asking x asked
-_HEADS_LAST = ("hook_q", "hook_k", "hook_v", "hook_z", "hook_result")  # batch x tokens x heads x …
+_HEADS_FIRST = ("hook_attn_scores", "hook_pattern")  # … heads x asking x asked
+_HEADS_LAST = ("hook_q", "hook_k", "hook_v", "hook_z", "hook_result")  # … heads x numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,8 +77,7 @@ class LensWords:
                 f"{tuple(x.shape)}."
             )
         maps, offsets, rest = (
-            torch.tensor(part, dtype=kind)
-            for part in (source.maps, source.offsets, self.constants)
+            torch.tensor(part, dtype=kind) for part in (source.maps, source.offsets, self.constants)
         )
         tokens = torch.einsum("twi,bi->btw", maps, x) + offsets
         return torch.cat([tokens, rest.expand(*tokens.shape[:2], len(rest))], dim=2)
@@ -106,13 +107,15 @@ class LensWords:
         assert self.labels is not None
         read = rows if self.places is None else rows[:, list(self.places)]
         codes = np.array(self.labels.codes)[read.argmax(dim=-1).numpy()]
-        decode: Callable[[np.ndarray], object] = self.construction.claim.target.decode  # type: ignore
-        return decode(codes[:, None])
+        target = self.construction.claim.target
+        assert isinstance(target, ProgramTarget)  # which alone has labels
+        return target.decode(codes[:, None].tolist())
 
     def labelled(self, cache: Mapping[str, torch.Tensor]) -> dict[str, dict[str, torch.Tensor]]:
         """What is cached, hook by hook and label by label: views of the cache.
 
         A label that several heads, units or coordinates of a hook share is numbered: "name (2)".
+        Parts without work are left out. A cache without a batch axis will do as well.
         """
         return {
             name: _by_label(cache[name], name.rsplit(".", 1)[-1], labels)
@@ -121,12 +124,11 @@ class LensWords:
         }
 
 
-def _by_label(
-    values: torch.Tensor, hook: str, labels: tuple[str, ...]
-) -> dict[str, torch.Tensor]:
-    axis = 1 if hook in _HEADS_FIRST else 2 if hook in _HEADS_LAST else values.dim() - 1
+def _by_label(values: torch.Tensor, hook: str, labels: tuple[str, ...]) -> dict[str, torch.Tensor]:
+    axis = -3 if hook in _HEADS_FIRST else -2 if hook in _HEADS_LAST else -1
     found: dict[str, torch.Tensor] = {}
     for place, label in enumerate(labels):
-        seen = labels[:place].count(label)
-        found[label if not seen else f"{label} ({seen + 1})"] = values.select(axis, place)
+        if label != UNUSED:
+            seen = labels[:place].count(label)
+            found[f"{label} ({seen + 1})" if seen else label] = values.select(axis, place)
     return found
