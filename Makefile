@@ -31,6 +31,7 @@ test: lint
 # TransformerLens brings much of its own, and 3.9 and 4.x are two libraries: each has an environment.
 # `make test-lens` is about 4.x, `make test-lens LENS=3` about 3.9.
 test-lens:
+	@$(if $(LENS_$(LENS)),,$(error LENS is 4 or 3, not '$(LENS)'))
 	$(MAKE) VENV=.venv-lens$(LENS) lens-tests
 
 lens-tests: $(VENV)/lens $(VENV)/wheel
