@@ -230,7 +230,7 @@ def test_what_transformer_lens_lacks_is_refused_with_the_nearest_home(tmp_path: 
         export_lens_files(hard, tmp_path / "one")
     with pytest.raises(hm.PrecisionError, match="in float64, float32, bfloat16, not in float16"):
         export_lens_files(model("reverse"), tmp_path / "one", "float16")
-    with pytest.raises(hm.RequestError, match="takes a Construction, as .* makes it"):
+    with pytest.raises(hm.RequestError, match="takes a Construction, as hm"):
         export_lens_files(model("reverse").transformer, tmp_path / "one")  # type: ignore[arg-type]
     assert not (tmp_path / "one").exists()
 
