@@ -6,6 +6,8 @@ import doctest
 import importlib.metadata
 import re
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,3 +37,8 @@ def test_the_example(capsys: pytest.CaptureFixture[str]) -> None:
     lost = re.search(r"without that head: (\w+)\n", said)
     assert lost is not None
     assert lost[1] != "aebac"
+
+
+def test_the_door_loads_no_guest() -> None:
+    code = "import sys, hardmax as hm; hm.interop; sys.exit('transformer_lens' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hardmax._errors import FileError, RequestError
 from hardmax._reading import naming
@@ -38,8 +38,13 @@ from hardmax.interop.lens._words import LensWords
 from hardmax.languages import decode_target
 from hardmax.numerics import format_named
 
+if TYPE_CHECKING:
+    from transformer_lens.config import TransformerBridgeConfig
+    from transformer_lens.model_bridge import TransformerBridge
+    from transformer_lens.model_bridge.generalized_components import T5BlockBridge
 
-def open_in_lens(folder: str | os.PathLike[str]) -> Any:
+
+def open_in_lens(folder: str | os.PathLike[str]) -> TransformerBridge:
     """A folder of `write_huggingface` as a TransformerBridge of TransformerLens 4.x, with labels.
 
     It has `encode`, `decode`, `legend` and `labelled`, as what `write_transformer_lens` returns.
@@ -100,7 +105,7 @@ def _register_t5() -> None:
     from transformer_lens.model_bridge import generalized_components as parts
     from transformer_lens.model_bridge.architecture_adapter import ArchitectureAdapter
 
-    def block(config: Any) -> Any:
+    def block(config: TransformerBridgeConfig) -> T5BlockBridge:
         attention = parts.AttentionBridge(
             name="layer.0.SelfAttention",
             config=config,
@@ -128,13 +133,13 @@ def _register_t5() -> None:
 
         supports_fold_ln = False
 
-        def __init__(self, cfg: Any) -> None:
+        def __init__(self, cfg: TransformerBridgeConfig) -> None:
             super().__init__(cfg)
             self.cfg.normalization_type = "RMS"
             self.cfg.positional_embedding_type = "relative_positional_bias"
             self.cfg.attention_dir = "bidirectional"
             self.cfg.final_rms = self.cfg.gated_mlp = self.cfg.attn_only = False
-            self.weight_processing_conversions: dict[str, Any] = {}
+            self.weight_processing_conversions: dict[str, object] = {}
             last = "transformer.encoder.final_layer_norm"
             self.component_mapping = {
                 "embed": parts.EmbeddingBridge(name="transformer.encoder.embed_tokens"),

@@ -13,7 +13,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hardmax._atomic import write_atomically
 from hardmax._errors import FileError, HardmaxError, RequestError
@@ -24,6 +24,10 @@ from hardmax.interop.huggingface._tensors import from_bytes, to_bytes
 from hardmax.interop.lens._models import lens_model
 from hardmax.interop.lens._parts import LensParts, lens_config, lens_parts
 from hardmax.languages import decode_target
+
+if TYPE_CHECKING:
+    from transformer_lens import HookedTransformer
+    from transformer_lens.model_bridge import TransformerBridge
 
 CONFIG, WEIGHTS, LEGEND = "config.json", "model.safetensors", "legend.json"
 DESCRIPTION = "hardmax.safetensors"
@@ -75,7 +79,7 @@ def export_lens_files(
     return LensFiles(path, parts.format.name, str(lens_config(parts)["attention_dir"]))
 
 
-def read_lens_files(folder: str | os.PathLike[str]) -> Any:
+def read_lens_files(folder: str | os.PathLike[str]) -> HookedTransformer | TransformerBridge:
     """The model of a folder of `export_lens_files`, with the weights that are stored in it.
 
     A HookedTransformer with TransformerLens 3.9, a TransformerBridge with 4.x, as from

@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from hardmax.interop.lens._words import LensWords
 
 if TYPE_CHECKING:
     import torch
+    from transformer_lens import HookedTransformer
+    from transformer_lens.model_bridge import TransformerBridge
+    from transformer_lens.model_bridge.generalized_components import GeneralizedComponent
 
 FIRST, AFTER_LAST = (3, 9), (5, 0)  # versions of TransformerLens, as the extra says
 
@@ -40,14 +43,16 @@ def lens_version() -> tuple[int, ...]:
     return numbers
 
 
-def lens_model(parts: LensParts) -> Any:
+def lens_model(parts: LensParts) -> HookedTransformer | TransformerBridge:
     """The model of the installed version, with `encode`, `decode`, `legend` and `labelled`."""
     model = _native(parts) if lens_version() >= (4, 0) else _hooked(parts)
     words = LensWords(parts.construction, parts.labels, parts.ids, parts.legend, np.zeros(0))
     return with_words(model, words)
 
 
-def with_words(model: Any, words: LensWords) -> Any:
+def with_words(
+    model: HookedTransformer | TransformerBridge, words: LensWords
+) -> HookedTransformer | TransformerBridge:
     """The model itself, given words and labels; of the legend, what it has hooks for."""
     known = {name: labels for name, labels in words.legend.items() if name in model.hook_dict}
     words = replace(words, legend=known)
@@ -56,14 +61,14 @@ def with_words(model: Any, words: LensWords) -> Any:
     return model.eval()
 
 
-def _settings(parts: LensParts) -> dict[str, Any]:
+def _settings(parts: LensParts) -> dict[str, object]:
     """The config, with what a file has no word for."""
     import torch
 
     return {**lens_config(parts), "device": "cpu", "dtype": getattr(torch, parts.format.name)}
 
 
-def _hooked(parts: LensParts) -> Any:
+def _hooked(parts: LensParts) -> HookedTransformer:
     """A HookedTransformer; its buffers `mask` and `IGNORE` stay what they are."""
     from transformer_lens import HookedTransformer, HookedTransformerConfig
 
@@ -77,7 +82,7 @@ def _hooked(parts: LensParts) -> Any:
     return model
 
 
-def _native(parts: LensParts) -> Any:
+def _native(parts: LensParts) -> TransformerBridge:
     """A TransformerBridge on a native model, whose linear maps multiply from the left."""
     from transformer_lens.config import TransformerBridgeConfig
     from transformer_lens.model_bridge import TransformerBridge
@@ -117,7 +122,7 @@ def _widened(heads: torch.Tensor, width: int) -> torch.Tensor:
     return torch.nn.functional.pad(heads, (0, 0, 0, width - heads.shape[1]))
 
 
-def _put(component: Any, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
+def _put(component: GeneralizedComponent, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
     """Into the module behind a component of the bridge; a bias that is not given is zero."""
     import torch
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hardmax.core import Construction
 from hardmax.interop.lens._models import lens_model, lens_version
 from hardmax.interop.lens._parts import lens_parts
 
+if TYPE_CHECKING:
+    from transformer_lens import HookedTransformer
+    from transformer_lens.model_bridge import TransformerBridge
 
-def write_transformer_lens(construction: Construction, dtype: str | None = None) -> Any:
+
+def write_transformer_lens(
+    construction: Construction, dtype: str | None = None
+) -> HookedTransformer | TransformerBridge:
     """A model of TransformerLens: a HookedTransformer in 3.9, a TransformerBridge in 4.x.
 
     It is an ordinary one, with its hooks, caches and patching, and it has no norm, so that its
