@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from transformer_lens.model_bridge import TransformerBridge
     from transformer_lens.model_bridge.generalized_components import T5BlockBridge
 
+_NO_PATTERNS = ("hook_pattern", "hook_attn_scores")  # of T5 these are position biases, or nothing
+
 
 def open_in_lens(folder: str | os.PathLike[str]) -> TransformerBridge:
     """A folder of `write_huggingface` as a TransformerBridge of TransformerLens 4.x, with labels.
@@ -97,7 +99,10 @@ def _labels(host: StoredHost, heads: int) -> HookLabels:
     if host.class_name == T5_CLASS:
         _, kinds = slotted(written)
         slots = [places(block, written.transformer, kinds) for block in form.blocks] or [[]]
-    return hook_labels(written, form, heads, slots, len(host.constants))
+    found = hook_labels(written, form, heads, slots, len(host.constants))
+    if host.class_name == T5_CLASS:
+        return {name: labels for name, labels in found.items() if not name.endswith(_NO_PATTERNS)}
+    return found
 
 
 def _register_t5() -> None:
