@@ -86,6 +86,18 @@ def test_what_the_bridge_calls_patterns_of_t5_has_no_labels(tmp_path: Path) -> N
     assert "blocks.0.attn.hook_z" in bridge.legend
 
 
+@pytest.mark.parametrize(("home", "name"), CASES)
+def test_labels_stand_where_heads_work(home: str, name: str, tmp_path: Path) -> None:
+    """A head without a label writes nothing, whatever the word; one with a label, for some word."""
+    bridge = opened(name, home, "float64", tmp_path)
+    words = [list(word) for word in itertools.product("abc", repeat=4)]
+    _, seen = bridge.run_with_cache(bridge.encode(words))
+    for i in range(bridge.cfg.n_layers):
+        hook = f"blocks.{i}.attn.hook_z"
+        writes = seen[hook].flatten(0, 1).any(dim=0).any(dim=-1).tolist()
+        assert writes == [label != "unused" for label in bridge.legend[hook]]
+
+
 # ---- why a float64 model may err by 1e-4 ---------------------------------------------------------
 
 
