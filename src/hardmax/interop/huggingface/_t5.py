@@ -140,8 +140,8 @@ def write(
         name = f"{_BLOCK}.{number_}"
         tensors[f"{name}.layer.0.layer_norm.weight"] = gains
         tensors[f"{name}.layer.1.layer_norm.weight"] = gains
-        places = _places(block, transformer, slots)
-        tensors |= _attention(block, name, places, columns, (max(1, len(slots)), key_width))
+        found = places(block, transformer, slots)
+        tensors |= _attention(block, name, found, columns, (max(1, len(slots)), key_width))
         tensors |= _feed_forward(block, name, columns, hidden)
     texts = _texts(labels, transformer.outputs)
     config: Config = {
@@ -212,7 +212,7 @@ def _buckets(slots: list[np.ndarray], tokens: int) -> np.ndarray:
     return table
 
 
-def _places(block: Block | None, transformer: Transformer, slots: list[np.ndarray]) -> list[int]:
+def places(block: Block | None, transformer: Transformer, slots: list[np.ndarray]) -> list[int]:
     """The slot of each head of a block."""
     if block is None or block.attention.sublayer is None:
         return []
