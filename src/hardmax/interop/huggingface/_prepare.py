@@ -16,6 +16,7 @@ from hardmax.core import (
     Claim,
     Construction,
     FeedForward,
+    GatedFeedForward,
     Head,
     Legend,
     ReadOut,
@@ -29,7 +30,7 @@ from hardmax.core import (
     streams,
 )
 from hardmax.interop.huggingface._labels import Labels, logit_rows
-from hardmax.interop.huggingface._prelude import with_prelude
+from hardmax.interop.huggingface._prelude import widened_gates, with_prelude
 from hardmax.numerics import Format
 
 _SAMPLES = 64
@@ -45,6 +46,7 @@ class Abilities:
     causal: bool  # every head sees earlier tokens only
     distances: bool  # position biases, of the distance alone
     prelude: str | None  # how positions are made where there is no table
+    gates: tuple[str, ...] = ()  # activations of gated units; a ReLU among pairs is any of them
 
 
 def prepared(
@@ -59,6 +61,7 @@ def prepared(
         ),
     )
     _refuse_biases(construction.transformer, home)
+    _refuse_gates(construction.transformer, home)
     construction = _trimmed(construction)
     if home.causal:
         construction = _causal(_read_last(construction))
@@ -112,6 +115,15 @@ def _refuse_biases(transformer: Transformer, home: Abilities) -> None:
         raise RequestError("it has heads with position biases, which this class does not have")
 
 
+def _refuse_gates(transformer: Transformer, home: Abilities) -> None:
+    gated = any(isinstance(layer, GatedFeedForward) for layer in transformer.sublayers)
+    if gated and not home.gates:
+        raise RequestError(
+            "it has gated hidden units, which this class does not have (the nearest home that has "
+            "them is llama)"
+        )
+
+
 # ---- steps ---------------------------------------------------------------------------------------
 
 
@@ -139,10 +151,12 @@ def _trimmed(construction: Construction) -> Construction:
 
 
 def _working(sublayer: Sublayer) -> list[int]:
-    if isinstance(sublayer, FeedForward):
+    if not isinstance(sublayer, Attention):
         alive = sublayer.outer.any(axis=0) & (
             sublayer.inner.any(axis=1) | (sublayer.inner_bias != 0)
         )
+        if isinstance(sublayer, GatedFeedForward):
+            alive &= sublayer.gate.any(axis=1) | (sublayer.gate_bias != 0)
         return [int(i) for i in np.flatnonzero(alive)]
     return [i for i, head in enumerate(sublayer.heads) if _moves(head)]
 
@@ -157,6 +171,10 @@ def _only(sublayer: Sublayer, found: list[int]) -> Sublayer | None:
     if not found and not sublayer.outer_bias.any():
         return None
     inner, bias = sublayer.inner[found], sublayer.inner_bias[found]
+    if isinstance(sublayer, GatedFeedForward):
+        gate = sublayer.gate[found], sublayer.gate_bias[found]
+        written = sublayer.outer[:, found], sublayer.outer_bias
+        return GatedFeedForward(*gate, inner, bias, *written, sublayer.activation)
     return FeedForward(inner, bias, sublayer.outer[:, found], sublayer.outer_bias)
 
 
@@ -266,6 +284,8 @@ def _wider(layer: Sublayer) -> Sublayer:
     if isinstance(layer, FeedForward):
         inner, outer = np.pad(layer.inner, read), np.pad(layer.outer, written)
         return FeedForward(inner, layer.inner_bias, outer, np.pad(layer.outer_bias, (0, 1)))
+    if isinstance(layer, GatedFeedForward):
+        return widened_gates(layer, layer.width + 1)
     return Attention(
         replace(
             head,
@@ -293,6 +313,19 @@ def _without_outer_biases(construction: Construction) -> Construction:
             )
             if legend is not None:
                 steps[number] = (*steps[number], "a constant")
+        if isinstance(layer, GatedFeedForward) and layer.outer_bias.any():
+            nothing, bias = ((0, 2), (0, 0)), layer.outer_bias
+            layer = GatedFeedForward(  # one times one, whatever the activation
+                np.pad(layer.gate, nothing),
+                np.append(layer.gate_bias, [1.0, -1.0]),
+                np.pad(layer.inner, nothing),
+                np.append(layer.inner_bias, [1.0, 1.0]),
+                np.column_stack([layer.outer, bias, -bias]),
+                np.zeros(layer.width),
+                layer.activation,
+            )
+            if legend is not None:
+                steps[number] = (*steps[number], *("a constant",) * 2)
         sublayers.append(layer)
     return _rebuilt(
         construction,
