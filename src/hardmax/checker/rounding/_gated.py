@@ -96,7 +96,8 @@ def local_error(activation: str, reads: Reads, format: Format, is_product: bool)
     acted = size if is_product else record.intervals(reads.z).magnitude
     steep = _slopes(activation, reads.z).magnitude
     if is_product:
-        steep = 1.0 if activation == "relu" else up(1.2 + reads.gate_error)
+        one = np.ones(size.shape)
+        steep = one if activation == "relu" else np.asarray(up(1.2 + reads.gate_error))
     rounded = activation_error(activation, size, acted, format)
     if is_product:  # the other unit, whose share of what is relative is counted
         rounded = rounded + activation_error(activation, size, np.zeros(size.shape), format)
