@@ -97,13 +97,17 @@ def standard_form(
     key_width: int = 0,
     value_width: int = 0,
     hidden_width: int = 0,
+    gates: bool = False,
 ) -> StandardForm:
     """The Transformer as uniform blocks; a host may ask for more heads and wider ones.
 
     A block is an attention sublayer with the feed-forward sublayer that directly follows, if one
-    does; of what is missing there are zeros. Refused are hard heads, which no framework has.
+    does; of what is missing there are zeros. Refused are hard heads, which no framework has, and
+    gated hidden units unless the caller writes `gates`.
     """
     refuse_hard_heads(transformer)
+    if not gates:
+        _refuse_gates(transformer)
     every = transformer.heads
     fed = [s for s in transformer.sublayers if not isinstance(s, Attention)]
     heads = max([heads, *(len(s.heads) for s in transformer.sublayers if isinstance(s, Attention))])
@@ -140,6 +144,15 @@ def refuse_hard_heads(transformer: Transformer) -> None:
                     f"not run in any framework: soften the construction first, "
                     f"hm.soften(construction, error=…)."
                 )
+
+
+def _refuse_gates(transformer: Transformer) -> None:
+    for number, sublayer in enumerate(transformer.sublayers):
+        if isinstance(sublayer, GatedFeedForward):
+            raise SemanticsError(
+                f"Sublayer {number} has gated hidden units, which this format does not take: write "
+                f"the model for torch or for a Llama, or compile it by another route."
+            )
 
 
 def _pairs(transformer: Transformer) -> list[tuple[int | None, int | None]]:
