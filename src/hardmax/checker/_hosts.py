@@ -21,6 +21,7 @@ from hardmax.core import (
     Activation,
     Attention,
     FeedForward,
+    GatedFeedForward,
     Host,
     Norm,
     Rotary,
@@ -162,6 +163,8 @@ def _readers(sublayer: Sublayer) -> list[np.ndarray]:
             return [part for h in sublayer.heads for part in (h.query, h.key, h.value)]
         case FeedForward():
             return [sublayer.inner]
+        case GatedFeedForward():
+            return [sublayer.gate, sublayer.inner]
 
 
 def _check_mask(host: Host, transformer: Transformer, sublayer: int, size: np.ndarray) -> None:

@@ -44,6 +44,11 @@ class Reading:
         return self._activation is None and self.for_attention == self.format
 
     @property
+    def computes_gates(self) -> bool:
+        """Whether nothing takes the place of the activation that a gated layer names."""
+        return self._activation is None
+
+    @property
     def turns(self) -> bool:
         """Whether positions are rotary."""
         return self.host is not None and self.host.rotary is not None

@@ -25,6 +25,7 @@ from hardmax.core import (
     SYMBOL,
     Construction,
     FeedForward,
+    GatedFeedForward,
     Host,
     Picked,
     ReadOut,
@@ -70,6 +71,8 @@ def bound_by_registers(
         for number, (layer, reading) in enumerate(zip(transformer.sublayers, ways, strict=True)):
             state = _as_read(state, reading)
             said = hints.get(number, {})
+            if isinstance(layer, GatedFeedForward):
+                raise Overflow("Products of gated units are not followed in registers.")
             if isinstance(layer, FeedForward):
                 symbols = feed_forward(state.symbols, layer, format, memory, said, target)
                 start = state.start
