@@ -414,7 +414,7 @@ CHANGED_CONFIGS = [
     ("gpt2", "scale_attn_weights", False, "scale_attn_weights = False"),
     ("gpt2", "scale_attn_by_inverse_layer_idx", True, "scale_attn_by_inverse_layer_idx"),
     ("gpt2", "tie_word_embeddings", True, "tie_word_embeddings = True"),
-    ("gpt2", "n_head", 2, "power of 4 alone"),
+    ("gpt2", "n_head", 4, "power of 4 alone"),
     ("gpt2", "n_positions", 3, "but its config asks for"),
     ("llama", "hidden_act", "gelu", "hidden_act = 'gelu'"),
     ("llama", "rope_parameters", {"rope_type": "yarn", "factor": 2.0}, "rope_parameters"),

@@ -209,6 +209,8 @@ def _norm_charge(norm: Norm, size: np.ndarray, format: Format, terms: int) -> Re
     formats = _Formats.of(norm, format)
     squares = float(sum_up(product_up(size, size)))
     centre = _mean_size(norm, size, formats.variance)
+    if not (math.isfinite(squares) and math.isfinite(centre)):
+        raise NoCharge
     _check_room(norm, size, squares, formats)
     absorbs = _absorbs(norm, squares, formats.variance)
     exact = _is_exact(norm, squares, absorbs, formats.variance)

@@ -57,6 +57,7 @@ from hardmax.numerics import Format
 ABILITIES = Abilities(biases=True, causal=True, distances=False, prelude=None)
 CLASS = "GPT2LMHeadModel"
 EPSILON = 1e-5
+_LEAST_WIDTH = 128  # the mean of few columns would be large, and all columns lose digits to it
 _FIXED = {
     "model_type": "gpt2",
     "activation_function": "gelu_new",
@@ -130,7 +131,8 @@ def write(
         for block in _reading(form, steepness, math.isqrt(width))
     ]
     zeros = max(part.rests.shape[1] for part in (answers, *(p for b in reads for p in b.values())))
-    request = NormRequest("layer", EPSILON, choice, whole=_power(form.heads) * width)
+    whole_heads = _power(form.heads) * width
+    request = NormRequest("layer", EPSILON, choice, width=_LEAST_WIDTH, whole=whole_heads)
     squares = largest_squares(construction)
     columns = columns_for(transformer.width, squares, format, request, ones=1, zeros=zeros)
     size = vocabulary(transformer, ids)
@@ -291,7 +293,9 @@ def _activation(config: Config) -> Activation:
 def _norm(files: Files, name: str, stream: Stream, epsilon: float) -> Norm:
     if files.tensors[f"{name}.bias"].any():
         raise FileError("has a norm with a bias, which is not understood.")
-    return stream.norm("layer", files.tensors[f"{name}.weight"], epsilon)
+    norm = stream.norm("layer", files.tensors[f"{name}.weight"], epsilon)
+    # PyTorch takes means and variances of bfloat16 in float32.
+    return replace(norm, variance_in="float32") if files.config["dtype"] == "bfloat16" else norm
 
 
 def _centred(rows: np.ndarray, stream: Stream) -> np.ndarray:

@@ -125,6 +125,8 @@ class Promise:
         """The input whose symbols are the rows of an embedding; maps are rounded."""
         source = self.transformer.input
         if isinstance(source, VectorInput):
+            if positions is not None and positions.any():
+                raise FileError("adds positions to real inputs, which were not made for them.")
             return VectorInput(self.format.stored(source.maps), self.format.stored(source.offsets))
         if len(table) != len(self.ids.tokens):
             raise FileError("has rows of an embedding that stand for no symbol.")
