@@ -105,6 +105,27 @@ def test_a_mask_of_buckets_is_as_strong_as_it_says(tmp_path: Path) -> None:
     assert hm.certify_folder(folder).verdict is not hm.Verdict.PROVED
 
 
+def test_what_is_left_of_the_error_asked_for_is_the_hosts(tmp_path: Path) -> None:
+    """A sigmoid on its own route is exact to 1e-7, and asked for to 1e-2: the class may take it."""
+    sigmoid = hm.compile("sigmoid(x)", on="[-1,1]", error=1e-2, route="direct", float="float32")
+    assert sigmoid.claim.error < 1e-6
+    folder = write_huggingface(sigmoid, tmp_path / "x", "gpt2").folder
+    found = hm.certify_folder(folder)
+    assert found.verdict is hm.Verdict.PROVED
+    assert 0.99e-2 < found.claimed <= 1e-2
+    assert found.formats["float32"] > sigmoid.claim.error
+
+
+def test_a_coldness_in_the_queries_is_a_coldness_again(
+    folders: dict[tuple[str, str], Path],
+) -> None:
+    """Powers of two apart, queries are multiples of it; the score is the same number."""
+    for home in HOMES:
+        head = read_huggingface(folders[home, "product"]).stored.transformer.heads[0]
+        assert head.coldness != 1.0
+        assert set(np.frexp(np.abs(head.query[head.query != 0.0]))[0]) == {0.5}
+
+
 # ---- attacks -----------------------------------------------------------------------------------
 
 

@@ -359,7 +359,8 @@ def test_symbols_that_no_tokenizer_keeps_apart(
 
 
 def test_a_claim_that_the_format_breaks_is_refused(tmp_path: Path) -> None:
-    fine = hm.compile(hm.ReluNetwork([[[0.1]], [[0.7]]], [[0.3], [0.1]]), on="[0,1]")
+    network = hm.ReluNetwork([[[0.1]], [[0.7]]], [[0.3], [0.1]])
+    fine = hm.compile(network, on="[0,1]", error=1e-9)
     with pytest.raises(hm.PrecisionError, match="In float32, answers move by"):
         write_huggingface(fine, tmp_path, "t5", dtype="float32")
     with pytest.raises(hm.PrecisionError, match="In float64, with norms in float32, answers move"):

@@ -107,8 +107,16 @@ def trimmed_head(
         if asks.any():
             raise FileError("has a head that compares tokens and sends nothing.")
         return None
-    parts = query[asks], key[asks], value[sends], output[:, sends]
-    return Head(*parts, weighting=Softmax(1.0), causal=causal, position_bias=bias)
+    cold = 1.0 if bias is not None else _coldness(query)
+    parts = query[asks] / cold, key[asks], value[sends], output[:, sends]
+    return Head(*parts, weighting=Softmax(cold), causal=causal, position_bias=bias)
+
+
+def _coldness(query: np.ndarray) -> float:
+    """What a query is a multiple of, by powers of two: then it was a coldness, and is one again."""
+    digits, powers = np.frexp(np.abs(query[query != 0.0]))
+    alike = len(digits) > 0 and bool((digits == digits[0]).all())
+    return float(np.ldexp(digits[0], powers.max())) if alike else 1.0
 
 
 def attention_of(heads: Sequence[Head | None]) -> list[Attention]:

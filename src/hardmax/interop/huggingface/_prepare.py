@@ -13,6 +13,7 @@ import numpy as np
 from hardmax._errors import RequestError
 from hardmax.core import (
     Attention,
+    Box,
     Claim,
     Construction,
     FeedForward,
@@ -20,6 +21,7 @@ from hardmax.core import (
     Legend,
     ReadOut,
     SequenceInput,
+    Share,
     Sublayer,
     Transformer,
     VectorInput,
@@ -51,13 +53,7 @@ def prepared(
     construction: Construction, format: Format, labels: Labels | None, home: Abilities
 ) -> Construction:
     """The construction in the form of a home; what does not fit is refused with the reason."""
-    claim = construction.claim
-    construction = replace(
-        construction,
-        claim=Claim(
-            claim.target, claim.domain, claim.ledger, format=format.name, asked=claim.asked
-        ),
-    )
+    construction = replace(construction, claim=_roomy(construction.claim, format))
     _refuse_biases(construction.transformer, home)
     construction = _trimmed(construction)
     if home.causal:
@@ -102,6 +98,15 @@ def embedded_samples(construction: Construction) -> list[np.ndarray]:
 def _samples(construction: Construction):  # type: ignore[no-untyped-def]
     rng = np.random.default_rng(_SEED)
     return construction.claim.domain.sample(_SAMPLES, rng)
+
+
+def _roomy(claim: Claim, format: Format) -> Claim:
+    """The claim in the folder's format; what is left of the error asked for is the host's."""
+    ledger = list(claim.ledger)
+    if isinstance(claim.domain, Box) and claim.asked > claim.error:
+        left = (claim.asked - claim.error) * (1.0 - SHARE)
+        ledger.append(Share("margin", "norms, activations and roundings of the class", left))
+    return Claim(claim.target, claim.domain, ledger, format=format.name, asked=claim.asked)
 
 
 # ---- what is refused -----------------------------------------------------------------------------
