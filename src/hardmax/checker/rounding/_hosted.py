@@ -56,6 +56,8 @@ class Hosted:
 
     def _charge(self, number: int, size: np.ndarray) -> ReadCharge:
         size = size.max(axis=1, initial=0.0)
+        if self.host is not None and self.host.classes:
+            raise NothingKnown  # classes are for words
         try:
             return read_charge(self.host, self.transformer, number, size, self.format)
         except NoCharge:

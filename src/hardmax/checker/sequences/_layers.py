@@ -101,7 +101,7 @@ def updated(
 
 
 def read_out(stream: Stream, readout: ReadOut, reading: Reading) -> Stream:
-    return tidied(reading.affine(stream, readout.weights, readout.bias))
+    return tidied(reading.answered(stream, readout))
 
 
 def rectified(stream: Stream, recognise: Recognise | None = None) -> Stream:

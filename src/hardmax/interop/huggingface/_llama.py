@@ -244,11 +244,19 @@ def read(files: Files, promise: Promise) -> Read:
         norms += [norm] * len(units)
         activations += [activation] * len(units)
     last = _norm(stream, tensors["model.norm.weight"], epsilon)
-    rows = last.scale * tensors["lm_head.weight"]
+    rows = stream.scaled(tensors["lm_head.weight"], last.scale)
     readout = read_answers(rows[:, : promise.ours], stream.biases(rows), promise)
     transformer = Transformer(promise.input_from(table), sublayers, readout)
     rotary = _read_rotary(files, transformer)
-    host = Host("llama", (*norms, last), activations, rotary=rotary)
+    host = Host(
+        "llama",
+        (*norms, last),
+        activations,
+        softmax_in="float32",  # of its eager attention
+        rotary=rotary,
+        mask=promise.format.largest,
+        classes=() if promise.labels is None else promise.labels.codes,
+    )
     return transformer, host, stream.constants
 
 
@@ -290,7 +298,8 @@ def _read_attention(files: Files, name: str, stream: Stream, scale: float) -> li
     own = f"{name}.self_attn"
 
     def rows(one: str) -> np.ndarray:
-        matrix = stream.linear(scale * files.tensors[f"{own}.{one}_proj.weight"], "heads")
+        weights = stream.scaled(files.tensors[f"{own}.{one}_proj.weight"], scale)
+        matrix = stream.linear(weights, "heads")
         return matrix.reshape(heads, width, stream.ours)
 
     query, key, value = rows("q") / np.sqrt(width), rows("k"), rows("v")
@@ -308,12 +317,15 @@ def _read_feed_forward(
     files: Files, name: str, stream: Stream, scale: float
 ) -> tuple[list[FeedForward] | list[GatedFeedForward], Activation | None]:
     """Gated units; or ReLU units of one slope, whose other factor is a constant power of two."""
-    gate, up = (scale * files.tensors[f"{name}.mlp.{one}_proj.weight"] for one in ("gate", "up"))
+    gate, up = (
+        stream.scaled(files.tensors[f"{name}.mlp.{one}_proj.weight"], scale)
+        for one in ("gate", "up")
+    )
     outer = stream.writes(files.tensors[f"{name}.mlp.down_proj.weight"], "hidden units")
     if up[:, : stream.ours].any():
         return _read_gates(stream, gate, up, outer), None
-    factors = stream.biases(up)
-    working = outer.any(axis=0) & gate.any(axis=1) & (factors != 0.0)
+    factors = stream.biases(_constant(stream, up))
+    working = outer.any(axis=0) | gate.any(axis=1) | (factors != 0.0)
     if not working.any():
         return [], None
     factor = float(factors[working][0])

@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from hardmax.checker._dependence import tokens_read
+from hardmax.checker._hosts import NOTHING
 from hardmax.checker.sequences._reading import Reading, readings
 from hardmax.checker.sequences._stream import Overflow, check, check_weights, sequence_input, stored
 from hardmax.checker.sequences.registers._heads import attend
@@ -81,7 +82,8 @@ def bound_by_registers(
                 state = State(length, symbols, start)
             else:
                 state = attend(state, layer, format, said, target)
-        return _error(_as_read(state, last), transformer, target, format)
+        owed = last.owed(transformer.readout, NOTHING)
+        return float(up(_error(_as_read(state, last), transformer, target, format) + owed))
     except Overflow:
         return math.inf
 
