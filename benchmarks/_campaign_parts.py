@@ -145,6 +145,13 @@ PARTS = table(
             "benchmarks.kills:run_part",
         ),
         Part(
+            "folders",
+            "altered folders for stock classes: none proved for a broken claim",
+            2_000,
+            100,
+            "benchmarks.altered_folders:altered_part",
+        ),
+        Part(
             "programs",
             "random programs against the interpreter",
             10_000,

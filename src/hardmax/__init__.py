@@ -48,6 +48,7 @@ from hardmax.core import Box as Box
 from hardmax.core import Claim as Claim
 from hardmax.core import Construction as Construction
 from hardmax.core import FeedForward as FeedForward
+from hardmax.core import GatedFeedForward as GatedFeedForward
 from hardmax.core import Hardmax as Hardmax
 from hardmax.core import Head as Head
 from hardmax.core import ReadOut as ReadOut
@@ -153,6 +154,7 @@ __all__ = [  # in groups, as one would look for them
     "Hardmax",
     "Softmax",
     "FeedForward",
+    "GatedFeedForward",
     "ReadOut",
     "Box",
     "Words",

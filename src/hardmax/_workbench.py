@@ -97,7 +97,8 @@ def compile(
     coordinates, or a text such as "[-1,1]^8".
 
     For a function the planner picks the route with the fewest parameters, or by `prefer`
-    (parameters, layers, heads, logit); `plan` shows them all. For a network `route`
+    (parameters, layers, heads, logit); `plan` shows them all. Feed-forward routes are taken by name
+    alone: "feedforward", and "gated", where hidden units multiply exactly. For a network `route`
     is "attention" (the default), "attention-only", or "feedforward" for ReLU networks, and
     `error=None` keeps the hard skeleton, which is exact over the rationals.
 

@@ -72,7 +72,8 @@ def find_contest(asking: Asking) -> Contest:
     holds &= (genuine | beaten).all(axis=1)
     contender = genuine & ~beaten
     count = np.maximum(contender.sum(axis=1), 1)
-    gaps = np.array([softmax_gap(n) for n in range(1, seen + 1)])[count - 1]
+    counts, which = np.unique(count, return_inverse=True)
+    gaps = np.array([softmax_gap(int(n)) for n in counts])[which.reshape(-1)]
     spread = outer.hi.max(axis=1) - outer.lo.min(axis=1)
     leaks = np.where(beaten, exp(Interval.point(-far)).hi, 0.0)
     leak = np.where(hard, 0.0, leaks.sum(axis=1) * spread)

@@ -22,12 +22,23 @@ import numpy as np
 from hardmax._errors import DomainError
 from hardmax.analysis._affine_rounding import affine_stray
 from hardmax.analysis._deviations import Deviation, deviation_of_relu
+from hardmax.analysis._gated import follow_gates
 from hardmax.analysis._heads import GroupFlow, follow_group
 from hardmax.analysis._noises import NoiseCounter
 from hardmax.analysis._outlines import outline_of, outline_of_relu, with_own_noises
 from hardmax.analysis._places import Place, scaled_in_place
 from hardmax.analysis._question import HeadFlow
-from hardmax.core import Attention, Box, FeedForward, Input, SequenceInput, Transformer, VectorInput
+from hardmax.core import (
+    Attention,
+    Box,
+    FeedForward,
+    GatedFeedForward,
+    Input,
+    SequenceInput,
+    Sublayer,
+    Transformer,
+    VectorInput,
+)
 from hardmax.numerics import FLOAT64, FORMATS, Format, Interval, stray
 
 
@@ -148,6 +159,10 @@ def follow(
                 place, copied = _attend(place, sublayer, number, rules, heads)
             case FeedForward():
                 place, copied = _feed_forward(place, sublayer, rules, copied), None
+            case GatedFeedForward():
+                place, largest = follow_gates(place, sublayer, rules.format)
+                rules.peak.see(np.array(largest))
+                copied = None
         place = place.outlined(place.outline, None if narrow is None else narrow[number + 1])
         if centre is not None:
             middle = np.where(centre & fresh, _worthwhile(place.deviation), 0.0)
@@ -236,10 +251,12 @@ def _embed(source: Input, evaluated: Input, domain: Box | None, format: Format) 
     return Place(start, Deviation.of(Interval(-rounded, rounded)))
 
 
-def _reads(sublayer: Attention | FeedForward) -> np.ndarray:
+def _reads(sublayer: Sublayer) -> np.ndarray:
     """Which coordinates a sublayer looks at."""
     if isinstance(sublayer, FeedForward):
         return np.asarray(sublayer.inner.any(axis=0))
+    if isinstance(sublayer, GatedFeedForward):
+        return np.asarray(sublayer.inner.any(axis=0) | sublayer.gate.any(axis=0))
     reads = np.zeros(sublayer.width, dtype=bool)
     for group in sublayer.groups:
         for matrix in (group.query, group.key, group.value):

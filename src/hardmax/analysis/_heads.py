@@ -211,8 +211,10 @@ def _mix(asking: Asking, flows: list[HeadFlow]) -> tuple[Place, Contest, Deviati
         mixed = Place(mixed.range.meet(mean), mixed.deviation.overruled(narrower, hull.deviation))
     outline = None
     if linear.outline is not None:
-        highest = outline_of_contest(asking, contest)[:, None]
-        outline = Deviation.of(mixed.range).overruled(contest.holds[:, None], highest)
+        outline = Deviation.of(mixed.range)
+        if contest.holds.any():  # that looks at every pair of tokens
+            highest = outline_of_contest(asking, contest)[:, None]
+            outline = outline.overruled(contest.holds[:, None], highest)
         outline = with_own_noises(outline.overruled(asking.constant[:, None], linear.outline))
     mixed = mixed.strayed(np.broadcast_to(asking.value_stray[:, None], mixed.range.shape))
     return mixed, contest, outline

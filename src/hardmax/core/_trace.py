@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax._errors import RequestError
+from hardmax.core._gated import GatedFeedForward
 from hardmax.core._layers import Attention, FeedForward, SequenceInput
 from hardmax.core._legend import Legend
 from hardmax.core._sequences import (
@@ -96,7 +97,7 @@ def trace_sequence(
                 weights = group_weights(sublayer, streams[-1])
                 streams.append(attended(sublayer, streams[-1], weights))
                 attention.append(_by_head(sublayer, weights))
-            case FeedForward():
+            case FeedForward() | GatedFeedForward():
                 streams.append(fed_forward(sublayer, streams[-1]))
                 attention.append(np.zeros((0, len(tokens), len(tokens))))
     outputs = read_out(transformer, streams[-1])[0]

@@ -18,3 +18,8 @@ from hardmax.interop.huggingface import StoredHost as StoredHost
 from hardmax.interop.huggingface import WrittenFolder as WrittenFolder
 from hardmax.interop.huggingface import read_huggingface as read_huggingface
 from hardmax.interop.huggingface import write_huggingface as write_huggingface
+from hardmax.interop.lens import LensFiles as LensFiles
+from hardmax.interop.lens import export_lens_files as export_lens_files
+from hardmax.interop.lens import open_in_lens as open_in_lens
+from hardmax.interop.lens import read_lens_files as read_lens_files
+from hardmax.interop.lens import write_transformer_lens as write_transformer_lens

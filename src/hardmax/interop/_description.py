@@ -21,6 +21,7 @@ from hardmax.core import (
     Construction,
     EncodedTarget,
     FeedForward,
+    GatedFeedForward,
     Hardmax,
     Head,
     HeadGroup,
@@ -31,6 +32,7 @@ from hardmax.core import (
     SequenceTarget,
     Share,
     Softmax,
+    Sublayer,
     Target,
     Transformer,
     VectorInput,
@@ -185,14 +187,16 @@ def _rebuild_input(part: InputPart, tensors: Tensors) -> VectorInput | SequenceI
     raise FileError(f"has an input of the unknown kind {part['kind']!r}.")
 
 
-def _describe_sublayer(
-    sublayer: Attention | FeedForward, name: str, tensors: Tensors
-) -> SublayerPart:
+def _describe_sublayer(sublayer: Sublayer, name: str, tensors: Tensors) -> SublayerPart:
     match sublayer:
         case FeedForward():
             for part in ("inner", "inner_bias", "outer", "outer_bias"):
                 tensors[f"{name}.{part}"] = getattr(sublayer, part)
             return {"kind": "feed-forward"}
+        case GatedFeedForward():
+            for part, array in sublayer.parts().items():
+                tensors[f"{name}.{part}"] = array
+            return {"kind": "gated", "activation": sublayer.activation}
         case Attention():
             groups = [
                 _describe_group(group, f"{name}.{number}", tensors)
@@ -201,13 +205,16 @@ def _describe_sublayer(
             return {"kind": "attention", "groups": groups}
 
 
-def _rebuild_sublayer(part: SublayerPart, name: str, tensors: Tensors) -> Attention | FeedForward:
+def _rebuild_sublayer(part: SublayerPart, name: str, tensors: Tensors) -> Sublayer:
     match part["kind"]:
         case "feed-forward":
             inner, inner_bias = tensors[f"{name}.inner"], tensors[f"{name}.inner_bias"]
             return FeedForward(
                 inner, inner_bias, tensors[f"{name}.outer"], tensors[f"{name}.outer_bias"]
             )
+        case "gated":
+            arrays = {one: tensors[f"{name}.{one}"] for one in GatedFeedForward.PARTS}
+            return GatedFeedForward.of(arrays, str(part["activation"]))
         case "attention":
             heads: dict[int, Head] = {}
             for number, group in enumerate(part["groups"]):

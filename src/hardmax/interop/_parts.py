@@ -38,8 +38,9 @@ class GroupPart(TypedDict):
 
 
 class SublayerPart(TypedDict):
-    kind: str  # feed-forward | attention
+    kind: str  # feed-forward | gated | attention
     groups: NotRequired[list[GroupPart]]
+    activation: NotRequired[str]  # of gates
 
 
 class ReadOutPart(TypedDict):

@@ -3,6 +3,7 @@
 Exact rationals and the constants of softmax live here, too. Knows no head.
 """
 
+from hardmax.numerics._activations import activation_error as activation_error
 from hardmax.numerics._elementary import ELEMENTARY_ULPS as ELEMENTARY_ULPS
 from hardmax.numerics._elementary import absolute as absolute
 from hardmax.numerics._elementary import cos as cos

@@ -10,6 +10,7 @@ replaced by what it is there. Ranges are outward-rounded, so this is exact, too.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from fractions import Fraction
 
@@ -66,6 +67,7 @@ class Graph:
         self._known: dict[Hashable, int] = {}
         self._facing: dict[Hashable, bool] = {}  # which of u and -u is rectified
         self._denominators: dict[Form, Form] = {}
+        self._factors: dict[int, Counter[int]] = {}
 
     def variable(self, low: float, high: float) -> Form:
         """A new free number in [low, high]."""
@@ -284,9 +286,44 @@ class Graph:
         ]
         for a, p in first.terms.items():
             for b, q in second.terms.items():
-                low, high = min(a, b), max(a, b)
-                parts.append((p * q, self._product(Form({low: ONE}), Form({high: ONE}))))
+                parts.append((p * q, self._monomial(a, b)))
         return total(parts)
+
+    def _monomial(self, first: int, second: int) -> Form:
+        """The product of two atoms, in one way only: (x y) x, x (x y) and x^2 y are the same.
+
+        Powers of single atoms, by their numbers, are multiplied one after the other; from the third
+        on they are what a target's x^n is.
+        """
+        powers = Counter(self._powers(first))
+        powers.update(self._powers(second))
+        found: Form | None = None
+        for atom in sorted(powers):
+            form, power = Form({atom: ONE}), powers[atom]
+            if power == 2:
+                form = self._product(form, form)
+            elif power > 2:
+                form = self.apply("power", form, Fraction(power))
+            found = form if found is None else self._product(found, form)
+        assert found is not None
+        return found
+
+    def _powers(self, atom: int) -> dict[int, int]:
+        """The atoms whose product an atom is, and how often each is a factor."""
+        if atom not in self._factors:
+            made, factors = self.atoms[atom], Counter({atom: 1})
+            match made:
+                case Times(first=first, second=second):
+                    inner = _sole_atom(first), _sole_atom(second)
+                    if inner[0] is not None and inner[1] is not None:
+                        factors = Counter(self._powers(inner[0]))
+                        factors.update(self._powers(inner[1]))
+                case Apply(name="power", exponent=exponent, argument=argument):
+                    base, power = _sole_atom(argument), Fraction(exponent)
+                    if base is not None and power.denominator == 1 and power > 1:
+                        factors = Counter({base: int(power)})
+            self._factors[atom] = factors
+        return self._factors[atom]
 
     def _product(self, first: Form, second: Form) -> Form:
         if second.order < first.order:
@@ -334,6 +371,13 @@ class Graph:
             self.atoms.append(atom)
             self.bounds.append(*known)
         return Form({number: ONE})
+
+
+def _sole_atom(form: Form) -> int | None:
+    """The atom that a form is, if it is one and nothing else."""
+    if len(form.atoms) != 1 or form.constant != ZERO or form.lead != ONE:
+        return None
+    return next(iter(form.atoms))
 
 
 def _line(form: Form, slope: int, offset: int) -> Form:

@@ -30,6 +30,7 @@ from hardmax.core import (
     Affine,
     Attention,
     FeedForward,
+    GatedFeedForward,
     Head,
     Maximum,
     Product,
@@ -152,7 +153,7 @@ class Unrolled:
         return self.graph.shared.form(total(self._read(row, sublayer, token)))
 
     def _changes(self, sublayer: int, token: int, index: int) -> list[tuple[fmpq, Form]]:
-        if isinstance(self.transformer.sublayers[sublayer], FeedForward):
+        if not isinstance(self.transformer.sublayers[sublayer], Attention):
             return self._units(sublayer).change(token, index)
         return [
             (weight, self._mean(sublayer, token, number, v))
@@ -161,6 +162,8 @@ class Unrolled:
 
     def _make_units(self, sublayer: int) -> _LayerForms:
         layer = self.transformer.sublayers[sublayer]
+        if isinstance(layer, GatedFeedForward):
+            return _GatedForms(self, sublayer, layer)
         assert isinstance(layer, FeedForward)
         return _LayerForms(self, sublayer, layer)
 
@@ -190,21 +193,45 @@ class Unrolled:
 class _LayerForms:
     """A feed-forward sublayer."""
 
-    def __init__(self, owner: Unrolled, sublayer: int, layer: FeedForward) -> None:
-        self.owner, self.sublayer, self.layer = owner, sublayer, layer
-        self.inner, self.outer = sparse_rows(layer.inner), sparse_rows(layer.outer)
+    def __init__(
+        self, owner: Unrolled, sublayer: int, layer: FeedForward | GatedFeedForward
+    ) -> None:
+        self.owner, self.sublayer, self.outer_bias = owner, sublayer, layer.outer_bias
+        self.inner, self.inner_bias = sparse_rows(layer.inner), layer.inner_bias
+        self.outer = sparse_rows(layer.outer)
         self.hidden = cache(self._hidden)
 
     def change(self, token: int, index: int) -> list[tuple[fmpq, Form]]:
         parts = [(weight, self.hidden(token, unit)) for unit, weight in self.outer[index]]
-        bias = self.layer.outer_bias[index]
+        bias = self.outer_bias[index]
         return [*parts, (ONE, constant(rational(bias)))] if bias else parts
 
     def _hidden(self, token: int, unit: int) -> Form:
-        before = self.owner._read(self.inner[unit], self.sublayer - 1, token)
-        bias = constant(rational(self.layer.inner_bias[unit]))
+        return self.owner.graph.relu(self._affine(self.inner[unit], self.inner_bias[unit], token))
+
+    def _affine(self, row: Row, bias: float, token: int) -> Form:
+        before = self.owner._read(row, self.sublayer - 1, token)
+        added = (ONE, constant(rational(bias)))
+        return self.owner.graph.shared.form(total([*before, added]))
+
+
+class _GatedForms(_LayerForms):
+    """A gated one, term by term: pairs of units that multiply are a product of two forms."""
+
+    def __init__(self, owner: Unrolled, sublayer: int, layer: GatedFeedForward) -> None:
+        super().__init__(owner, sublayer, layer)
+        self.gate, self.gate_bias = sparse_rows(layer.gate), layer.gate_bias
+        self.is_exact = layer.is_exact
+        units, multiplies = layer.terms
+        self.multiplies = dict(zip(units.tolist(), multiplies.tolist(), strict=True))
+        self.outer = [[(k, w) for k, w in row if k in self.multiplies] for row in self.outer]
+
+    def _hidden(self, token: int, unit: int) -> Form:
         graph = self.owner.graph
-        return graph.relu(graph.shared.form(total([*before, (ONE, bias)])))
+        gate = self._affine(self.gate[unit], self.gate_bias[unit], token)
+        if not self.multiplies[unit]:
+            gate = graph.relu(gate) if self.is_exact else graph.gate(gate, gate)
+        return graph.times(gate, self._affine(self.inner[unit], self.inner_bias[unit], token))
 
 
 class _HeadForms:

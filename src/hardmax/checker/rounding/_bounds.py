@@ -24,7 +24,14 @@ import numpy as np
 
 from hardmax._errors import DomainError
 from hardmax.checker._dependence import coordinates_needed, tokens_read
-from hardmax.checker.rounding._flow import Attended, FedForward, Flow, RoundedStream, follow
+from hardmax.checker.rounding._flow import (
+    Attended,
+    FedForward,
+    Flow,
+    Gated,
+    RoundedStream,
+    follow,
+)
 from hardmax.checker.rounding._format import NothingKnown, Stored, check, moved
 from hardmax.checker.rounding._hosted import Hosted, check_sizes
 from hardmax.checker.rounding._inplace import Mixing
@@ -52,6 +59,8 @@ def adjoint_bound(flow: Flow, readout: ReadOut, reads: list[int], *, eager: bool
         match passed:
             case FedForward():
                 effect, caused = _before_feed_forward(effect, passed, eager)
+            case Gated():
+                effect, caused = _before_gated(effect, passed)
             case Attended():
                 effect, caused = _before_attention(effect, passed, eager)
         total = up(total + caused)
@@ -106,6 +115,17 @@ def _before_feed_forward(
     read = _masked(hidden, ~stop[:, None, :]) * slopes
     caused = up(caused + _caused(read, passed.hidden_error))
     return _added(effect, passed.inner, passed.tokens, read), caused
+
+
+def _before_gated(effect: Interval, passed: Gated) -> tuple[Interval, np.ndarray]:
+    """By the gates and by the second factors of all terms."""
+    after, terms = effect[:, :, passed.tokens], passed.terms
+    hidden = _asked_of(terms.outer, after)
+    caused = up(_caused(after, passed.error) + _caused(hidden, terms.local))
+    shape = (len(terms.local), 1, len(passed.tokens))
+    for stored, slopes in ((terms.gate, terms.by_gate), (terms.inner, terms.by_inner)):
+        effect = _added(effect, stored, passed.tokens, hidden * slopes.reshape(*shape))
+    return effect, np.asarray(caused)
 
 
 def _before_attention(

@@ -14,11 +14,12 @@ import numpy as np
 
 from hardmax.checker._dependence import asks
 from hardmax.checker.rounding._format import Stored
+from hardmax.checker.rounding._gated import GatedTerms, gated_terms
 from hardmax.checker.rounding._head import answer
 from hardmax.checker.rounding._hosted import Hosted
 from hardmax.checker.rounding._inplace import Mixing, Written, sharpen_heads, sharpen_units
 from hardmax.checker.rounding._logits import Asked, Heads
-from hardmax.core import Attention, FeedForward, Sublayer
+from hardmax.core import Attention, FeedForward, GatedFeedForward, Sublayer
 from hardmax.numerics import Interval, up
 
 _MOST_PIECES = 256  # of a query's range
@@ -76,7 +77,21 @@ class FedForward:
         return bool(self.stop.any())
 
 
-Passed = Attended | FedForward
+@dataclass(frozen=True, eq=False)
+class Gated:
+    """A gated feed-forward layer in the forward pass."""
+
+    before: RoundedStream
+    tokens: np.ndarray
+    terms: GatedTerms
+    error: np.ndarray  # of the sums, width x tokens
+
+    @property
+    def stops(self) -> bool:
+        return False
+
+
+Passed = Attended | FedForward | Gated
 
 
 @dataclass(eq=False)
@@ -108,6 +123,8 @@ def follow(
                 stream, passed = _attend(stream, sublayer, need, hosted, number)
             case FeedForward():
                 stream, passed = _feed_forward(stream, sublayer, need, hosted, number)
+            case GatedFeedForward():
+                stream, passed = _gated(stream, sublayer, need, hosted, number)
         layers.append(passed)
     return Flow(start, stream, layers)
 
@@ -148,6 +165,20 @@ def _feed_forward(
     return after, FedForward(
         stream, tokens, inner, outer, slopes, error, acted, total, stop, rounded
     )
+
+
+def _gated(
+    stream: RoundedStream, layer: GatedFeedForward, need: np.ndarray, hosted: Hosted, number: int
+) -> tuple[RoundedStream, Gated]:
+    """A product and what it is added to are known by terms; what is added up are units."""
+    tokens = np.flatnonzero(need.any(axis=0))
+    where, off = stream.where[:, tokens], stream.off[:, tokens]
+    terms, added, total = gated_terms(layer, where, off, hosted, number)
+    value = added.value.meet(total)
+    rounded = added.error(value)
+    moved = up(up(off + terms.outer.carry(terms.off)) + rounded)
+    after = stream.replaced(tokens, value.widened(rounded), moved)
+    return after, Gated(stream, tokens, terms, rounded)
 
 
 def _attend(

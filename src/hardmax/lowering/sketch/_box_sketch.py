@@ -103,7 +103,22 @@ class Chooser:
         return self.values.shape[0]
 
 
-Maker = Gate | Unit | Chooser  # what writes to registers
+@dataclass(frozen=True, eq=False)
+class Multiplier:
+    """Two gated units of a feed-forward layer: first * second, exactly."""
+
+    sublayer: int
+    first: BoxForm
+    second: BoxForm
+    node: int
+    gain: float
+
+    @property
+    def is_square(self) -> bool:
+        return self.first.key == self.second.key
+
+
+Maker = Gate | Unit | Chooser | Multiplier  # what writes to registers
 
 
 def forms_of(maker: Maker) -> tuple[BoxForm, ...]:
@@ -115,6 +130,8 @@ def forms_of(maker: Maker) -> tuple[BoxForm, ...]:
             return (maker.value,)
         case Chooser():
             return maker.query
+        case Multiplier():
+            return maker.first, maker.second
 
 
 class BoxSketch:
@@ -180,6 +197,11 @@ class BoxSketch:
         sublayer = feed_forward_from(self.ready(value)) if sublayer is None else sublayer
         return self._emit(Unit(sublayer, value, node, gain))
 
+    def multiply(self, first: BoxForm, second: BoxForm, *, node: int, gain: float) -> int:
+        """Emit first * second at the first feed-forward layer that can."""
+        sublayer = feed_forward_from(self.ready(first, second))
+        return self._emit(Multiplier(sublayer, first, second, node, gain))
+
     def choose(self, chooser: Chooser) -> int:
         return self._emit(chooser)
 
@@ -237,6 +259,9 @@ def _without(maker: Maker, register: BoxRegister) -> Maker:
             return replace(maker, value=_drop(maker.value, register))
         case Chooser():
             return replace(maker, query=tuple(_drop(form, register) for form in maker.query))
+        case Multiplier():
+            first, second = _drop(maker.first, register), _drop(maker.second, register)
+            return replace(maker, first=first, second=second)
 
 
 def _drop(form: BoxForm, register: BoxRegister) -> BoxForm:
