@@ -33,7 +33,7 @@ from hardmax.interop import to_jax, write_standalone
 from hardmax.interop._runnable import transformer_of
 
 sys.path.append(str(Path(__file__).parent))
-from test_onnx import CASES, bound, mixed
+from test_onnx import CASES, bound, gated, mixed
 
 
 @pytest.fixture(autouse=True)
@@ -74,6 +74,20 @@ def test_every_mask_within_the_rounding_bound(kind: str, token: int | None, dtyp
     found = np.asarray(jax.jit(apply)(params, given))
     assert found.dtype == dtype
     assert (np.abs(found - meant(model, given)) <= bound(model, dtype)).all()
+
+
+@pytest.mark.parametrize("framework", ["apply", "torch", "jax"])
+def test_gated_layers(framework: str, tmp_path: Path) -> None:
+    for activation in ("relu", "silu"):
+        model, folder = gated(activation), tmp_path / activation
+        given = inputs(model, 3, 2)
+        if framework == "apply":
+            params, apply = to_jax(model, "float32")
+            found = np.asarray(jax.jit(apply)(params, given))
+        else:
+            write_standalone(model, folder, framework, dtype="float32")
+            found = run(folder, framework, given)
+        assert (np.abs(found - meant(model, given)) <= bound(model, "float32")).all()
 
 
 PRODUCT = hm.compile("x*y", on="[-1,1]^2", error=1e-2)

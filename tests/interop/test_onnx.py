@@ -72,6 +72,19 @@ def mixed(kind: str, token: int | None = -1, warm: bool = False) -> Construction
     return claimed(Transformer(source, layers, make.readout(2, token)))
 
 
+@cache
+def gated(activation: str) -> Construction:
+    """Two inputs through gated units, one of them with a signed zero for a weight."""
+    rng = np.random.default_rng(2)
+    gate, inner, outer = rng.normal(size=(3, 5, 2)) / 2
+    gate[0, 0] = -0.0
+    layer = hm.GatedFeedForward(
+        gate, np.ones(5), inner, np.zeros(5), outer.T, [0.0, 1.0], activation
+    )
+    source = hm.VectorInput(np.eye(2)[None], np.zeros((1, 2)))
+    return claimed(Transformer(source, [layer], ReadOut(np.eye(2), np.zeros(2))))
+
+
 CASES = [("reals", -1), ("reals", 1), ("words", -1), ("words", None), ("start", 0), ("start", None)]
 
 
@@ -203,6 +216,18 @@ def test_outputs_lie_within_the_rounding_bound(route: str, dtype: str, tmp_path:
     most = bound(model, dtype)
     assert (np.abs(answers(path, points) - expected) <= most).all()
     assert most.max() <= (0.5 if dtype == "float16" else 1e-4) * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("activation", ["relu", "silu"])
+def test_gated_layers_run_and_come_back(activation: str, tmp_path: Path) -> None:
+    model, path = gated(activation), tmp_path / "m.onnx"
+    for dtype in DTYPES[:2]:
+        write_onnx(model, path, dtype=dtype)
+        points = model.claim.domain.sample(20, np.random.default_rng(1)).astype(dtype)
+        expected = evaluate(model.transformer, points.astype(np.float64))
+        assert (np.abs(answers(path, points) - expected) <= bound(model, dtype)).all()
+    write_onnx(model, path)
+    assert fingerprint(read_onnx(path)) == fingerprint(model.transformer)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

@@ -170,10 +170,26 @@ class _Graph:
         name = layer["name"]
         read = self.node("MatMul", f"{name}.read", stream, self.weights(f"{name}.inner"))
         moved = self.node("Add", f"{name}.moved", read, self.weights(f"{name}.inner_bias"))
-        hidden = self.node("Relu", f"{name}.hidden", moved)
+        hidden = (
+            self.gated(layer, stream, moved)
+            if layer["kind"] == "gated"
+            else self.node("Relu", f"{name}.hidden", moved)
+        )
         written = self.node("MatMul", f"{name}.written", hidden, self.weights(f"{name}.outer"))
         change = self.node("Add", f"{name}.change", written, self.weights(f"{name}.outer_bias"))
         return self.node("Add", name, stream, change)
+
+    def gated(self, layer: LayerPart, stream: str, moved: str) -> str:
+        """Hidden units times their gates: relu(z), or silu(z), which is z sigmoid(z)."""
+        name = layer["name"]
+        read = self.node("MatMul", f"{name}.gate_read", stream, self.weights(f"{name}.gate"))
+        gate = self.node("Add", f"{name}.gate_moved", read, self.weights(f"{name}.gate_bias"))
+        if layer["activation"] == "relu":
+            act = self.node("Relu", f"{name}.act", gate)
+        else:
+            slope = self.node("Sigmoid", f"{name}.slope", gate)
+            act = self.node("Mul", f"{name}.act", gate, slope)
+        return self.node("Mul", f"{name}.hidden", act, moved)
 
     def readout(self, stream: str) -> None:
         """The answer at one token, or at every symbol."""

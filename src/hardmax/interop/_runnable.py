@@ -23,11 +23,13 @@ from hardmax._errors import FileError, PrecisionError
 from hardmax.core import (
     Attention,
     FeedForward,
+    GatedFeedForward,
     Head,
     HeadGroup,
     ReadOut,
     SequenceInput,
     Softmax,
+    Sublayer,
     Transformer,
     VectorInput,
 )
@@ -64,7 +66,7 @@ class GroupPart(TypedDict):
 
 
 class LayerPart(TypedDict):
-    kind: str  # attention | feed-forward
+    kind: str  # attention | feed-forward | gated
     name: str  # before the names of its arrays: sublayers.3
     heads: NotRequired[int]  # as they are stored, at least 1
     causal: NotRequired[list[bool]]  # head by head
@@ -72,6 +74,7 @@ class LayerPart(TypedDict):
     groups: NotRequired[list[GroupPart]]
     exceptions: NotRequired[dict[str, Exceptions]]
     hidden_width: NotRequired[int]
+    activation: NotRequired[str]  # of the gates: relu | silu
 
 
 class ReadOutPart(TypedDict):
@@ -107,7 +110,7 @@ def runnable(transformer: Transformer, format: Format) -> Runnable:
         match part, sublayer:
             case UniformAttention(), Attention():
                 layer, own = _attention(part, sublayer, transformer.tokens, format)
-            case UniformFeedForward(), FeedForward():
+            case UniformFeedForward(), FeedForward() | GatedFeedForward():
                 layer, own = _feed_forward(part, sublayer)
         layers.append(layer)
         arrays |= {f"{layer['name']}.{key}": array for key, array in own.items()}
@@ -199,7 +202,9 @@ def _group(group: HeadGroup) -> GroupPart:
     }
 
 
-def _feed_forward(part: UniformFeedForward, layer: FeedForward) -> tuple[LayerPart, Arrays]:
+def _feed_forward(
+    part: UniformFeedForward, layer: FeedForward | GatedFeedForward
+) -> tuple[LayerPart, Arrays]:
     own = max(1, layer.hidden_width)
     arrays = {
         "inner": part.inner[:own].T,
@@ -208,7 +213,15 @@ def _feed_forward(part: UniformFeedForward, layer: FeedForward) -> tuple[LayerPa
         "outer_bias": part.outer_bias,
     }
     name = f"sublayers.{part.sublayer}"
-    return {"kind": "feed-forward", "name": name, "hidden_width": layer.hidden_width}, arrays
+    described: LayerPart = {
+        "kind": "feed-forward",
+        "name": name,
+        "hidden_width": layer.hidden_width,
+    }
+    if part.gates is not None:
+        described |= {"kind": "gated", "activation": part.gates.activation}
+        arrays |= {"gate": part.gates.gate[:own].T, "gate_bias": part.gates.gate_bias[:own]}
+    return described, arrays
 
 
 def _rounded(values: np.ndarray, format: Format) -> np.ndarray:
@@ -258,14 +271,19 @@ def _source(part: InputPart, arrays: Named) -> VectorInput | SequenceInput:
     return SequenceInput(tuple(part["alphabet"]), embedding, positions, start)
 
 
-def _layer(part: LayerPart, arrays: Named) -> Attention | FeedForward:
+def _layer(part: LayerPart, arrays: Named) -> Sublayer:
     def own(key: str) -> np.ndarray:
         return arrays[f"{part['name']}.{key}"]
 
-    if part["kind"] == "feed-forward":
+    if part["kind"] in ("feed-forward", "gated"):
         units = part["hidden_width"]
         inner, outer = own("inner").T[:units], own("outer").T[:, :units]
-        return FeedForward(inner, own("inner_bias")[:units], outer, own("outer_bias"))
+        inner_bias, outer_bias = own("inner_bias")[:units], own("outer_bias")
+        if part["kind"] == "feed-forward":
+            return FeedForward(inner, inner_bias, outer, outer_bias)
+        gate, gate_bias = own("gate").T[:units], own("gate_bias")[:units]
+        rest = (gate, gate_bias, inner, inner_bias, outer, outer_bias)
+        return GatedFeedForward(*rest, activation=part["activation"])
     if part["kind"] != "attention":
         raise FileError(f"has a sublayer of the unknown kind {part['kind']!r}.")
     count = part["heads"]

@@ -133,7 +133,12 @@ def _attended(layer: Structure, own: Params, stream: jax.Array) -> jax.Array:
 
 
 def _fed_forward(layer: Structure, own: Params, stream: jax.Array) -> jax.Array:
-    hidden = jax.nn.relu(_dot(stream, own["inner"]) + own["inner_bias"])
+    hidden = _dot(stream, own["inner"]) + own["inner_bias"]
+    if layer["kind"] == "gated":
+        act = jax.nn.relu if layer["activation"] == "relu" else jax.nn.silu
+        hidden = act(_dot(stream, own["gate"]) + own["gate_bias"]) * hidden
+    else:
+        hidden = jax.nn.relu(hidden)
     return _dot(hidden, own["outer"]) + own["outer_bias"]
 
 

@@ -156,7 +156,35 @@ class FeedForward(nn.Module):
         return self.hidden(x @ self.inner + self.inner_bias) @ self.outer + self.outer_bias
 
 
-_KINDS: dict[str, type[nn.Module]] = {"attention": Attention, "feed-forward": FeedForward}
+class GatedFeedForward(nn.Module):
+    """The same with hidden units that are multiplied by their gates."""
+
+    gate: Tensor
+    gate_bias: Tensor
+    inner: Tensor
+    inner_bias: Tensor
+    outer: Tensor
+    outer_bias: Tensor
+
+    def __init__(self, layer: Structure, tensors: Mapping[str, Tensor]) -> None:
+        super().__init__()
+        for name, tensor in tensors.items():
+            self.register_parameter(name, nn.Parameter(tensor))
+        self.act = nn.ReLU() if layer["activation"] == "relu" else nn.SiLU()
+        self.hidden = nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        gates = self.act(x @ self.gate + self.gate_bias)
+        return (
+            self.hidden(gates * (x @ self.inner + self.inner_bias)) @ self.outer + self.outer_bias
+        )
+
+
+_KINDS: dict[str, type[nn.Module]] = {
+    "attention": Attention,
+    "feed-forward": FeedForward,
+    "gated": GatedFeedForward,
+}
 
 
 def _below(tensors: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
