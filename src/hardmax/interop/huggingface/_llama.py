@@ -324,7 +324,7 @@ def _read_feed_forward(
     outer = stream.writes(files.tensors[f"{name}.mlp.down_proj.weight"], "hidden units")
     if up[:, : stream.ours].any():
         return _read_gates(stream, gate, up, outer), None
-    factors = stream.biases(_constant(stream, up))
+    factors = stream.biases(up)
     working = outer.any(axis=0) | gate.any(axis=1) | (factors != 0.0)
     if not working.any():
         return [], None
