@@ -102,7 +102,8 @@ class Runnable:
 def runnable(transformer: Transformer, format: Format) -> Runnable:
     """The Transformer with its weights rounded to the format; hard heads are refused."""
     with np.errstate(over="ignore"):  # a coldness that overflows is refused by `_rounded`
-        form = standard_form(transformer, heads=1, key_width=1, value_width=1, hidden_width=1)
+        least = {"heads": 1, "key_width": 1, "value_width": 1, "hidden_width": 1}
+        form = standard_form(transformer, **least, gates=True)
     given, arrays = _input(transformer)
     layers: list[LayerPart] = []
     for part in _parts(form.blocks):
