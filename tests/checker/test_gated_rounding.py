@@ -202,3 +202,41 @@ def test_a_host_computes_the_gates_that_the_layer_names():
         host = Host("llama", (None, None), (activation,))
         bound = float_bounds(model, box, ("float32",), host=host)["float32"][0]
         assert np.isfinite(bound) == finite
+
+
+# ---- words ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("activation", ["relu", "silu"])
+def test_programs_with_gates_are_proved_and_refuted_word_by_word(activation):
+    """y is answered; y^2 is added and taken away again by other units, or a share of it is left."""
+    made = hm.compile(hm.programs.histogram, alphabet="ab", length=3)
+    (row,), (bias,) = made.transformer.readout.weights, made.transformer.readout.bias
+    column = int(np.abs(row).argmax())
+    width = made.transformer.width
+    write = np.zeros(width)
+    write[column] = 1.0
+
+    def with_layer(left):
+        weights = [1.0, -1.0, -(1.0 - left), 1.0 - left]
+        signs, halves = np.array([1.0, -1.0, 2.0, -2.0]), np.array([1.0, 1.0, 0.5, 0.5])
+        read = np.append(row, bias)
+        gates, factors = np.outer(signs, read), np.outer(halves, read)
+        layer = hm.GatedFeedForward(
+            gates[:, :-1],
+            gates[:, -1],
+            factors[:, :-1],
+            factors[:, -1],
+            np.outer(write, weights),
+            np.zeros(width),
+            activation,
+        )
+        old = made.transformer
+        longer = hm.Transformer(old.input, [*old.sublayers, layer], old.readout)
+        return replace(made, transformer=longer, witness=None, legend=None)
+
+    same = hm.certify(with_layer(0.0))
+    assert same.verdict is hm.Verdict.PROVED
+    assert same.method == "enumeration"
+    assert same.certified < 1e-3
+    assert hm.certify(with_layer(0.5)).verdict is hm.Verdict.REFUTED

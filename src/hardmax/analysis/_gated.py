@@ -27,11 +27,13 @@ def follow_gates(
     A term h = act(z) u, or z u of a pair of units that multiply, deviates by a dz + b du with a and
     b in the ranges of its two derivatives (the mean value theorem). What it rounds is that of a
     unit, or of two: act(z) and act(-z), whose sizes add up to |z|, each with its activation's error
-    and one rounding.
+    and one rounding. The two read z and u each for itself: where reads round d and e, that is
+    2 d e more than one reading is off, and for silus, whose slopes add up to 1.2 in size, 0.2 d |u|
+    and d^2 |u|, as |act''| <= 1/2.
     """
     (units, multiplies), stream, here = layer.terms, place.transposed(), place.close.magnitude.T
-    z, gate_size = _read(layer.gate[units], layer.gate_bias[units], stream, here, format)
-    u, inner_size = _read(layer.inner[units], layer.inner_bias[units], stream, here, format)
+    z, d, gate_size = _read(layer.gate[units], layer.gate_bias[units], stream, here, format)
+    u, e, inner_size = _read(layer.inner[units], layer.inner_bias[units], stream, here, format)
     act, product = record_of(layer.activation), multiplies[:, None]
     acted, steep = act.intervals(z.where), act.curve(z.where.lo, z.where.hi)[1]
     first = _either(product, z.range, act.intervals(z.range))
@@ -40,6 +42,8 @@ def follow_gates(
     size = inflate(np.where(product, z.where.magnitude, acted.magnitude), 2)
     rounded = activation_error(layer.activation, z.where.magnitude, size, format)
     rounded = inflate((2.0 * rounded + stray(2, size, format)) * u.where.magnitude, 4)
+    apart = 2.0 * d * e if layer.is_exact else 2.0 * d * e + (0.2 + d) * d * u.where.magnitude
+    rounded = inflate(rounded + np.where(product, apart, 0.0), 6)
     hidden = Place(first * u.range, Deviation.of(moved)).strayed(rounded)
     outer, bias = layer.outer[:, units], layer.outer_bias[:, None]
     change = Place(outer @ hidden.range + bias, outer @ hidden.deviation)
@@ -52,10 +56,11 @@ def follow_gates(
 
 def _read(
     matrix: np.ndarray, bias: np.ndarray, stream: Place, here: np.ndarray, format: Format
-) -> tuple[Place, float]:
+) -> tuple[Place, np.ndarray, float]:
+    """What rows read, what that rounds, and the largest sum of sizes."""
     size, rounded = affine_stray(matrix, here, bias[:, None], 3, format)
     read = Place(matrix @ stream.range + bias[:, None], matrix @ stream.deviation)
-    return read.strayed(rounded), float(size.max(initial=0.0))
+    return read.strayed(rounded), rounded, float(size.max(initial=0.0))
 
 
 def _either(chosen: np.ndarray, one: Interval, other: Interval) -> Interval:
