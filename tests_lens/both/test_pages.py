@@ -26,6 +26,20 @@ def test_the_guide_s_session() -> None:
     assert doctest.DocTestRunner().run(test, out=said.append).failed == 0, "".join(said)
 
 
+def test_the_examples_in_docstrings() -> None:
+    doors = [hm.interop.write_transformer_lens, hm.interop.export_lens_files]
+    doors += [hm.interop.read_lens_files, hm.interop.LensFiles]
+    if not importlib.metadata.version("transformer-lens").startswith("3."):
+        doors.append(hm.interop.open_in_lens)
+    finder, runner = doctest.DocTestFinder(recurse=False), doctest.DocTestRunner()
+    said: list[str] = []
+    for door in doors:
+        for test in finder.find(door, door.__name__, globs={"hm": hm}):
+            runner.run(test, out=said.append)
+    assert runner.summarize(verbose=False).failed == 0, "".join(said)
+    assert runner.tries >= 12
+
+
 def test_the_example(capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(ROOT / "examples" / "doors_lens.py"), run_name="__main__")
     said = capsys.readouterr().out

@@ -51,6 +51,13 @@ def open_in_lens(folder: str | os.PathLike[str]) -> TransformerBridge:
 
     It has `encode`, `decode`, `legend` and `labelled`, as what `write_transformer_lens` returns.
     Real inputs are called as model(model.encode(x)). The format is that of the stored weights.
+
+    >>> import tempfile
+    >>> sort = hm.compile(hm.programs.sort_by_frequency, alphabet="abc", length=4)  # mixed masks
+    >>> written = hm.interop.write_huggingface(sort, tempfile.mkdtemp(), "t5")
+    >>> model = hm.interop.open_in_lens(written.folder)
+    >>> model.decode(model(model.encode("abcb")))
+    [['b', 'b', 'a', 'c']]
     """
     if lens_version() < (4, 0):
         raise RequestError(

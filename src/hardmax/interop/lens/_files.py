@@ -84,6 +84,13 @@ def read_lens_files(folder: str | os.PathLike[str]) -> HookedTransformer | Trans
 
     A HookedTransformer with TransformerLens 3.9, a TransformerBridge with 4.x, as from
     `write_transformer_lens`. Config and labels must be those of the construction beside them.
+
+    >>> import tempfile
+    >>> sort = hm.compile(hm.programs.sort, alphabet="abc", length=4)
+    >>> written = hm.interop.export_lens_files(sort, tempfile.mkdtemp())
+    >>> model = hm.interop.read_lens_files(written.folder)
+    >>> model.decode(model(model.encode("cab")))
+    [['a', 'b', 'c']]
     """
     return lens_model(read_lens_parts(folder))
 

@@ -38,10 +38,14 @@ def write_transformer_lens(
     TransformerLens then adds and multiplies in that format, zeros besides, in some order: the
     certificate's bound for the format holds for it, as long as exp is as exact as is assumed there.
 
-        model = hm.interop.write_transformer_lens(construction, "float32")
-        logits, cache = model.run_with_cache(model.encode("cab"))
-        model.decode(logits)                                       # [['b', 'a', 'c']]
-        model.labelled(cache)["blocks.1.attn.hook_pattern"]        # a pattern for each head's label
+    >>> program = hm.compile(hm.programs.reverse, alphabet="abcde", length=5)
+    >>> model = hm.interop.write_transformer_lens(program, "float32")
+    >>> logits, cache = model.run_with_cache(model.encode("cab"))
+    >>> model.decode(logits)
+    [['b', 'a', 'c']]
+    >>> for label, pattern in model.labelled(cache)["blocks.1.attn.hook_pattern"].items():
+    ...     print(label, pattern.argmax(dim=-1).tolist())
+    tokens at [there index == ((length - 1) - index)] [[2, 1, 0]]
     """
     lens_version()
     return lens_model(lens_parts(construction, dtype))
