@@ -1,4 +1,4 @@
-"""Pairs of readers and writers: the one file that holds a model, and PyTorch.
+"""Pairs of readers and writers: the one file that holds a model, PyTorch, Hugging Face.
 
 Opening this door loads neither safetensors nor torch; each is imported by the function that
 needs it.
