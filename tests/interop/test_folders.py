@@ -14,6 +14,7 @@ import pytest
 import hardmax as hm
 from hardmax import programs as p
 from hardmax.interop import read_huggingface, write_huggingface
+from hardmax.interop.huggingface._fold import trimmed_head
 from hardmax.interop.huggingface._tensors import from_bytes, to_bytes
 from hardmax.numerics import format_named
 
@@ -124,6 +125,25 @@ def test_a_coldness_in_the_queries_is_a_coldness_again(
         head = read_huggingface(folders[home, "product"]).stored.transformer.heads[0]
         assert head.coldness != 1.0
         assert set(np.frexp(np.abs(head.query[head.query != 0.0]))[0]) == {0.5}
+
+
+@pytest.mark.parametrize(
+    ("query", "key", "cold"),
+    [
+        ([3.0, 0.0], [1.0, 0.5], 3.0),  # 3 times a power of two
+        ([3.0, 6.0], [1.0, 0.5], 6.0),
+        ([1.0, 0.3], [0.0, 5.0], 5.0),  # a key that is one number
+        ([1.0, 0.3], [5.0, 5.0], 1.0),  # 5 x1 + 5 x2 are two products, each of them rounded
+        ([1.0, 0.3], [0.0, 0.3], 0.3),
+    ],
+)
+def test_where_a_coldness_is_found(query: list[float], key: list[float], cold: float) -> None:
+    rows = [np.array([row]) for row in (query, key, [1.0, 0.0])]
+    head = trimmed_head(*rows, np.array([[0.0], [1.0]]), causal=True)
+    assert head is not None
+    assert head.coldness == cold
+    product = head.coldness * head.query[0][:, None] * head.key[0]
+    assert np.array_equal(product, np.outer(query, key))
 
 
 # ---- attacks -----------------------------------------------------------------------------------

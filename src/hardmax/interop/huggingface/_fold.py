@@ -107,14 +107,22 @@ def trimmed_head(
         if asks.any():
             raise FileError("has a head that compares tokens and sends nothing.")
         return None
-    cold = 1.0 if bias is not None else _coldness(query)
-    parts = query[asks] / cold, key[asks], value[sends], output[:, sends]
-    return Head(*parts, weighting=Softmax(cold), causal=causal, position_bias=bias)
+    cold = warm = 1.0
+    if bias is None:
+        cold = _coldness(query)
+    if bias is None and cold == 1.0 and ((key != 0.0).sum(axis=1) <= 1).all():
+        warm = _coldness(key)
+    parts = query[asks] / cold, key[asks] / warm, value[sends], output[:, sends]
+    return Head(*parts, weighting=Softmax(cold * warm), causal=causal, position_bias=bias)
 
 
-def _coldness(query: np.ndarray) -> float:
-    """What a query is a multiple of, by powers of two: then it was a coldness, and is one again."""
-    digits, powers = np.frexp(np.abs(query[query != 0.0]))
+def _coldness(rows: np.ndarray) -> float:
+    """What queries or keys are multiples of, by powers of two: that was a coldness, and is again.
+
+    Whoever bounds roundings of a head takes a coldness to be multiplied into the query or into the
+    score, rounded each time; a single number of a key, rounded once, is no more than that.
+    """
+    digits, powers = np.frexp(np.abs(rows[rows != 0.0]))
     alike = len(digits) > 0 and bool((digits == digits[0]).all())
     return float(np.ldexp(digits[0], powers.max())) if alike else 1.0
 

@@ -23,6 +23,7 @@ from hardmax.core import (
     ReadOut,
     SequenceInput,
     Share,
+    Softmax,
     Sublayer,
     Transformer,
     VectorInput,
@@ -58,7 +59,7 @@ def prepared(
     construction = replace(construction, claim=_roomy(construction.claim, format))
     _refuse_biases(construction.transformer, home)
     _refuse_gates(construction.transformer, home)
-    construction = _trimmed(construction)
+    construction = _with_cold_keys(_trimmed(construction))
     if home.causal:
         construction = _causal(_read_last(construction))
     if home.prelude is not None and isinstance(construction.transformer.input, SequenceInput):
@@ -153,6 +154,30 @@ def _trimmed(construction: Construction) -> Construction:
         lambda k: last[k] if k >= 0 else -1,
         legend=None if legend is None else Legend(legend.coordinates, steps),
     )
+
+
+def _with_cold_keys(construction: Construction) -> Construction:
+    """Coldness goes into keys that are single numbers, where queries are sums.
+
+    It would be multiplied into every weight of a query otherwise, and a sum that nearly cancels
+    would be off by roundings of its large terms.
+    """
+    transformer = construction.transformer
+    sublayers = [
+        Attention(_with_cold_key(head) for head in layer.heads)
+        if isinstance(layer, Attention)
+        else layer
+        for layer in transformer.sublayers
+    ]
+    changed = Transformer(transformer.input, sublayers, transformer.readout)
+    return _rebuilt(construction, changed, lambda k: k)
+
+
+def _with_cold_key(head: Head) -> Head:
+    sums, numbers = ((rows != 0.0).sum(axis=1) > 1 for rows in (head.query, head.key))
+    if head.position_bias is not None or not sums.any() or numbers.any():
+        return head
+    return replace(head, key=head.coldness * head.key, weighting=Softmax(1.0))
 
 
 def _working(sublayer: Sublayer) -> list[int]:
