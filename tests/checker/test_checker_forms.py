@@ -14,16 +14,13 @@ from hypothesis import strategies as st
 from hardmax.checker import Verdict, certify
 from hardmax.checker._budget import Clock, Spent
 from hardmax.checker.forms import Graph, TargetForms
+from hardmax.checker.forms._bodies import ONE, ZERO, nearest, rational
 from hardmax.checker.forms._forms import (
     NOTHING,
-    ONE,
-    ZERO,
     Form,
     Shared,
     constant,
     direction_of,
-    nearest,
-    rational,
     renamed,
     total,
 )

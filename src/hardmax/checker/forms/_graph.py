@@ -33,16 +33,8 @@ from hardmax.checker.forms._atoms import (
     mean_range,
     univariate_range,
 )
-from hardmax.checker.forms._forms import (
-    NOTHING,
-    ONE,
-    ZERO,
-    Form,
-    Shared,
-    constant,
-    rational,
-    total,
-)
+from hardmax.checker.forms._bodies import ONE, ZERO, rational
+from hardmax.checker.forms._forms import NOTHING, Form, Shared, constant, total
 from hardmax.core import Box
 from hardmax.numerics import Interval, record_of
 

@@ -171,8 +171,7 @@ class Validation:
         leaks = {a for a in small if not isinstance(self.graph.atoms[a], Variable)}
         if len(leaks) < _SEVERAL:
             return form
-        kept = Form({a: k for a, k in form.terms.items() if a not in leaks}, form.constant)
-        joined = Form({a: k for a, k in form.terms.items() if a in leaks})
+        kept, joined = form.without(leaks, form.constant), form.only(leaks)
         if joined not in self._leaks:
             self._leaks[joined] = self.verified.leak(*self.graph.range(joined))
         return kept + self._leaks[joined]
@@ -189,7 +188,7 @@ class Validation:
         small = set(atoms[sizes <= _DUST * sizes.max()].tolist())
         if len(small) < _SEVERAL:
             return form
-        kept = Form({a: k for a, k in form.terms.items() if a not in small}, form.constant)
+        kept = form.without(small, form.constant)
         low, high = self.graph.range(form - kept)
         if not math.isfinite(high - low):
             return form
@@ -315,7 +314,7 @@ class Validation:
     def _weightiest(self, form: Form) -> int | None:
         """The atom that moves a form most; not one that may be a mere leak."""
         atoms = [a for a in form.atoms if not isinstance(self.graph.atoms[a], Variable)]
-        ranges = {a: self.graph.range(Form({a: form.terms[a]})) for a in atoms}
+        ranges = {a: self.graph.range(Form({a: form.coefficient(a)})) for a in atoms}
         return max(atoms, key=lambda a: ranges[a][1] - ranges[a][0], default=None)
 
     def _call_ours(self, atom: int, form: Form) -> None:

@@ -1,0 +1,212 @@
+"""Many coefficients at once: exact, as arrays of double-doubles instead of rationals.
+
+Weights are floats, and what comes of them is mostly a float or a product of two: one operation on
+arrays is some hundred times cheaper than one on rationals for each term. Whatever two floats cannot
+hold, or would hold only for lack of exponents, is None here, and computed with rationals there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from flint import fmpq
+
+from hardmax.numerics import (
+    DoubleDouble,
+    are_moderate,
+    exact_product,
+    exact_sum,
+    nearest_products,
+    product_of_double_doubles,
+    sum_of_double_doubles,
+)
+
+MANY = 16  # coefficients that are worth arrays
+
+
+def as_float(value: fmpq) -> float | None:
+    """A rational that is a moderate float; None if it is none."""
+    try:
+        near = float(value)
+    except OverflowError:
+        return None
+    return near if fmpq(*near.as_integer_ratio()) == value else None
+
+
+def as_double(value: fmpq) -> tuple[float, float] | None:
+    """A rational to twice the digits of a float; None if it is not moderate."""
+    high = nearest(value)
+    if not are_moderate(np.array(high)):
+        return None
+    return high, nearest(value - fmpq(*high.as_integer_ratio()))
+
+
+def nearest(value: fmpq) -> float:
+    """The float nearest to a rational; infinite beyond the largest."""
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+
+
+def as_rational(high: float, low: float) -> fmpq:
+    whole = fmpq(*high.as_integer_ratio())
+    return whole + fmpq(*low.as_integer_ratio()) if low else whole
+
+
+@dataclass(frozen=True, eq=False)
+class Coefficients:
+    """high + low of each of some atoms, none of which is listed twice; `high` is the nearest float.
+
+    Where there is no `low`, all coefficients are floats.
+    """
+
+    atoms: np.ndarray
+    high: np.ndarray
+    low: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, terms: Mapping[int, fmpq]) -> Coefficients | None:
+        """Rationals, as far as they are sums of two floats."""
+        high, low = np.empty(len(terms)), np.zeros(len(terms))
+        for place, value in enumerate(terms.values()):
+            denominator = value.q
+            if denominator & (denominator - 1) or value.height_bits() > 512:
+                return None
+            near = float(value)
+            high[place] = near
+            rest = value - fmpq(*near.as_integer_ratio())
+            if rest:
+                low[place] = float(rest)
+                if fmpq(*float(rest).as_integer_ratio()) != rest:
+                    return None
+        atoms = np.fromiter(terms, dtype=np.int64, count=len(terms))
+        return cls(atoms, high, low if low.any() else None)
+
+    def __len__(self) -> int:
+        return len(self.atoms)
+
+    @property
+    def double(self) -> DoubleDouble:
+        return self.high, np.zeros(len(self.high)) if self.low is None else self.low
+
+    def at(self, place: int) -> fmpq:
+        """One coefficient."""
+        return as_rational(float(self.high[place]), 0.0 if self.low is None else self.low[place])
+
+    def terms(self) -> dict[int, fmpq]:
+        """All of them as rationals."""
+        high = [fmpq(*c.as_integer_ratio()) for c in self.high.tolist()]
+        if self.low is not None:
+            low = self.low.tolist()
+            high = [
+                c + fmpq(*d.as_integer_ratio()) if d else c for c, d in zip(high, low, strict=True)
+            ]
+        return dict(zip(self.atoms.tolist(), high, strict=True))
+
+    def only(self, chosen: np.ndarray) -> Coefficients:
+        """Those that are chosen, by places or by a mask."""
+        low = None if self.low is None else self.low[chosen]
+        return Coefficients(self.atoms[chosen], self.high[chosen], low)
+
+    def nonzero(self) -> Coefficients:
+        there = self.high != 0.0  # the float nearest to no other number than 0, if none underflow
+        return self if there.all() else self.only(there)
+
+    def joined(self, other: Coefficients) -> Coefficients:
+        """With other atoms behind."""
+        low = None
+        if self.low is not None or other.low is not None:
+            low = np.concatenate([self.double[1], other.double[1]])
+        atoms = np.concatenate([self.atoms, other.atoms])
+        return Coefficients(atoms, np.concatenate([self.high, other.high]), low)
+
+    def times(self, factors: np.ndarray) -> Coefficients | None:
+        """Each times a float, or all times one."""
+        if not are_moderate(factors) or not are_moderate(self.high):
+            return None
+        if self.low is None:
+            return _of_double(self.atoms, exact_product(self.high, factors))
+        if not are_moderate(self.low):
+            return None
+        return _of_double(self.atoms, product_of_double_doubles((self.high, self.low), factors))
+
+    def nearest_times(self, scale: fmpq) -> np.ndarray:
+        """The floats nearest to each times a rational: of those in doubt from the rationals."""
+        near = as_double(scale)
+        if near is None or not are_moderate(self.high) or not are_moderate(self.double[1]):
+            return np.array([nearest(c * scale) for c in self.terms().values()])
+        found, is_sure = nearest_products(self.double, near)
+        for place in np.flatnonzero(~is_sure).tolist():
+            found[place] = nearest(self.at(place) * scale)
+        return found
+
+    def divided(self, divisors: np.ndarray) -> Coefficients | None:
+        """Each divided by a float, if that leaves two floats: what a product is divided by again.
+
+        The quotient is a guess, and that of what it leaves over; times the divisors they must give
+        back what there was.
+        """
+        if (divisors == 1.0).all():
+            return self
+        if not are_moderate(divisors) or not are_moderate(self.high):
+            return None
+        high = self.high / divisors
+        product, off = exact_product(high, divisors)
+        high, low = exact_sum(high, (((self.high - product) - off) + self.double[1]) / divisors)
+        found = _of_double(self.atoms, (high, low))
+        back = None if found is None else found.times(divisors)
+        return found if back is not None and back.equals(self) else None
+
+    def scaled(self, scale: fmpq) -> Coefficients | None:
+        """Times a rational, which must be a float."""
+        if scale == 1:
+            return self
+        if scale == -1:
+            low = None if self.low is None else -self.low
+            return Coefficients(self.atoms, -self.high, low)
+        factor = as_float(scale)
+        return None if factor is None else self.times(np.array(factor))
+
+    def plus(self, other: Coefficients) -> Coefficients | None:
+        """The sum, with zeros; atoms that are in both stay where they are here."""
+        if len(self) == len(other) and (self.atoms == other.atoms).all():
+            atoms, mine, theirs = self.atoms, self.double, other.double
+        else:
+            both = np.concatenate([self.atoms, other.atoms])
+            _, first, inverse = np.unique(both, return_index=True, return_inverse=True)
+            rank = np.empty(len(first), dtype=np.int64)
+            order = np.argsort(first)
+            rank[order] = np.arange(len(first))
+            places, atoms = rank[inverse], both[first[order]]
+            mine = _spread(self, places[: len(self)], len(atoms))
+            theirs = _spread(other, places[len(self) :], len(atoms))
+        return _of_double(atoms, sum_of_double_doubles(mine, theirs))
+
+    def equals(self, other: Coefficients) -> bool:
+        """The same coefficients of the same atoms, in any order."""
+        if len(self) != len(other):
+            return False
+        a, b = self, other
+        if not (a.atoms == b.atoms).all():
+            a, b = a.only(np.argsort(a.atoms)), b.only(np.argsort(b.atoms))
+            if not (a.atoms == b.atoms).all():
+                return False
+        return bool((a.high == b.high).all() and (a.double[1] == b.double[1]).all())
+
+
+def _of_double(atoms: np.ndarray, double: DoubleDouble | None) -> Coefficients | None:
+    if double is None:
+        return None
+    high, low = double
+    return Coefficients(atoms, high, low if low.any() else None)
+
+
+def _spread(values: Coefficients, places: np.ndarray, size: int) -> DoubleDouble:
+    high, low = np.zeros(size), np.zeros(size)
+    high[places] = values.high
+    if values.low is not None:
+        low[places] = values.low
+    return high, low
