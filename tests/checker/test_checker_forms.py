@@ -21,9 +21,9 @@ from hardmax.checker.forms._forms import (
     Shared,
     constant,
     direction_of,
-    renamed,
     total,
 )
+from hardmax.checker.forms._names import renamed
 from hardmax.testing import zoo
 
 fractions = st.builds(

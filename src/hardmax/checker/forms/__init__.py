@@ -24,12 +24,13 @@ from hardmax.checker.forms._forms import Form as Form
 from hardmax.checker.forms._forms import constant as constant
 from hardmax.checker.forms._forms import direction_of as direction_of
 from hardmax.checker.forms._forms import is_moderate as is_moderate
-from hardmax.checker.forms._forms import renamed as renamed
 from hardmax.checker.forms._forms import total as total
 from hardmax.checker.forms._gradient import Gradient as Gradient
 from hardmax.checker.forms._gradient import NoGradient as NoGradient
 from hardmax.checker.forms._graph import Graph as Graph
 from hardmax.checker.forms._graph import rebuilt as rebuilt
+from hardmax.checker.forms._names import Names as Names
+from hardmax.checker.forms._names import renamed as renamed
 from hardmax.checker.forms._written_out import TargetForms as TargetForms
 from hardmax.checker.forms._written_out import Unrolled as Unrolled
 from hardmax.checker.forms._written_out import is_defined as is_defined

@@ -23,6 +23,7 @@ from hardmax.numerics import (
     sum_of_double_doubles,
 )
 
+_MOST_ROUNDS = 8
 MANY = 16  # coefficients that are worth arrays
 
 
@@ -195,6 +196,58 @@ class Coefficients:
             if not (a.atoms == b.atoms).all():
                 return False
         return bool((a.high == b.high).all() and (a.double[1] == b.double[1]).all())
+
+
+def summed(atoms: np.ndarray, double: DoubleDouble) -> Coefficients | None:
+    """Terms of which several may have one atom, added up, with zeros; atoms as they come first."""
+    summing = Summing.of(atoms)
+    return None if summing is None else summing.sum(double)
+
+
+@dataclass(frozen=True, eq=False)
+class Summing:
+    """How terms add up by atoms: in rounds, in each of which no atom occurs twice."""
+
+    atoms: np.ndarray  # each once, as they come first
+    places: np.ndarray  # of the terms' atoms among them
+    rounds: tuple[np.ndarray, ...]  # terms
+
+    @classmethod
+    def of(cls, every: np.ndarray) -> Summing | None:
+        """None if some atom occurs too often."""
+        _, first, inverse = np.unique(every, return_index=True, return_inverse=True)
+        if len(first) == len(every):
+            return cls(every, np.arange(len(every)), ())
+        order = np.argsort(first)
+        rank = np.empty(len(first), dtype=np.int64)
+        rank[order] = np.arange(len(first))
+        places = rank[inverse]
+        turns = _turns(places)
+        if turns.max() >= _MOST_ROUNDS:
+            return None
+        rounds = tuple(np.flatnonzero(turns == t) for t in range(int(turns.max()) + 1))
+        return cls(every[first[order]], places, rounds)
+
+    def sum(self, double: DoubleDouble) -> Coefficients | None:
+        if not self.rounds:
+            return _of_double(self.atoms, double)
+        high, low = np.zeros(len(self.atoms)), np.zeros(len(self.atoms))
+        for terms in self.rounds:
+            to = self.places[terms]
+            added = sum_of_double_doubles((high[to], low[to]), (double[0][terms], double[1][terms]))
+            if added is None:
+                return None
+            high[to], low[to] = added
+        return _of_double(self.atoms, (high, low))
+
+
+def _turns(places: np.ndarray) -> np.ndarray:
+    """For each term how many before it have its place."""
+    order = np.argsort(places, kind="stable")
+    starts = np.flatnonzero(np.diff(places[order], prepend=-1))
+    turns = np.empty(len(places), dtype=np.int64)
+    turns[order] = np.arange(len(places)) - np.repeat(starts, np.diff([*starts, len(places)]))
+    return turns
 
 
 def _of_double(atoms: np.ndarray, double: DoubleDouble | None) -> Coefficients | None:

@@ -16,11 +16,10 @@ from flint import fmpq
 
 from hardmax.checker._budget import SUM, TERM, charge
 from hardmax.checker.forms._bodies import ONE, ZERO, cost_of, cost_of_bits, rational
-from hardmax.checker.forms._coefficients import MANY, Coefficients, as_float
+from hardmax.checker.forms._coefficients import MANY, Coefficients, Summing, as_float
 from hardmax.checker.forms._forms import Form, constant, from_arrays, total
-from hardmax.numerics import DoubleDouble, are_moderate, exact_product, sum_of_double_doubles
+from hardmax.numerics import are_moderate, exact_product
 
-_MOST_ROUNDS = 8  # forms that share an atom, for which sums are taken one after the other
 _MODEST = 2.0**100  # weights and coefficients up to here have 153 bits at most
 _LONGEST = 511 - 2 * 153  # bits of a body that products with two of them are not charged more for
 
@@ -106,9 +105,7 @@ class _Pattern:
 
     forms: np.ndarray
     coefficients: np.ndarray
-    atoms: np.ndarray  # that the entries sum up to
-    places: np.ndarray  # of the entries' atoms among them
-    rounds: tuple[np.ndarray, ...]  # entries, no two of a round being of one atom
+    summing: Summing  # of the entries, by their atoms
     constants: tuple[tuple[int, fmpq], ...]  # by form
     long: int  # how many entries are not alone in their form
 
@@ -136,23 +133,7 @@ class _Pattern:
             high, low = weights, np.zeros(len(weights))
         else:
             high, low = exact_product(weights, self.coefficients)
-        if len(self.rounds) > 1:
-            double = self._added((high, low))
-            if double is None:
-                return None
-            high, low = double
-        return Coefficients(self.atoms, high, low if low.any() else None)
-
-    def _added(self, double: DoubleDouble) -> DoubleDouble | None:
-        high, low = np.zeros(len(self.atoms)), np.zeros(len(self.atoms))
-        for entries in self.rounds:
-            to = self.places[entries]
-            more = double[0][entries], double[1][entries]
-            summed = sum_of_double_doubles((high[to], low[to]), more)
-            if summed is None:
-                return None
-            high[to], low[to] = summed
-        return high, low
+        return self.summing.sum((high, low))
 
     def _cost_beside(self, before: Form) -> int:
         """What the form that comes first adds; below 0 if its order among bodies matters."""
@@ -211,25 +192,10 @@ def _arranged(
         atoms.append(arrays.atoms)
         values.append(arrays.high)
     every, coefficients = np.concatenate(atoms), np.concatenate(values)
-    _, first, inverse = np.unique(every, return_index=True, return_inverse=True)
-    if len(first) < MANY or not (alone or len(long) > 1) or not are_moderate(coefficients, _MODEST):
+    summing = Summing.of(every)
+    if summing is None or len(summing.atoms) < MANY or not (alone or len(long) > 1):
         return None
-    order = np.argsort(first)
-    rank = np.empty(len(first), dtype=np.int64)
-    rank[order] = np.arange(len(first))
-    places = rank[inverse]
-    rounds = _rounds(places)
-    if len(rounds) > _MOST_ROUNDS:
+    if not are_moderate(coefficients, _MODEST):
         return None
-    forms, count = np.concatenate(numbers), len(every) - len(alone)
-    sums = every[first[order]]
-    return _Pattern(forms, coefficients, sums, places, rounds, constants, count)
-
-
-def _rounds(places: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The first entries at each place, the second ones, and so on."""
-    order = np.argsort(places, kind="stable")
-    sorted_ = places[order]
-    starts = np.flatnonzero(np.diff(sorted_, prepend=-1))
-    turn = np.arange(len(places)) - np.repeat(starts, np.diff([*starts, len(places)]))
-    return tuple(order[turn == t] for t in range(int(turn.max()) + 1))
+    count = len(every) - len(alone)
+    return _Pattern(np.concatenate(numbers), coefficients, summing, constants, count)

@@ -8,12 +8,11 @@ what cancels in the weights cancels here, to the last bit.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
 
 import numpy as np
 from flint import fmpq
 
-from hardmax.checker._budget import SUM, TERM, VISIT, charge
+from hardmax.checker._budget import SUM, TERM, charge
 from hardmax.checker.forms._bodies import (
     ONE,
     ZERO,
@@ -24,7 +23,7 @@ from hardmax.checker.forms._bodies import (
     nearest,
     scaled_terms,
 )
-from hardmax.checker.forms._coefficients import MANY, Coefficients, as_float
+from hardmax.checker.forms._coefficients import MANY, Coefficients
 
 _SMALL, _LARGE = 1e-140, 1e140  # products of floats between these neither vanish nor overflow
 
@@ -255,81 +254,6 @@ def from_arrays(arrays: Coefficients, constant: fmpq = ZERO) -> Form:
     if len(arrays) < 2:
         return Form(arrays.terms(), constant)
     return Form.of(Body.of(arrays), ONE, constant)
-
-
-def renamed(form: Form, names: Mapping[int, Form]) -> Form:
-    """The form with some atoms replaced by forms."""
-    body = form.body
-    if names.keys().isdisjoint(body.keys):
-        return form
-    charge(VISIT, body.count)
-    inner = _renamed_in_arrays(body, names) if body.count >= MANY else None
-    if inner is None:
-        kept = {atom: c for atom, c in body.terms.items() if atom not in names}
-        parts = [(c, names[atom]) for atom, c in body.terms.items() if atom in names]
-        inner = total([(ONE, Form(kept)), *parts])
-    inner = inner.scaled(form.scale)
-    return Form.of(inner.body, inner.scale, inner.constant + form.constant)
-
-
-def _renamed_in_arrays(body: Body, names: Mapping[int, Form]) -> Form | None:
-    arrays, scale = body.arrays, ONE
-    if arrays is None:
-        few, scale, base = body.inside
-        arrays = base.arrays
-        if few or arrays is None:
-            return None
-    found = [names.get(atom) for atom in arrays.atoms.tolist()]
-    called = [name for name in found if name is not None]
-    named = np.array([name is not None for name in found])
-    kept, moved = arrays.only(~named), arrays.only(named)
-    if scale is ONE and all(name.body.atom >= 0 and name.constant == ZERO for name in called):
-        whole = _called(kept, moved, called)
-        if whole is not None:
-            return whole
-    first = from_arrays(kept)
-    if cost_of_bits(1 + scale.height_bits() + first.body.bits) != cost_of(ONE):
-        return None  # long numbers are charged for by their digits, once they are multiplied
-    parts = [(moved.at(place) * scale, name) for place, name in enumerate(called)]
-    inner = total([(scale, first), *parts])
-    if inner.body is first.body and first.body.count > 1 and scale is not ONE:
-        return Form.of(Body.beside({}, scale, inner.body), ONE, inner.constant)
-    return inner
-
-
-def _called(kept: Coefficients, moved: Coefficients, names: list[Form]) -> Form | None:
-    """What keeps its name, and what gets another that is no sum; None if some of these meet."""
-    scaled = _rescaled(moved, [name.scale for name in names])
-    if scaled is None:
-        return None
-    scaled = replace(scaled, atoms=np.array([name.body.atom for name in names], dtype=np.int64))
-    whole = kept.joined(scaled) if len(kept) == 1 else scaled.joined(kept)
-    if len(np.unique(whole.atoms)) < len(whole):
-        return None
-    charge(SUM + cost_of(ZERO))
-    if len(kept) > 1:
-        charge(cost_of_bits(ONE.height_bits() + kept.at(0).height_bits()), len(kept))
-    return from_arrays(whole)
-
-
-def _rescaled(arrays: Coefficients, scales: list[fmpq]) -> Coefficients | None:
-    """Each coefficient times a float, or divided by one."""
-    if all(scale is ONE for scale in scales):
-        return arrays
-    factors, divisors = np.ones(len(scales)), np.ones(len(scales))
-    for place, scale in enumerate(scales):
-        if scale == ONE:
-            continue
-        factor = as_float(scale)
-        divisor = as_float(ONE / scale) if factor is None else None
-        if factor is not None:
-            factors[place] = factor
-        elif divisor is not None:
-            divisors[place] = divisor
-        else:
-            return None
-    scaled = arrays.times(factors)
-    return None if scaled is None else scaled.divided(divisors)
 
 
 class Shared:

@@ -22,10 +22,10 @@ from hardmax.checker.forms._forms import (
     constant,
     direction_of,
     is_moderate,
-    renamed,
     total,
 )
 from hardmax.checker.forms._graph import Graph
+from hardmax.checker.forms._names import Names, renamed
 from hardmax.core import (
     Affine,
     Attention,
@@ -49,7 +49,7 @@ class _Renamed:
 
     def __init__(self) -> None:
         self.forms: dict[Place, Form] = {}
-        self.names: dict[int, Form] = {}
+        self.names = Names()
         self._fresh: set[int] = set()
         self._read: dict[Hashable, Columns] = {}
 

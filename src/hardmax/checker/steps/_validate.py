@@ -30,6 +30,7 @@ from hardmax.checker.forms import (
     ONE,
     Form,
     Graph,
+    Names,
     Relu,
     TargetForms,
     Unrolled,
@@ -98,8 +99,8 @@ class Validation:
         self.stream.swept = self._swept if sweeps else self._without_leaks
         self.sides = Sides(self.stream, self.target)
         self._plain: Sides | None = None
-        self.our_names: dict[int, Form] = {}  # atoms of the Transformer
-        self.their_names: dict[int, Form] = {}  # atoms of the target
+        self.our_names = Names()  # atoms of the Transformer
+        self.their_names = Names()  # atoms of the target
         self.rows = 0
 
     def check(self, holding: Holding) -> None:

@@ -15,6 +15,7 @@ from hardmax.checker.forms import (
     Bounds,
     Form,
     Graph,
+    Names,
     Variable,
     direction_of,
     is_moderate,
@@ -33,7 +34,7 @@ class TrueValues:
     def __init__(self) -> None:
         self.bounds = Bounds()
         self.known: dict[Form, tuple[float, float]] = {}
-        self._forms: dict[int, Form] = {}
+        self._forms = Names()
         self._spelled: dict[int, tuple[Body, Form]] = {}  # bodies by identity, as spelled out
 
     def set(self, name: Form, form: Form) -> None:
