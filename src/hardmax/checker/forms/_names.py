@@ -1,4 +1,4 @@
-"""Forms in which atoms are called by other names: by other atoms, for the most part, all at once."""
+"""Forms in which atoms are called otherwise: by other atoms, for the most part, all at once."""
 
 from __future__ import annotations
 

@@ -91,7 +91,8 @@ def split(graph: Graph, form: Form, crumb: float) -> tuple[Form, list[tuple[int,
     small, ends = _below(graph, form, crumb)
     if not small and graph.is_plain(form):
         return form, [], ends
-    others = [a for a in form.atoms if a not in graph.variables and a not in small]
+    every = form.body.array
+    others = [a for a in every[~graph.are_variables(every)].tolist() if a not in small]
     plain = form.without({*small, *others}, form.constant)
     return plain, [(a, form.coefficient(a)) for a in others], ends
 

@@ -34,7 +34,6 @@ from hardmax.checker.forms import (
     Relu,
     TargetForms,
     Unrolled,
-    Variable,
     is_defined,
     renamed,
 )
@@ -168,8 +167,8 @@ class Validation:
         if len(form.atoms) < _SEVERAL:
             return form
         atoms, c = form.floats
-        small = atoms[np.abs(c) * self.graph.bounds.sizes(atoms) <= self.leak].tolist()
-        leaks = {a for a in small if not isinstance(self.graph.atoms[a], Variable)}
+        small = atoms[np.abs(c) * self.graph.bounds.sizes(atoms) <= self.leak]
+        leaks = set(small[~self.graph.are_variables(small)].tolist())
         if len(leaks) < _SEVERAL:
             return form
         kept, joined = form.without(leaks, form.constant), form.only(leaks)
@@ -200,12 +199,9 @@ class Validation:
             return []
         atoms, c = row.ours.floats
         sizes = np.abs(c) * self.graph.bounds.sizes(atoms)
-        small = atoms[sizes <= _LEAK * row.error].tolist()
-        return [
-            a
-            for a in small
-            if a not in self.our_names and not isinstance(self.graph.atoms[a], Variable)
-        ]
+        small = atoms[sizes <= _LEAK * row.error]
+        small = small[~self.graph.are_variables(small)]
+        return [a for a in small.tolist() if a not in self.our_names]
 
     def _name_atoms(self, rows: list[Row]) -> None:
         """Rows that add up several maxima: each gets a name, beside its likeness in the target."""
@@ -243,8 +239,7 @@ class Validation:
                 self.truth.set(name, renamed(match.truth, self.their_names))
 
     def _is_a_sum_of_rectifiers(self, form: Form) -> bool:
-        kinds = (Variable, Relu)
-        return all(isinstance(self.graph.atoms[a], kinds) for a in form.atoms)
+        return self.graph.is_of_rectifiers(form)
 
     def _name_copies(self, atoms: list[int]) -> None:
         """Units that copy soft maxima which are never negative but for what they err by."""
@@ -314,7 +309,8 @@ class Validation:
 
     def _weightiest(self, form: Form) -> int | None:
         """The atom that moves a form most; not one that may be a mere leak."""
-        atoms = [a for a in form.atoms if not isinstance(self.graph.atoms[a], Variable)]
+        every = form.body.array
+        atoms = every[~self.graph.are_variables(every)].tolist()
         ranges = {a: self.graph.range(Form({a: form.coefficient(a)})) for a in atoms}
         return max(atoms, key=lambda a: ranges[a][1] - ranges[a][0], default=None)
 
