@@ -14,7 +14,7 @@ import numpy as np
 from flint import fmpq
 
 from hardmax.checker._budget import DIGITS, FLOAT, TERM, charge
-from hardmax.checker.forms._coefficients import MANY, Coefficients, nearest
+from hardmax.checker.forms._coefficients import Coefficients, are_many, nearest
 
 ZERO, ONE = fmpq(0), fmpq(1)
 _LONG = 512  # bits of a number whose digits are charged for
@@ -62,6 +62,7 @@ class Body:
     _bits: int | None = None
     _least: int | None = None
     _floats: tuple[np.ndarray, np.ndarray] | None = None
+    _is_charged = False  # for its floats
 
     def __init__(self, terms: Mapping[int, fmpq]) -> None:
         self._terms, self.count = terms, len(terms)
@@ -108,7 +109,7 @@ class Body:
         return self._arrays
 
     def _found(self) -> Coefficients | None:
-        if self.count < MANY:
+        if not are_many(self.count):
             return None
         if self._beside is None:
             return Coefficients.of(self.terms)
@@ -163,7 +164,7 @@ class Body:
     def least(self) -> int:
         """The first of all atoms by their numbers."""
         if self._least is None:
-            self._least = int(self.array.min()) if self.count >= MANY else min(self.keys)
+            self._least = int(self.array.min()) if are_many(self.count) else min(self.keys)
         return self._least
 
     @property
@@ -190,9 +191,15 @@ class Body:
     def floats(self) -> tuple[np.ndarray, np.ndarray]:
         """The atoms, and the floats nearest to their coefficients."""
         if self._floats is None:
-            charge(FLOAT + cost_of_bits(self.bits), self.count)
+            self.charge_floats()
             self._floats = self.array, self._nearest()
         return self._floats
+
+    def charge_floats(self) -> None:
+        """For rounding the coefficients, once."""
+        if not self._is_charged:
+            self._is_charged = True
+            charge(FLOAT + cost_of_bits(self.bits), self.count)
 
     def _nearest(self) -> np.ndarray:
         if self.arrays is not None:
@@ -224,7 +231,7 @@ class Body:
     @property
     def last(self) -> int:
         """The last of all atoms by their numbers; -1 if there is none."""
-        return int(self.array.max()) if self.count >= MANY else max(self.keys, default=-1)
+        return int(self.array.max()) if are_many(self.count) else max(self.keys, default=-1)
 
 
 def scaled_terms(terms: Mapping[int, fmpq], scale: fmpq) -> Mapping[int, fmpq]:

@@ -24,7 +24,12 @@ from hardmax.numerics import (
 )
 
 _MOST_ROUNDS = 8
-MANY = 16  # coefficients that are worth arrays
+MANY = 96  # coefficients that are worth arrays
+
+
+def are_many(count: int) -> bool:
+    """Whether arrays are faster than a dictionary."""
+    return count >= MANY
 
 
 def as_float(value: fmpq) -> float | None:
@@ -39,7 +44,7 @@ def as_float(value: fmpq) -> float | None:
 def as_double(value: fmpq) -> tuple[float, float] | None:
     """A rational to twice the digits of a float; None if it is not moderate."""
     high = nearest(value)
-    if not are_moderate(np.array(high)):
+    if not are_moderate(high):
         return None
     return high, nearest(value - fmpq(*high.as_integer_ratio()))
 
@@ -124,7 +129,7 @@ class Coefficients:
         atoms = np.concatenate([self.atoms, other.atoms])
         return Coefficients(atoms, np.concatenate([self.high, other.high]), low)
 
-    def times(self, factors: np.ndarray) -> Coefficients | None:
+    def times(self, factors: np.ndarray | float) -> Coefficients | None:
         """Each times a float, or all times one."""
         if not are_moderate(factors) or not are_moderate(self.high):
             return None
@@ -169,12 +174,14 @@ class Coefficients:
             low = None if self.low is None else -self.low
             return Coefficients(self.atoms, -self.high, low)
         factor = as_float(scale)
-        return None if factor is None else self.times(np.array(factor))
+        return None if factor is None else self.times(factor)
 
     def plus(self, other: Coefficients) -> Coefficients | None:
         """The sum, with zeros; atoms that are in both stay where they are here."""
-        if len(self) == len(other) and (self.atoms == other.atoms).all():
+        if self.atoms is other.atoms or np.array_equal(self.atoms, other.atoms):
             atoms, mine, theirs = self.atoms, self.double, other.double
+            if self.low is None and other.low is None:
+                return _of_double(atoms, exact_sum(self.high, other.high))
         else:
             both = np.concatenate([self.atoms, other.atoms])
             _, first, inverse = np.unique(both, return_index=True, return_inverse=True)
@@ -215,9 +222,9 @@ class Summing:
     @classmethod
     def of(cls, every: np.ndarray) -> Summing | None:
         """None if some atom occurs too often."""
-        _, first, inverse = np.unique(every, return_index=True, return_inverse=True)
-        if len(first) == len(every):
+        if len(set(every.tolist())) == len(every):
             return cls(every, np.arange(len(every)), ())
+        _, first, inverse = np.unique(every, return_index=True, return_inverse=True)
         order = np.argsort(first)
         rank = np.empty(len(first), dtype=np.int64)
         rank[order] = np.arange(len(first))

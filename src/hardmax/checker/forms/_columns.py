@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -16,7 +15,7 @@ from flint import fmpq
 
 from hardmax.checker._budget import SUM, TERM, charge
 from hardmax.checker.forms._bodies import ONE, ZERO, cost_of, cost_of_bits, rational
-from hardmax.checker.forms._coefficients import MANY, Coefficients, Summing, as_float
+from hardmax.checker.forms._coefficients import Coefficients, Summing, are_many, as_float, nearest
 from hardmax.checker.forms._forms import Form, constant, from_arrays, total
 from hardmax.numerics import are_moderate, exact_product
 
@@ -27,23 +26,15 @@ _LONGEST = 511 - 2 * 153  # bits of a body that products with two of them are no
 class Row:
     """The nonzero weights of a row, and where they stand."""
 
+    __slots__ = ("indices", "pattern", "places", "weights")
+
     def __init__(self, places: np.ndarray, weights: np.ndarray) -> None:
         self.places, self.weights = places, weights
+        self.indices: list[int] = places.tolist()
+        self.pattern: bytes = places.tobytes()
 
     def __len__(self) -> int:
-        return len(self.places)
-
-    @cached_property
-    def indices(self) -> list[int]:
-        return [int(place) for place in self.places.tolist()]
-
-    @cached_property
-    def pattern(self) -> bytes:
-        return self.places.tobytes()
-
-    @cached_property
-    def is_modest(self) -> bool:
-        return are_moderate(self.weights, _MODEST)
+        return len(self.indices)
 
 
 def sparse_rows(matrix: np.ndarray) -> list[Row]:
@@ -61,29 +52,34 @@ class Columns:
         self._make = make
         self._forms: dict[int, Form] = {}
         self._patterns: dict[bytes, _Pattern | None] = {}
-        self._met: set[bytes] = set()
+        self._made: set[bytes] = set()  # patterns of which everything is known
+        self._met: set[bytes] = set()  # and those that were summed up before
 
     def look(self, row: Row) -> None:
         """Make what a row reads."""
+        if row.pattern in self._made:
+            return
         known, make = self._forms, self._make
         for index in row.indices:
             if index not in known:
                 known[index] = make(index)
+        self._made.add(row.pattern)
 
     def total(self, row: Row, offset: fmpq = ZERO, before: Form | None = None) -> Form:
         """The sum of weight * form, a number, and another form that comes first."""
         self.look(row)
-        if len(row) >= MANY:
+        if are_many(len(row)):
             pattern = self._pattern(row)
             found = None if pattern is None else pattern.total(row, offset, before)
             if found is not None:
                 return found
-        forms, first = self._forms, [] if before is None else [(ONE, before)]
-        parts = [
-            (rational(weight), forms[index])
-            for index, weight in zip(row.indices, row.weights.tolist(), strict=True)
-        ]
-        return total([*first, *parts, *([(ONE, constant(offset))] if offset else [])])
+        forms = self._forms
+        parts = [] if before is None else [(ONE, before)]
+        for index, weight in zip(row.indices, row.weights.tolist(), strict=True):
+            parts.append((rational(weight), forms[index]))
+        if offset:
+            parts.append((ONE, constant(offset)))
+        return total(parts)
 
     def _pattern(self, row: Row) -> _Pattern | None:
         """What rows of this pattern share; the first row of its kind goes without."""
@@ -111,7 +107,7 @@ class _Pattern:
 
     def total(self, row: Row, offset: fmpq, before: Form | None) -> Form | None:
         """None if two floats are too few for some coefficient of the sum."""
-        if not row.is_modest:
+        if not are_moderate(row.weights, _MODEST):
             return None
         found = self._sum(row.weights[self.forms])
         if found is None:
@@ -167,11 +163,11 @@ def _pattern_of(forms: list[Form]) -> _Pattern | None:
                 return None
             alone.append((number, body.atom, factor))
         elif body.count:
-            plain = body.arrays if body.count >= MANY else Coefficients.of(body.terms)
+            plain = body.arrays if are_many(body.count) else Coefficients.of(body.terms)
             scaled = None if plain is None else plain.scaled(scale)
             if scaled is None or scaled.low is not None or id(body) in bodies:
                 return None
-            if body.bits > _LONGEST or not are_moderate(np.array(as_float(scale)), _MODEST):
+            if body.bits > _LONGEST or not are_moderate(nearest(scale), _MODEST):
                 return None
             bodies.add(id(body))
             long.append((number, scaled))
@@ -193,7 +189,7 @@ def _arranged(
         values.append(arrays.high)
     every, coefficients = np.concatenate(atoms), np.concatenate(values)
     summing = Summing.of(every)
-    if summing is None or len(summing.atoms) < MANY or not (alone or len(long) > 1):
+    if summing is None or not are_many(len(summing.atoms)) or not (alone or len(long) > 1):
         return None
     if not are_moderate(coefficients, _MODEST):
         return None

@@ -23,7 +23,7 @@ from hardmax.checker.forms._bodies import (
     nearest,
     scaled_terms,
 )
-from hardmax.checker.forms._coefficients import MANY, Coefficients
+from hardmax.checker.forms._coefficients import Coefficients, are_many
 
 _SMALL, _LARGE = 1e-140, 1e140  # products of floats between these neither vanish nor overflow
 
@@ -138,6 +138,15 @@ class Form:
         if is_moderate(scale) and sizes.min() > _SMALL and sizes.max() < _LARGE:
             return atoms, plain * scale
         return atoms, all_nearest(self.terms.values())
+
+    @property
+    def float_alone(self) -> float | None:
+        """The coefficient of the only atom, as `floats` has it; None where that takes more."""
+        scale = nearest(self.scale)
+        if self.scale != ONE and not is_moderate(scale):
+            return None
+        self.body.charge_floats()
+        return scale
 
     @property
     def order(self) -> Order:
@@ -290,11 +299,11 @@ def total(parts: Iterable[tuple[fmpq, Form]]) -> Form:
     charge(SUM + cost_of(offset))
     if len(long) == 1 and not terms:
         return Form.of(long[0][1], long[0][0], offset)
-    are_many = False
+    in_arrays = False
     for scale, body in long:
         charge(cost_of_bits(scale.height_bits() + body.bits), body.count)
-        are_many = are_many or body.count >= MANY
-    if are_many and all(terms.values()):
+        in_arrays = in_arrays or are_many(body.count)
+    if in_arrays and all(terms.values()):
         found = _joined(terms, long, offset)
         if found is not None:
             return found
@@ -333,7 +342,7 @@ def _joined(terms: Mapping[int, fmpq], long: list[tuple[fmpq, Body]], offset: fm
     if whole is None:
         return None
     whole = whole.nonzero()
-    if len(whole) < MANY:
+    if not are_many(len(whole)):
         return Form(scaled_terms(whole.terms(), first), offset)
     return Form.of(Body.beside({}, first, Body.of(whole)), ONE, offset)
 
@@ -346,7 +355,7 @@ def _summed(
     if terms and whole is None:
         return None
     for scale, body in zip(scales, bodies, strict=True):
-        arrays = body.arrays if body.count >= MANY else Coefficients.of(body.terms)
+        arrays = body.arrays if are_many(body.count) else Coefficients.of(body.terms)
         scaled = None if arrays is None else arrays.scaled(scale)
         if scaled is None:
             return None

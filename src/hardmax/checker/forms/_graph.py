@@ -34,7 +34,7 @@ from hardmax.checker.forms._atoms import (
     univariate_range,
 )
 from hardmax.checker.forms._bodies import ONE, ZERO, rational
-from hardmax.checker.forms._coefficients import MANY
+from hardmax.checker.forms._coefficients import are_many
 from hardmax.checker.forms._forms import NOTHING, Form, Shared, constant, total
 from hardmax.core import Box
 from hardmax.numerics import Interval, record_of
@@ -85,7 +85,7 @@ class Graph:
 
     def is_plain(self, form: Form) -> bool:
         """Whether a form is one of variables alone."""
-        if form.body.count < MANY:
+        if not are_many(form.body.count):
             return form.atoms.keys() <= self.variables
         return bool(self.are_variables(form.body.array).all())
 

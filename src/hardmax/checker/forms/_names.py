@@ -9,7 +9,7 @@ from flint import fmpq
 
 from hardmax.checker._budget import SUM, VISIT, charge
 from hardmax.checker.forms._bodies import ONE, ZERO, Body, cost_of, cost_of_bits, scaled_terms
-from hardmax.checker.forms._coefficients import MANY, Coefficients, as_float, summed
+from hardmax.checker.forms._coefficients import Coefficients, are_many, as_float, summed
 from hardmax.checker.forms._forms import Form, from_arrays, total
 
 _UNNAMED, _SUM = -1, -2  # instead of an atom: none at all, and something longer
@@ -25,7 +25,7 @@ class Names(dict[int, Form]):
 
     def __setitem__(self, atom: int, name: Form) -> None:
         super().__setitem__(atom, name)
-        while atom >= len(self._called):
+        while atom + 1 >= len(self._called):  # the last one stands for all further atoms
             more = len(self._called)
             self._called = np.concatenate([self._called, np.full(more, _UNNAMED)])
             self._factors = np.concatenate([self._factors, np.ones(more)])
@@ -36,10 +36,7 @@ class Names(dict[int, Form]):
 
     def called(self, atoms: np.ndarray) -> np.ndarray:
         """By atoms: what they are called."""
-        known = atoms < len(self._called)
-        if known.all():
-            return self._called[atoms]
-        return np.where(known, self._called[np.where(known, atoms, 0)], _UNNAMED)
+        return self._called.take(atoms, mode="clip")
 
     def rescaled(self, moved: Coefficients) -> Coefficients | None:
         """Coefficients of atoms that are called multiples of others as those of the others.
@@ -74,7 +71,7 @@ def renamed(form: Form, names: Mapping[int, Form]) -> Form:
         return form
     charge(VISIT, body.count)
     inner = None
-    if isinstance(names, Names) and body.count >= MANY:
+    if isinstance(names, Names) and are_many(body.count):
         inner = _renamed_in_arrays(body, names)
     if inner is None:
         kept = {atom: c for atom, c in body.terms.items() if atom not in names}
@@ -85,7 +82,7 @@ def renamed(form: Form, names: Mapping[int, Form]) -> Form:
 
 
 def _is_unnamed(body: Body, names: Mapping[int, Form]) -> bool:
-    if body.count >= MANY and isinstance(names, Names):
+    if are_many(body.count) and isinstance(names, Names):
         return bool((names.called(body.array) == _UNNAMED).all())
     return names.keys().isdisjoint(body.keys)
 
@@ -128,6 +125,6 @@ def _times(scale: fmpq, whole: Coefficients) -> Form:
     """A multiple of coefficients, as terms."""
     if scale is ONE:
         return from_arrays(whole)
-    if len(whole) < MANY:
+    if not are_many(len(whole)):
         return Form(scaled_terms(whole.terms(), scale))
     return Form.of(Body.beside({}, scale, Body.of(whole)), ONE)
