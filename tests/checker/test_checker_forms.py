@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from hardmax.checker import Verdict, certify
 from hardmax.checker._budget import Clock, Spent
 from hardmax.checker.forms import Graph, TargetForms
-from hardmax.checker.forms._bodies import ONE, ZERO, nearest, rational
+from hardmax.checker.forms._bodies import ONE, ZERO, rational
+from hardmax.checker.forms._coefficients import nearest
 from hardmax.checker.forms._forms import (
     NOTHING,
     Form,

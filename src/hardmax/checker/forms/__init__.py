@@ -16,8 +16,8 @@ from hardmax.checker.forms._bodies import ZERO as ZERO
 from hardmax.checker.forms._bodies import Body as Body
 from hardmax.checker.forms._bodies import cost_of as cost_of
 from hardmax.checker.forms._bodies import cost_of_bits as cost_of_bits
-from hardmax.checker.forms._bodies import nearest as nearest
 from hardmax.checker.forms._bodies import rational as rational
+from hardmax.checker.forms._coefficients import nearest as nearest
 from hardmax.checker.forms._dominance import excess as excess
 from hardmax.checker.forms._forms import NOTHING as NOTHING
 from hardmax.checker.forms._forms import Form as Form

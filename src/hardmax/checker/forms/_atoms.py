@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 
 from hardmax.checker._budget import ENTRY, RANGE, charge
-from hardmax.checker.forms._bodies import nearest
+from hardmax.checker.forms._coefficients import nearest
 from hardmax.checker.forms._forms import Form
 from hardmax.numerics import TINY, Interval, pair_radius, record_of, sigmoid, sum_up
 

@@ -14,7 +14,8 @@ import numpy as np
 from flint import fmpq
 
 from hardmax.checker._budget import PIVOT, PROGRAM, charge
-from hardmax.checker.forms._bodies import ONE, ZERO, nearest, rational
+from hardmax.checker.forms._bodies import ONE, ZERO, rational
+from hardmax.checker.forms._coefficients import nearest
 from hardmax.checker.forms._forms import Form, total
 
 _MOST_VARIABLES = 256

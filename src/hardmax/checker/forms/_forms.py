@@ -20,10 +20,9 @@ from hardmax.checker.forms._bodies import (
     all_nearest,
     cost_of,
     cost_of_bits,
-    nearest,
     scaled_terms,
 )
-from hardmax.checker.forms._coefficients import Coefficients, are_many
+from hardmax.checker.forms._coefficients import Coefficients, are_many, nearest
 
 _SMALL, _LARGE = 1e-140, 1e140  # products of floats between these neither vanish nor overflow
 

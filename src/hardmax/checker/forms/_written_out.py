@@ -13,7 +13,8 @@ from functools import cache, partial
 import numpy as np
 from flint import fmpq
 
-from hardmax.checker.forms._bodies import ONE, ZERO, nearest, rational
+from hardmax.checker.forms._bodies import ONE, ZERO, rational
+from hardmax.checker.forms._coefficients import nearest
 from hardmax.checker.forms._columns import Columns, Row, sparse_rows
 from hardmax.checker.forms._dominance import excess
 from hardmax.checker.forms._forms import (
@@ -198,11 +199,11 @@ class _Writing:
             return cls(sources, {})
         every = np.concatenate(places)
         order = np.argsort(every, kind="stable")
-        number, weight = np.concatenate(numbers)[order], np.concatenate(weights)[order]
+        source, weight = np.concatenate(numbers)[order], np.concatenate(weights)[order]
         chosen, starts = np.unique(every[order], return_index=True)
         ends = [*starts[1:].tolist(), len(every)]
         spans = zip(chosen.tolist(), starts.tolist(), ends, strict=True)
-        return cls(sources, {c: Row(number[a:b], weight[a:b]) for c, a, b in spans})
+        return cls(sources, {c: Row(source[a:b], weight[a:b]) for c, a, b in spans})
 
 
 class _LayerForms:
