@@ -65,7 +65,7 @@ def agree(monkeypatch, make) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 def test_sums_scales_and_parts_agree(data):
     given_forms = data.draw(st.lists(st.tuples(numbers, forms()), min_size=1, max_size=4))
     given_terms = [(c, list(f.terms.items()), f.constant) for c, f in given_forms]
@@ -86,7 +86,7 @@ def test_sums_scales_and_parts_agree(data):
 
 
 @given(data=st.data())
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 def test_names_agree(data):
     form = data.draw(forms())
     given_names = data.draw(st.dictionaries(atoms, forms(), max_size=4))
@@ -111,7 +111,7 @@ def test_names_agree(data):
 
 
 @given(data=st.data())
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 def test_rows_of_a_matrix_agree(data):
     columns = data.draw(st.lists(forms(), min_size=3, max_size=5))
     matrix = np.array(

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardmax.numerics import (
@@ -40,6 +40,7 @@ def is_nearest(double) -> bool:
     return float(double[0][0]) == float(value(double))
 
 
+@settings(deadline=None)
 @given(any_float, any_float)
 def test_sums_are_exact_for_all_floats(a, b):
     """Subnormal ones, too; only sums that overflow are excluded."""
@@ -48,6 +49,7 @@ def test_sums_are_exact_for_all_floats(a, b):
     assert is_nearest(found)
 
 
+@settings(deadline=None)
 @given(moderate, moderate)
 def test_products_of_moderate_floats_are_exact(a, b):
     found = exact_product(array(a), array(b))
@@ -87,6 +89,7 @@ def test_what_is_moderate(values, is_so):
         assert are_moderate(float(values[0])) is is_so
 
 
+@settings(deadline=None)
 @given(moderate, moderate, moderate, moderate)
 def test_sums_of_double_doubles_are_exact_or_none(a, b, c, d):
     first, second = exact_sum(array(a), array(b)), exact_sum(array(c), array(d))
@@ -104,6 +107,7 @@ def test_a_sum_of_double_doubles_that_fits_is_found_and_one_that_does_not_is_not
     assert sum_of_double_doubles(far, one) is None
 
 
+@settings(deadline=None)
 @given(moderate, moderate, moderate)
 def test_products_of_double_doubles_are_exact_or_none(a, b, c):
     first = exact_product(array(a), array(b))
@@ -115,6 +119,7 @@ def test_products_of_double_doubles_are_exact_or_none(a, b, c):
         assert is_nearest(found)
 
 
+@settings(deadline=None)
 @given(st.floats(0.5, 2.0), st.floats(0.5, 2.0), st.integers(1, 10**30), st.integers(1, 10**30))
 def test_the_nearest_floats_of_products_are_those_of_the_fractions(a, b, p, q):
     high, low = exact_product(array(a), array(b))
