@@ -34,20 +34,14 @@ from hardmax.checker.forms._atoms import (
     mean_range,
     univariate_range,
 )
-from hardmax.checker.forms._forms import (
-    NOTHING,
-    ONE,
-    ZERO,
-    Form,
-    Shared,
-    constant,
-    rational,
-    total,
-)
+from hardmax.checker.forms._bodies import ONE, ZERO, rational
+from hardmax.checker.forms._coefficients import are_many
+from hardmax.checker.forms._forms import NOTHING, Form, Shared, constant, total
 from hardmax.core import Box
 from hardmax.numerics import Interval, record_of
 
 _TINY = 1e-100  # numbers below are left to the variables' ranges
+_OTHER, _VARIABLE, _RECTIFIER = 0, 1, 2
 _MOST_TERMS = 16  # forms with more are not written out a second time
 _MOST_MONOMIALS = 9  # products of forms with more terms than this stay products
 
@@ -62,6 +56,7 @@ class Graph:
         self.look = look
         self.atoms: list[Atom] = []
         self.variables: set[int] = set()  # those atoms that are free numbers
+        self._kinds = np.zeros(64, dtype=np.int8)  # by atoms: what can be asked of many at once
         self.bounds = Bounds()
         self.shared = Shared()
         self._known: dict[Hashable, int] = {}
@@ -92,7 +87,17 @@ class Graph:
 
     def is_plain(self, form: Form) -> bool:
         """Whether a form is one of variables alone."""
-        return form.atoms.keys() <= self.variables
+        if not are_many(form.body.count):
+            return form.atoms.keys() <= self.variables
+        return bool(self.are_variables(form.body.array).all())
+
+    def are_variables(self, atoms: np.ndarray) -> np.ndarray:
+        """Which of some atoms are free numbers."""
+        return np.asarray(self._kinds[atoms] == _VARIABLE)
+
+    def is_of_rectifiers(self, form: Form) -> bool:
+        """Whether a form is one of variables and rectifiers alone."""
+        return bool((self._kinds[form.body.array] != _OTHER).all())
 
     def range(self, form: Form) -> tuple[float, float]:
         """An enclosure of a form's values on the domain."""
@@ -368,9 +373,16 @@ class Graph:
             self.look()
             number = len(self.atoms)
             self._known[key] = number
+            self._note(number, atom)
             self.atoms.append(atom)
             self.bounds.append(*known)
         return Form({number: ONE})
+
+    def _note(self, number: int, atom: Atom) -> None:
+        if number == len(self._kinds):
+            self._kinds = np.concatenate([self._kinds, np.zeros_like(self._kinds)])
+        kinds = {Variable: _VARIABLE, Relu: _RECTIFIER}
+        self._kinds[number] = kinds.get(type(atom), _OTHER)
 
 
 def _sole_atom(form: Form) -> int | None:
