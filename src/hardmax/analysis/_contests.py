@@ -8,7 +8,7 @@ import numpy as np
 
 from hardmax.analysis._deviations import Deviation, deviation_of_maximum
 from hardmax.analysis._noises import NoiseCounter
-from hardmax.analysis._outlines import outline_of_maximum
+from hardmax.analysis._outlines import Outline, outline_of_maximum
 from hardmax.analysis._places import Place
 from hardmax.analysis._question import Asking
 from hardmax.numerics import (
@@ -57,6 +57,7 @@ def find_contest(asking: Asking) -> Contest:
     slope = np.where(holds, slope, 1.0)
     hard = np.isinf(asking.coldness)
     cold = Interval.point(np.where(hard, 1.0, asking.coldness)) * slope
+    cold = cold * Interval(1.0 - asking.fading, 1.0 + asking.fading)
     outer = asking.values.where[:, 0, :]
     top = handicap.hi.max(axis=1, keepdims=True)
     scale = np.maximum(outer.magnitude.max(axis=1, keepdims=True), np.abs(top))
@@ -109,15 +110,16 @@ def maximum(values: Place, contest: Contest, against_skeleton: bool) -> Place:
     return Place(Interval(low, high) + fall, Deviation.of(Interval(-moved, moved)))
 
 
-def outline_of_contest(asking: Asking, contest: Contest) -> Deviation:
+def outline_of_contest(asking: Asking, contest: Contest) -> Outline:
     """The reference's maxima as forms of the inputs, one for each head that is a contest."""
     assert asking.outline is not None
     values = asking.outline[:, 0, :]
     ranges = asking.values.range[:, 0, :].meet(values.hull)
     result = outline_of_maximum(values, ranges, contest.contender)
-    if asking.against_skeleton:
-        return result + Interval(-contest.blur, np.zeros_like(contest.blur))
-    return result + Interval(-inflate(contest.shortfall + contest.stray), contest.stray)
+    away = Interval(-contest.blur, np.zeros_like(contest.blur))
+    if not asking.against_skeleton:
+        away = Interval(-inflate(contest.shortfall + contest.stray), contest.stray)
+    return Outline(result.close + away, result.round and result.round + away)
 
 
 def _scored_by_value(asking: Asking) -> tuple[np.ndarray, Interval]:
