@@ -633,7 +633,9 @@ def test_a_soft_constant_head_deviates_from_its_skeleton_by_what_leaks():
 
 def contest_of(heads, seen, **given):
     none = np.zeros(heads)
-    filled = {"shortfall": none, "stray": none, "blur": none, "lipschitz": np.ones(heads)}
+    filled = {"shortfall": none, "stray": none, "lift": none, "blur": none}
+    filled["lipschitz"] = np.ones(heads)
+    given = {"lift": given.get("stray", 0.0)} | given
     filled |= {name: np.broadcast_to(value, (heads,)) for name, value in given.items()}
     return Contest(np.ones(heads, bool), np.ones((heads, seen), bool), **filled)
 

@@ -153,6 +153,13 @@ def test_keys_that_round_do_not_share_a_factor():
     assert find_contest(rectifier(FLOAT32, 1e12, keys=(-0.3, 0.3))).stray[0] > 1e-8
 
 
+def test_rounded_logits_take_no_mean_above_the_maximum():
+    """They may lower it by 2 d, of which nothing is charged upwards."""
+    contest = find_contest(rectifier(FLOAT32, 1e3, keys=(-0.3, 0.3)))
+    assert contest.stray[0] > 1e-6
+    assert contest.lift[0] == pytest.approx(contest.blur[0], rel=1e-9)
+
+
 def he(widths, seed=0):
     rng, sizes = RNG(seed), pairwise(widths)
     weights = [rng.normal(0.0, np.sqrt(2 / a), size=(b, a)) for a, b in sizes]

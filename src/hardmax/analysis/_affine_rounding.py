@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hardmax.numerics import Format, gamma, inflate, matmul_up, stray
 
@@ -36,7 +35,9 @@ def faint_stray(matrix: np.ndarray, sizes: np.ndarray, format: Format) -> np.nda
     return matmul_up(np.where(faint, format.smallest, 0.0), sizes)
 
 
-def sum_stray(terms: Any, sizes: Any, total: Any, format: Format) -> tuple[Any, Any]:
+def sum_stray(
+    terms: ArrayLike, sizes: ArrayLike, total: ArrayLike, format: Format
+) -> tuple[np.ndarray, np.ndarray]:
     """How far a sum strays in any order of its terms: what their sizes, and what the total allows.
 
     `terms` additions make sums of numbers whose sizes add up to `sizes`, each of which may be
@@ -52,6 +53,7 @@ def sum_stray(terms: Any, sizes: Any, total: Any, format: Format) -> tuple[Any, 
     and the whole is at most [gamma_4 (1 + gamma_n) + gamma_n / 2] T  +  [gamma_n / 2] s. Both parts
     also hold for 2-norms of vectors of sums, T and s being those of their sizes and totals.
     """
+    sizes = np.asarray(sizes)
     base = stray(4, sizes, format)
     own = inflate(base * (1.0 + gamma(terms, format)) + stray(terms, 0.5 * sizes, format), 3)
-    return own, stray(terms, 0.5 * np.minimum(total, sizes), format)
+    return np.asarray(own), np.asarray(stray(terms, 0.5 * np.minimum(total, sizes), format))
