@@ -173,8 +173,8 @@ def deep_networks(settings: Settings) -> Report:
     """ReLU networks at 1e-2 in float32: proved, or the floor that the refusal states."""
     sheet = Sheet(
         "python -m benchmarks.formats --only deep",
-        "ReLU networks at 1e-2 in float32. Required: two and four hidden layers of 32 are proved on "
-        "every route, and 64-256-256-10 on attention-only.",
+        "ReLU networks at 1e-2 in float32. Required: two and four hidden layers of 32 are proved "
+        "on every route, and 64-256-256-10 on attention-only.",
         *("·network", "·route", "·verdict", "certified", "·why"),
     )
     rows = []
