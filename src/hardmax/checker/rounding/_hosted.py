@@ -40,6 +40,7 @@ class Hosted:
     transformer: Transformer
     format: Format
     host: Host | None = None
+    finely: bool = False  # whether heads over many tokens are looked at in small pieces
 
     @property
     def for_attention(self) -> Format:

@@ -104,6 +104,19 @@ def _is_reached(task: _Task, error: float) -> bool:
 def _attempted(task: _Task, error: float) -> Proposal | None:
     """A proposal within the error, or None where rounding takes too much.
 
+    In coarse formats one that leaves the checker room is tried first, and where waves are folded
+    six layers deep nothing less is any good.
+    """
+    if task.format is not FLOAT64:
+        found = _fitted(task, error, roomy=True)
+        if found is not None or task.gadgets.folds:
+            return found
+    return _fitted(task, error, roomy=False)
+
+
+def _fitted(task: _Task, error: float, *, roomy: bool) -> Proposal | None:
+    """Within the error, with room for the checker or without; None where rounding takes too much.
+
     Rounding grows as the approximation gets better (a warm head multiplies by 1/coldness), so
     approximation first gets nearly everything, and then what the rounding seen leaves of it.
     """
@@ -113,9 +126,10 @@ def _attempted(task: _Task, error: float) -> Proposal | None:
         try:
             proposal = _within(task, share * whole, weights)
         except PrecisionError:
-            if attempt == 0:
+            if attempt == 0 and not roomy:
                 raise
             break
+        proposal.roomy = roomy
         bound = proposal.needed
         if bound <= whole:
             proposal.asked = error

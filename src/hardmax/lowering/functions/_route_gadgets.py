@@ -269,6 +269,12 @@ def _is_affine(expression: Expression) -> bool:
     return is_scaled and _is_affine(moving[0])
 
 
+def longest_wave(outputs: Sequence[Expression], variables: Sequence[str], domain: Box) -> float:
+    """Half-waves of the longest sine or cosine on the domain."""
+    ends = dict(zip(variables, _ends(domain), strict=True))
+    return max((_half_waves(part, ends) for part in postorder(*outputs)), default=0.0)
+
+
 def _folding_pays(outputs: Sequence[Expression], ends: Mapping[str, Interval]) -> bool:
     """Whether long waves, each folded by itself, take fewer heads than sums that follow them all.
 

@@ -8,7 +8,7 @@ holds 0 in all of them. Everything here is small and exact; `BoxAssembly` turns 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import ClassVar
@@ -77,6 +77,10 @@ class Unit:
     gain: float
 
 
+# by logits that are off by so much, questions that are, and the share that differences are off by
+Moved = Callable[[float, Sequence[float], float], float]
+
+
 @dataclass(frozen=True, eq=False)
 class Chooser:
     """One head over all tokens, whose keys and values are laid down by the embedding.
@@ -97,6 +101,7 @@ class Chooser:
     contest: bool = False  # the scores are the values
     spread: float = math.inf  # sum_jk p_j p_k |values_j - values_k| at most, whatever is asked
     weighed: float = math.inf  # and sum_k p_k |values_k|
+    moved: Moved | None = None  # how far rounding moves the mean; the last query is 1
 
     @property
     def tokens(self) -> int:

@@ -197,11 +197,35 @@ class _Pass:
         else:
             near = 0.25 * np.expm1(min(4.0 * off, 700.0)) * maker.spread
             moved = min(weights_moved(off) * (high - low), inflate(near, 8))
+            moved = min(moved, self._moved(maker, registers))
         lost = self._vanished(2 * maker.coldness * size_of(self.ranges.gates[m]), n)
         # terms are rounded by their own sizes, p_k |v_k|, and partial sums are no larger than all
         size = min(self._table_size(maker.values), maker.weighed * np.exp(min(2.0 * off, 700.0)))
         total = moved + lost * (high - low) + self._units(n + inputs + 5) * size
         return float(inflate(total + self.format.smallest * (n + 4), 2 * len(maker.keys) + 32))
+
+    def _moved(self, maker: Chooser, registers: dict[BoxRegister, Pair]) -> float:
+        """How far rounding moves the mean of a chooser that says so by itself.
+
+        A key is cast, multiplied and added to the others: that is each logit's own error. What a
+        query goes through besides, in its weights, the coldness and their product, is one factor
+        for all keys: a factor for all logits, and another question. Subtracting the largest logit
+        rounds a difference.
+        """
+        if maker.moved is None:
+            return np.inf
+        read_errors = [self._read(form, registers) for form in maker.query]
+        asked = [
+            size_of(read(form, registers)) + error
+            for form, error in zip(maker.query, read_errors, strict=True)
+        ]
+        sizes = sum(q * self._table_size(k) for q, k in zip(asked, maker.keys, strict=True))
+        own = self._units(self.format.exp_units)
+        own += maker.coldness * self._units(len(maker.keys) + 1) * sizes
+        common = self._units(8)
+        pairs = zip(asked[:-1], read_errors[:-1], strict=True)
+        apart = [float(inflate(error + common * size, 2)) for size, error in pairs]
+        return maker.moved(float(inflate(own, 8)), apart, common)
 
     def _table_size(self, table: np.ndarray) -> float:
         """The largest sum of |terms| of a table's entries over the domain.
