@@ -87,7 +87,7 @@ def compile(
     float: str | None = None,
     alphabet: Iterable[str | int] | None = None,
     length: int | None = None,
-    positions: str = "scalar",
+    positions: str | None = None,
 ) -> Construction:
     """A Transformer that computes `source` on the domain `on` to within `error`.
 
@@ -111,7 +111,8 @@ def compile(
     For a sequence program give an `alphabet` (a text or a list of symbols) and the largest
     `length`, or on=hm.Words(...): the decoded answer is the interpreter's for every such word.
     `positions` are "scalar" (the index and functions of it), "one-hot", "sinusoidal", "relative"
-    (biases only) or "none"; `route` is "shallow" (the default) or "parallel", for machines.
+    (biases only) or "none"; `route` is "shallow" (the default) or "parallel", for machines, or
+    "legible": one step, one component, one named block, with `model.circuit` to read it by.
 
     >>> import hardmax as hm
     >>> product = hm.compile("x * y", on={"x": (-1, 1), "y": (-1, 1)}, error=1e-2)
@@ -171,7 +172,7 @@ def plan(
     float: str | None = None,
     alphabet: Iterable[str | int] | None = None,
     length: int | None = None,
-    positions: str = "scalar",
+    positions: str | None = None,
 ) -> ProgramPlan: ...
 
 
@@ -196,7 +197,7 @@ def plan(
     float: str | None = None,
     alphabet: Iterable[str | int] | None = None,
     length: int | None = None,
-    positions: str = "scalar",
+    positions: str | None = None,
 ) -> Plan | ProgramPlan:
     """Every route for `source` side by side: what each costs and what it would claim.
 
@@ -230,13 +231,13 @@ def plan_program(
     on: Domain | None = None,
     alphabet: Iterable[str | int] | None = None,
     length: int | None = None,
-    positions: str = "scalar",
+    positions: str | None = None,
 ) -> ProgramPlan:
     """The same as `plan`, which takes programs too: this name stays for one release.
 
     >>> import hardmax as hm
     >>> len(hm.plan_program(hm.programs.copy, alphabet="ab", length=2).offers)
-    1
+    2
     """
     return plan(program, on=on, alphabet=alphabet, length=length, positions=positions)
 
