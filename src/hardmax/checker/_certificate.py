@@ -83,6 +83,7 @@ class Established(TypedDict, total=False):
     seconds: float
     version: str
     work: int
+    statements: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,7 @@ class Certificate:
     version: str = ""
     work: int = 0  # units that were spent: see Budget
     format: str = "float64"  # that the claim is about
+    statements: tuple[str, ...] = ()  # what else was established: of legible models, their circuit
     asked: float = math.inf  # the error that was asked for; not known of older ones: the claimed
 
     def __post_init__(self) -> None:
@@ -193,7 +195,7 @@ class Certificate:
         read from an older file is written as it was.
         """
         record = {f.name: getattr(self, f.name) for f in fields(self)}
-        usual = {"format": "float64", "asked": self.claimed}
+        usual = {"format": "float64", "asked": self.claimed, "statements": ()}
         record = {k: v for k, v in record.items() if k not in usual or v != usual[k]}
         record |= {"verdict": self.verdict.name, "formats": dict(self.formats)}
         record |= {"worst": None if self.worst is None else list(self.worst)}
@@ -204,6 +206,7 @@ class Certificate:
         """The inverse of `as_dict`; whatever is missing or of the wrong kind is refused."""
         try:
             older = {"work": 0, "format": "float64", "asked": record["claimed"]}  # do not say
+            older |= {"statements": []}
             given = older | dict(record)
             numbers = [_number(given[name]) for name in _NUMBERS]
             texts = [_text(given[name]) for name in _TEXTS]
@@ -230,6 +233,7 @@ class Certificate:
                 work=_count(given["work"]),
                 format=format,
                 asked=asked,
+                statements=tuple(_text(line) for line in _list(given["statements"])),
             )
         except HardmaxError as reason:
             raise FileError(f"has a certificate that cannot be true: {reason}") from reason

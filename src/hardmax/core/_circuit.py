@@ -145,9 +145,11 @@ class Circuit:
     def coordinate_names(self, width: int) -> list[str]:
         names = [f"coordinate {place}" for place in range(width)]
         names[self.one], names[self.start] = "one", "start"
+        times: dict[str, int] = {}
         for block in self.blocks:
             for place, name in zip(block.coordinates, block.coordinate_names, strict=True):
-                names[place] = name
+                times[name] = times.get(name, 0) + 1
+                names[place] = name if times[name] == 1 else f"{name} no. {times[name]}"
         return names
 
     # ---- text ----------------------------------------------------------------------------------

@@ -138,7 +138,7 @@ class _ClosedWriter:
         self.place[value] = step
         self.numbers[step] = tuple(sorted(self.codes[value].number(i) for i in self._items(value)))
         code = self.codes[value]
-        self.labels[step] = {code.number(one): _shown(one) for one in code.items}
+        self.labels[step] = _labels(code)
         self.texts[step] = value
         if value in self.given_names:
             self.taken.discard(self.names.get(step, ""))
@@ -594,6 +594,15 @@ def _or_zero(one: Item) -> Exact:
 
 def _plain(number: Fraction) -> Exact:
     return number.numerator if number.denominator == 1 else number
+
+
+def _labels(code: Code) -> dict[Exact, str]:
+    """How items are shown: a text that looks like another item is put in quotes."""
+    shown = [_shown(one) for one in code.items]
+    return {
+        code.number(one): repr(one) if shown.count(text) > 1 and isinstance(one, str) else text
+        for one, text in zip(code.items, shown, strict=True)
+    }
 
 
 def _shown(one: Item) -> str:

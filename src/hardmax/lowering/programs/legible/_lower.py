@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from fractions import Fraction
 
 import numpy as np
@@ -148,7 +148,6 @@ class _Drawing:
         step: int,
         time: int,
         made: DrawnHead | list[Unit],
-        reads: Mapping[str, list[Held]],
         writes: list[Held],
     ) -> None:
         if isinstance(made, list) and len(made) > _MOST_UNITS:
@@ -157,8 +156,7 @@ class _Drawing:
                 f"legible model; {_MOST_UNITS:,} are allowed. Map its arguments to fewer values."
             )
         shown = self.closed.steps.notes[step].text
-        kept = {port: list(dict.fromkeys(blocks)) for port, blocks in reads.items()}
-        self.sheet.components.append(Component(step, time, made, kept, writes, shown))
+        self.sheet.components.append(Component(step, time, made, writes, shown))
 
     # ---- heads ---------------------------------------------------------------------------------
 
@@ -177,7 +175,7 @@ class _Drawing:
             share.at_start = [1.0]
             scores = scores_of(scored.conjuncts, self._items, 1.0)
             drawn = DrawnHead(scores, {share.first: {START: 1.0}})
-            self._add(step, time, drawn, {"q": asked, "k": keys, "v": []}, [share])
+            self._add(step, time, drawn, [share])
             shares.append(share)
             weights.append(scored.weight)
         time = self._ready(shares, 1)
@@ -201,7 +199,7 @@ class _Drawing:
                 for w in counts
             ]
             units += falling_staircase({share.first: 1.0}, numbers, outputs)
-        self._add(step, time, units, {"in": shares}, first)
+        self._add(step, time, units, first)
         if not together and ONE_HOT in forms:
             self._spell_out(step)
 
@@ -213,7 +211,7 @@ class _Drawing:
         blocks = self._blocks(step, 1)
         outputs = self._outputs(blocks, number)
         units = [Unit({ONE: 1.0, START: -1.0}, 0.0, outputs)]
-        self._add(step, 1, units, {"in": []}, blocks)
+        self._add(step, 1, units, blocks)
 
     def _spell_out(self, step: int) -> None:
         """The one-hot of a step whose number is held."""
@@ -222,7 +220,7 @@ class _Drawing:
         block = self.sheet.block(step, ONE_HOT, time)
         outputs = [self._outputs([block], n) for n in block.items]
         units = staircase(number.read([1.0]), self._numbers(step), outputs)
-        self._add(step, time, units, {"in": [number]}, [block])
+        self._add(step, time, units, [block])
 
     def _gather(self, step: int, made: Aggregate) -> None:
         """Mean, min, max, or what the only one holds; the start token has the default."""
@@ -249,10 +247,8 @@ class _Drawing:
             if extreme and source is not None
             else scores_of(scored.conjuncts, self._items, 0.5)
         )
-        value_reads = [] if source is None else [source]
-        key_reads = [*keys, *(value_reads if extreme else [])]
         drawn = DrawnHead(scores, values)
-        self._add(step, time, drawn, {"q": asked, "k": key_reads, "v": value_reads}, blocks)
+        self._add(step, time, drawn, blocks)
         if is_mean and ONE_HOT in forms:
             self._spell_out(step)
 
@@ -318,7 +314,7 @@ class _Drawing:
                 outputs = [self._outputs([block], n) for n in block.items]
                 shifted = [float(Fraction(n) - constant) for n in block.items]
                 units += staircase(row, shifted, outputs)
-        self._add(step, time, units, {"in": reads}, blocks)
+        self._add(step, time, units, blocks)
 
     def _look_up(self, step: int) -> None:
         signs = self.means.signs_of(step)
@@ -336,7 +332,7 @@ class _Drawing:
         numbers = sorted(answers)
         outputs = [self._outputs(blocks, answers[n]) for n in numbers]
         units = staircase(row, [float(n) for n in numbers], outputs)
-        self._add(step, time, units, {"in": reads}, blocks)
+        self._add(step, time, units, blocks)
 
     def _look_up_cases(self, step: int) -> None:
         sources = self.means.sources(step)
@@ -354,7 +350,7 @@ class _Drawing:
                     for s, own in sorted(one.wanted.items())
                 ]
                 units.append(case(lit, outputs) if lit else _everywhere(outputs))
-        self._add(step, time, units, {"in": reads}, blocks)
+        self._add(step, time, units, blocks)
 
     def _pick(self, step: int, made: Picked) -> None:
         """A case for each number and each item of the option that it picks."""
@@ -374,7 +370,7 @@ class _Drawing:
                 outputs = self._outputs(blocks, item)
                 if outputs:
                     units.append(case([lit, row], outputs))
-        self._add(step, time, units, {"in": reads}, blocks)
+        self._add(step, time, units, blocks)
 
     # ---- the model -----------------------------------------------------------------------------
 

@@ -67,12 +67,11 @@ class Unit:
 
 @dataclass(eq=False)
 class Component:
-    """What makes one step: a head or hidden units, at a time, with what it reads and writes."""
+    """What makes one step: a head or hidden units, at a time, and what it writes."""
 
     step: int
     time: int
     made: DrawnHead | list[Unit]
-    reads: dict[str, list[Held]]
     writes: list[Held]
     text: str
 
@@ -87,7 +86,7 @@ class Sheet:
 
     def block(self, step: int, form: str, time: int) -> Held:
         """A new block, silent at the start token for now."""
-        items = tuple(self.closed.numbers[step])
+        items = () if form == "share" else tuple(self.closed.numbers[step])
         wide = len(items) if form == "one-hot" else 1
         held = Held(step, form, self.width, time, items, [0.0] * wide)
         self.width += wide
@@ -161,10 +160,7 @@ class Sheet:
             name = self.closed.name(one.step)
             is_head = isinstance(one.made, DrawnHead)
             called = f"a{layers[at]}.h{first}" if is_head else f"m{layers[at]}.{name}"
-            reads = tuple(
-                (port, tuple(sorted({number[id(block)] for block in blocks})))
-                for port, blocks in one.reads.items()
-            )
+            reads = self._reads(one)
             writes = tuple(number[id(block)] for block in one.writes)
             nodes.append(Node(called, at, first, first + many, name, one.text, reads, writes))
         read = tuple(sorted({number[id(block)] for block in outputs}))
@@ -172,6 +168,22 @@ class Sheet:
         nodes.append(Node("logits", end, 0, 0, "", "", (("out", read),), ()))
         blocks = tuple(self._block(block, order) for block in self.blocks)
         return Circuit(ONE, START, blocks, tuple(nodes))
+
+    def _reads(self, one: Component) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        """The blocks that have a weight at each port."""
+        if isinstance(one.made, DrawnHead):
+            rows = {
+                "q": [query for query, _ in one.made.scores],
+                "k": [key for _, key in one.made.scores],
+                "v": list(one.made.values.values()),
+            }
+        else:
+            rows = {"in": [unit.inner for unit in one.made]}
+        owner = {b.first + k: n for n, b in enumerate(self.blocks) for k in range(len(b.at_start))}
+        return tuple(
+            (port, tuple(sorted({owner[p] for row in own for p in row if p in owner})))
+            for port, own in rows.items()
+        )
 
     def _embedding_nodes(self, number: dict[int, int]) -> list[Node]:
         nodes = []

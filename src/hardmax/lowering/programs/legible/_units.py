@@ -1,9 +1,10 @@
 """Hidden units of legible models: staircases, cases of one-hots, linear units. Silent at the start.
 
 Theorem 2 (staircase). Between neighbours a < b of the numbers that z can hold, a jump is
-3/(b - a) (relu(z - a') - relu(z - b')) with a' and b' a third of the gap inside: 0 up to a', 1 from
-b' on. A staircase of jumps is therefore exact while z strays by less than a third of the gap; so
-the look-up of a count w from its share 1/(1 + w) is while that errs by less than 1/(3 n (n + 1)).
+4/(b - a) (relu(z - a') - relu(z - b')) with a' and b' 3/8 of the gap inside: 0 up to a', 1 from b'
+on. A staircase of jumps is therefore exact while z strays by less than 3/8 of the gap; so the
+look-up of a count w from its share 1/(1 + w) is while that errs by less than 1/(3 n (n + 1)). For
+whole numbers all weights are whole or halves, and floats are exact, too.
 Jumps of shares are written downwards, relu(b' - z) - relu(a' - z): steep ones, which are those of
 small shares, are then never far out.
 
@@ -18,6 +19,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from hardmax.lowering.programs.legible._sheet import ONE, START, Row, Unit, added
+
+_FLAT = 0.375  # of each gap, on either side
 
 Outputs = Sequence[Row]  # what is written for each number, or in each case
 
@@ -45,8 +48,11 @@ def staircase(row: Row, numbers: Sequence[float], outputs: Outputs) -> list[Unit
         change = added([(1.0, outputs[k]), (-1.0, outputs[k - 1])])
         if change:
             gap = numbers[k] - numbers[k - 1]
-            slope = 3.0 / gap
-            for edge, sign in ((numbers[k - 1] + gap / 3, 1.0), (numbers[k] - gap / 3, -1.0)):
+            slope = 4.0 / gap
+            for edge, sign in (
+                (numbers[k - 1] + _FLAT * gap, 1.0),
+                (numbers[k] - _FLAT * gap, -1.0),
+            ):
                 steep = added([(slope, row)])
                 unit = Unit(steep, -slope * edge, added([(sign, change)]))
                 units.append(_silenced(unit))
@@ -63,8 +69,11 @@ def falling_staircase(row: Row, numbers: Sequence[float], outputs: Outputs) -> l
         change = added([(1.0, outputs[k]), (-1.0, outputs[k - 1])])
         if change:
             gap = numbers[k - 1] - numbers[k]
-            slope = 3.0 / gap
-            for edge, sign in ((numbers[k - 1] - gap / 3, 1.0), (numbers[k] + gap / 3, -1.0)):
+            slope = 4.0 / gap
+            for edge, sign in (
+                (numbers[k - 1] - _FLAT * gap, 1.0),
+                (numbers[k] + _FLAT * gap, -1.0),
+            ):
                 steep = added([(-slope, row)])
                 units.append(Unit(steep, slope * edge, added([(sign, change)])))
     return units
