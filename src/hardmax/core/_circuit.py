@@ -30,8 +30,9 @@ class Block:
     """Coordinates `first` to `stop - 1` code what a step holds, once `sublayer` has run.
 
     A number is itself; a one-hot has a coordinate for each of its `items`, the numbers that the
-    step can hold; a share is 1/(1 + w), w being the positions that its head selects. -1 stands for
-    the embedding. At the start token the coordinates are `at_start`.
+    step can hold and that somebody looks for (for any other nothing is lit); a share is 1/(1 + w),
+    w being the positions that its head selects. A sublayer of -1 stands for the embedding. At the
+    start token the coordinates are `at_start`.
     """
 
     step: int
@@ -69,6 +70,12 @@ class Block:
         if self.form == "one-hot":
             return [f"{self.name}={label}" for label in self.labels]
         return [self.name if self.form == "number" else f"1/(1+{self.name})"]
+
+    def code(self, number: Exact) -> list[float]:
+        """The coordinates of a number."""
+        if self.form == "one-hot":
+            return [float(item == number) for item in self.items]
+        return [float(number)]
 
     def label_of(self, item: Exact) -> str:
         return dict(zip(self.items, self.labels, strict=True)).get(item, str(item))

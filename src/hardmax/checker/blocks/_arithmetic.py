@@ -54,13 +54,27 @@ def affine(
     found = middle @ matrix.T + bias
     size = inflate((np.abs(middle) + radius) @ sizes.T + np.abs(bias), matrix.shape[1] + 8)
     spread = inflate(radius @ sizes.T, matrix.shape[1] + 8)
-    terms = (matrix != 0.0).sum(axis=1) + (bias != 0.0)
+    there = ((np.abs(middle) + radius) > 0.0).any(axis=0)  # the others add exact zeros
+    weighed = (matrix != 0.0) & there
+    terms = weighed.sum(axis=1) + (bias != 0.0)
     grid = _grid(middle, matrix, bias)
     held = format.holds(matrix).all(axis=1) & format.holds(bias)
     sharp = (radius @ (sizes != 0.0).T == 0.0) & held & _exact(format, size, grid)
     lost = np.where(sharp, 0.0, lost_in(terms, size, format))
+    lone = (weighed.sum(axis=1) <= 1) & is_power_of_two(matrix * there).all(axis=1) & held
+    lost = np.where(lone, np.minimum(lost, _lost_once(np.abs(found) + spread, format)), lost)
     check_sizes(format, size + lost)
     return found, spread, lost
+
+
+def _lost_once(result: np.ndarray, format: Format) -> np.ndarray:
+    """What one addition of two floats rounds: a unit roundoff of its result, and nothing is tiny.
+
+    So it is of a coordinate times a power of two, and a bias. Sums do not underflow, but products
+    may, by the smallest number.
+    """
+    both = (format.unit + FLOAT64.unit) * result + format.smallest + FLOAT64.smallest
+    return np.asarray(inflate(both * (1.0 + 4.0 * format.unit), 8))
 
 
 def _exact(format: Format, size: np.ndarray, grid: np.ndarray) -> np.ndarray:

@@ -28,6 +28,7 @@ from hardmax.checker.blocks._arithmetic import (
 )
 from hardmax.checker.blocks._holding import (
     Cases,
+    Distances,
     Holdings,
     Question,
     ShareTable,
@@ -131,7 +132,7 @@ class _Head:
         return self._others(_surely(gap))
 
     def _keep_rows(self, away: float) -> None:
-        self.holdings.rows = max(self.holdings.rows, away)
+        self.holdings.rows = max(self.holdings.rows, min(away, 1.0))
 
     # ---- shares --------------------------------------------------------------------------------
 
@@ -149,7 +150,8 @@ class _Head:
         self._keep_table(block, ShareTable(keys, queries, table))
         spread, gap = self._share_gaps(scores, selected)
         self._share(block, spread, gap)
-        self.holdings.symbols[block] = float(self.holdings.shares[block].max())
+        away = float(self.holdings.shares[block].max())
+        self.holdings.symbols[block] = (away, away)
         others = self._start_row(there)
         self.holdings.start[block] = float(inflate(others + self._sum_lost(others, True), 4))
 
@@ -222,7 +224,7 @@ class _Head:
             raise Unproved(f"The scores of {self.node.name!r} are not apart, or not equal.")
         lost = self._sum_lost(others, spread == 0.0)
         self._keep_rows(float(inflate(grown / 2 + others + lost, 8)))
-        self._bound_sent(there, selected.any(axis=0), values, others + grown * uneven)
+        self._bound_sent(there, selected.any(axis=0), values, others + (grown if uneven else 0.0))
 
     def _selected(self, queries: Sequence[int], keys: Sequence[int]) -> np.ndarray:
         """The step's relation, as cases here x cases there."""
@@ -306,10 +308,8 @@ class _Head:
         check_sizes(self.format, size * self.tokens)
         value_width = self.head.value.shape[0]
         lost = lost_in(np.array(self.tokens + value_width + 8), size, self.format)
-        worst = np.concatenate([off, off_first]).max(axis=0, keepdims=True)
-        total = inflate(worst + 2.0 * others * size + lost, 16)
-        for k, away in spread_of(self.asked, self.node, total).items():
-            self.holdings.symbols[k] = away
+        leaked = 2.0 * others * size + lost
+        self.holdings.symbols.update(self._spread(off, codes, off_first, default, leaked))
         self._bound_start(there, first, size, lost)
 
     def _bound_start(self, there: Cases, first: Balls, size: np.ndarray, lost: np.ndarray) -> None:
@@ -318,8 +318,20 @@ class _Head:
         said = np.array([[one for block in blocks for one in block.at_start]])
         leaked = 2.0 * self._start_row(there) * size
         away = inflate(np.abs(first.middle - said) + first.radius + leaked + lost, 16)
-        for k, one in spread_of(self.asked, self.node, away).items():
-            self.holdings.start[k] = one
+        for k, both in spread_of(self.asked, self.node, away, said).items():
+            self.holdings.start[k] = max(both)
+
+    def _spread(
+        self,
+        off: np.ndarray,
+        codes: np.ndarray,
+        off_first: np.ndarray,
+        default: np.ndarray,
+        leaked: np.ndarray,
+    ) -> dict[int, Distances]:
+        """Of what is sent: a mean of ones that are lit is lit, one of others is not."""
+        away = inflate(np.concatenate([off, off_first]) + leaked, 16)
+        return spread_of(self.asked, self.node, away, np.concatenate([codes, default]))
 
     def _sent(self, x: Balls, columns: Sequence[int]) -> Balls:
         held = self._projected(x, self.head.value, columns)

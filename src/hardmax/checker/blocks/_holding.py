@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -17,16 +17,20 @@ from hardmax.numerics import Format, above_float, nearest_float
 _MOST_CASES = 2**20
 
 
+Distances = tuple[float, float]  # where a coordinate is to be 1, and elsewhere
+
+
 @dataclass(eq=False)
 class Holdings:
     """How far blocks are from their codes in one format: at symbols, and at the start token.
 
     Codes are those in float64; a number that float64 does not hold is off by `rounding_of`. A share
-    has its own distance for each count.
+    has its own distance for each count. At symbols the first distance is that of coordinates that
+    are lit, and the second that of others, which units that silence them make 0.
     """
 
     format: Format
-    symbols: dict[int, float] = field(default_factory=dict)
+    symbols: dict[int, Distances] = field(default_factory=dict)
     start: dict[int, float] = field(default_factory=dict)
     shares: dict[int, np.ndarray] = field(default_factory=dict)
     rows: float = 0.0  # how far attention rows are from their patterns
@@ -68,11 +72,9 @@ class ShareTable:
 
 
 def code_of(block: Block, number: Exact) -> np.ndarray:
-    """The coordinates of a block that holds a number."""
+    """The coordinates of a block that holds a number; of a one-hot none is lit for other items."""
     if block.form == "number":
         return np.array([nearest_float(number)], dtype=float)
-    if number not in block.items:
-        raise Unproved(f"The block {block.name!r} has no place for {number}.")
     return np.array([float(item == number) for item in block.items])
 
 
@@ -132,13 +134,14 @@ class Cases:
             found[k] = np.array([code_of(block, n) for n in numbers]).reshape(-1, block.width)
         return found
 
-    def radius(self, holdings: Holdings) -> np.ndarray:
-        """How far each column is off, at symbols."""
-        return np.array([*(holdings.symbols[k] for k in self._owner), 0.0, 0.0])
+    def radius(self, middle: np.ndarray, holdings: Holdings) -> np.ndarray:
+        """How far each column is off, at symbols: for rows of middles."""
+        both = np.array([*(holdings.symbols[k] for k in self._owner), (0.0, 0.0), (0.0, 0.0)])
+        return np.where(middle == 1.0, both[:, 0], both[:, 1])
 
     def balls(self, holdings: Holdings) -> Balls:
         middle = self.middle()
-        return Balls(middle, np.broadcast_to(self.radius(holdings), middle.shape))
+        return Balls(middle, self.radius(middle, holdings))
 
     def start(self, holdings: Holdings) -> Balls:
         """The start token, as one more case."""
@@ -195,11 +198,22 @@ def codes_for(asked: Question, node: Node, numbers: Sequence[Exact]) -> np.ndarr
     return table[[place[n] for n in numbers]]
 
 
-def spread_of(asked: Question, node: Node, away: np.ndarray) -> Mapping[int, float]:
-    """The largest distance in each block of a node, from distances cases x coordinates."""
+def spread_of(
+    asked: Question, node: Node, away: np.ndarray, codes: np.ndarray
+) -> dict[int, Distances]:
+    """The largest distances in each block of a node, from distances cases x coordinates.
+
+    A number is as far off as it may be, whatever it is.
+    """
     found, at = {}, 0
     for k in node.writes:
-        width = asked.circuit.blocks[k].width
-        found[k] = float(away[:, at : at + width].max(initial=0.0))
-        at += width
+        block = asked.circuit.blocks[k]
+        own, held = (one[:, at : at + block.width] for one in (away, codes))
+        lit = held == 1.0 if block.form == "one-hot" else np.ones(own.shape, dtype=bool)
+        on = float(np.where(lit, own, 0.0).max(initial=0.0))
+        found[k] = (
+            on,
+            on if block.form != "one-hot" else float(np.where(lit, 0.0, own).max(initial=0.0)),
+        )
+        at += block.width
     return found

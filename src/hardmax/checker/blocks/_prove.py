@@ -89,7 +89,7 @@ class BlockProof:
     def _check_apart(self, writes: tuple[int, ...], holdings: Holdings) -> None:
         """A block says which number it codes: it is off by less than half the distance of codes."""
         for k in writes:
-            block, away = self.asked.circuit.blocks[k], holdings.symbols[k]
+            block, away = self.asked.circuit.blocks[k], max(holdings.symbols[k])
             if block.form == "share":
                 continue
             holdings.farthest = max(holdings.farthest, away)
@@ -128,9 +128,8 @@ class BlockProof:
         wanted = np.array([code_of(block, answer) for _, answer in rows])
         format = holdings.format
         cast = np.where(format.holds(held), 0.0, np.abs(held) * 2.0 * format.unit + format.smallest)
-        holdings.symbols[number] = float(
-            inflate((np.abs(held - wanted) + cast).max(initial=0.0), 4)
-        )
+        away = float(inflate((np.abs(held - wanted) + cast).max(initial=0.0), 4))
+        holdings.symbols[number] = (away, away)
         holdings.start[number] = 0.0
         self._check_apart((number,), holdings)
 

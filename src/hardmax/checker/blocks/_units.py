@@ -10,6 +10,7 @@ import numpy as np
 from hardmax.checker.blocks._arithmetic import Balls, affine, fed_forward, lost_in
 from hardmax.checker.blocks._holding import (
     Cases,
+    Distances,
     Holdings,
     Question,
     axes_of,
@@ -40,10 +41,9 @@ def bound_units(asked: Question, node: Node, holdings: Holdings) -> None:
         found = unit.from_shares(read)
     else:
         found = unit.from_steps(read)
-    for k, away in found.items():
-        holdings.symbols[k] = away
-    for k, away in unit.at_start(read).items():
-        holdings.start[k] = away
+    holdings.symbols.update(found)
+    for k, both in unit.at_start(read).items():
+        holdings.start[k] = max(both)
 
 
 def _is_count(asked: Question, node: Node) -> bool:
@@ -73,11 +73,11 @@ class _Units:
             radius.append(one.radius)
         return Balls(np.concatenate(middle), np.concatenate(radius))
 
-    def _away(self, out: Balls, codes: np.ndarray) -> dict[int, float]:
+    def _away(self, out: Balls, codes: np.ndarray) -> dict[int, Distances]:
         away = inflate(np.abs(out.middle - codes) + out.radius, 4)
-        return dict(spread_of(self.asked, self.node, away))
+        return spread_of(self.asked, self.node, away, codes)
 
-    def at_start(self, read: Sequence[int]) -> dict[int, float]:
+    def at_start(self, read: Sequence[int]) -> dict[int, Distances]:
         """What is written at the start token is what the blocks say."""
         cases = Cases(self.asked, (), read)
         x = start_balls(self.asked, read, self.holdings)
@@ -87,7 +87,7 @@ class _Units:
 
     # ---- functions -----------------------------------------------------------------------------
 
-    def from_steps(self, read: Sequence[int]) -> dict[int, float]:
+    def from_steps(self, read: Sequence[int]) -> dict[int, Distances]:
         """A function of what is held here: every case is compared."""
         sets, steps = self.asked.sets, self.asked.steps_of(read)
         made = sets.step(self.step) if self.step not in steps else None
@@ -104,7 +104,7 @@ class _Units:
         some = Balls(balls.middle[where], balls.radius[where])
         return self._away(self._out(some, cases.columns), codes_for(self.asked, self.node, answers))
 
-    def _picked(self, made: Picked, read: Sequence[int]) -> dict[int, float]:
+    def _picked(self, made: Picked, read: Sequence[int]) -> dict[int, Distances]:
         """Whatever the other options hold: number and option are fixed, the rest is free.
 
         A coordinate of a one-hot that is free is anything from 0 to 1.
@@ -116,7 +116,6 @@ class _Units:
         cases = Cases(self.asked, self.asked.steps_of(read), read)
         answers: list[Exact] = []
         middle, radius = [], []
-        away = cases.radius(self.holdings)
         for number in sets.numbers(made.number):
             option = made.options[int(number)]
             for item in sets.numbers(option):
@@ -125,7 +124,7 @@ class _Units:
                 fixed = {made.number: number, option: item}
                 row, spread = self._fixed(read, fixed)
                 middle.append(row)
-                radius.append(spread + away)
+                radius.append(spread + cases.radius(row, self.holdings))
                 answers.append(item)
         x = Balls(np.array(middle), np.array(radius))
         out = self._out(x, cases.columns)
@@ -143,12 +142,12 @@ class _Units:
                 raise Unproved(f"The block {block.name!r} has no place for {fixed[block.step]}.")
             else:
                 row += [0.5] * block.width
-                spread += [0.5] * block.width
+                spread += [0.5 + max(self.holdings.symbols[k])] * block.width
         return np.array([*row, 1.0, 0.0]), np.array([*spread, 0.0, 0.0])
 
     # ---- sums ----------------------------------------------------------------------------------
 
-    def _linear(self, made: Combination, read: Sequence[int]) -> dict[int, float]:
+    def _linear(self, made: Combination, read: Sequence[int]) -> dict[int, Distances]:
         """A sum of many numbers: its units are linear, and their weights are those of the sum.
 
         A unit and its opposite, relu(y) - relu(-y), are y; so is a unit that is never negative, but
@@ -166,7 +165,7 @@ class _Units:
             raise Unproved(f"The sum {sets.name(self.step)} adds up other steps than are read.")
         columns = [b.first for b in blocks]
         limits = [sets.numbers(b.step) for b in blocks]
-        away = np.array([self.holdings.symbols[k] for k in read])
+        away = np.array([max(self.holdings.symbols[k]) for k in read])
         largest = np.array([max(abs(float(n)) for n in own) for own in limits]) + away
         inner, outer = self.inner[:, columns], self.outer[0]
         one = self.inner[:, circuit.one] + self.bias
@@ -191,7 +190,8 @@ class _Units:
         terms = np.array(2 * (inner.shape[1] + len(inner) + 4))
         lost = float(lost_in(terms, inflate(sizes @ reach, 8), self.format))
         (block,) = self.node.writes
-        return {block: float(inflate(float(off) * (1 + 2**-40) + 2 * passed + 2 * lost, 8))}
+        total = float(inflate(float(off) * (1 + 2**-40) + 2 * passed + 2 * lost, 8))
+        return {block: (total, total)}
 
     def _check_opposites(
         self,
@@ -217,7 +217,7 @@ class _Units:
 
     # ---- counts --------------------------------------------------------------------------------
 
-    def from_shares(self, read: Sequence[int]) -> dict[int, float]:
+    def from_shares(self, read: Sequence[int]) -> dict[int, Distances]:
         """A count, or a sum: that of the positions that each head selects, times their worth.
 
         What the units make of each share alone, for each count, adds up.
@@ -236,17 +236,16 @@ class _Units:
             out = self._out(Balls(np.array([[1.0, 0.0]]), np.zeros((1, 2))), self._plain_columns())
             return self._away(out, codes_for(asked, self.node, [0]))
         self._check_separate(read)
-        total: dict[int, float] = {}
-        size = 0.0
+        if len(read) == 1:
+            return self._one_share(read[0], worths[0], True)[0]
+        total = size = 0.0
         for k, worth in zip(read, worths, strict=True):
-            found, largest = self._one_share(k, worth, len(read) == 1)
-            size = float(inflate(size + largest, 4))
-            for block, away in found.items():
-                total[block] = float(inflate(total.get(block, 0.0) + away, 4))
-        if len(read) > 1:
-            together = float(lost_in(np.array(len(self.inner)), np.array(size), self.format))
-            total = {block: float(inflate(away + together, 4)) for block, away in total.items()}
-        return total
+            found, largest = self._one_share(k, worth, False)
+            size += largest
+            total += max(max(both) for both in found.values())
+        together = lost_in(np.array(len(self.inner)), inflate(np.array(size), 64), self.format)
+        away = float(inflate(total + float(together), 64))
+        return dict.fromkeys(self.node.writes, (away, away))
 
     def _plain_columns(self) -> list[int]:
         return [self.asked.circuit.one, self.asked.circuit.start]
@@ -256,7 +255,9 @@ class _Units:
         if len(read) > 1 and ((self.inner[:, places] != 0.0).sum(axis=1) != 1).any():
             raise Unproved(f"A unit of {self.name!r} reads two shares, or none.")
 
-    def _one_share(self, k: int, worth: Fraction, alone: bool) -> tuple[dict[int, float], float]:
+    def _one_share(
+        self, k: int, worth: Fraction, alone: bool
+    ) -> tuple[dict[int, Distances], float]:
         """How far the part of one share is off, and how large its terms are."""
         asked, first = self.asked, self.asked.circuit.blocks[k].first
         counts = self._counts(k)

@@ -118,7 +118,7 @@ class _ClosedWriter:
             INDEX: tuple(range(words.longest)),
         }
         self.inner = _inner_sums(program, codes)
-        self.given_names = step_names(program.outputs, self.inner)
+        self.given_names = step_names(program.outputs)
         self.taken = set(self.given_names.values())
         self.names = {INDEX: free_name("place", self.taken)}
         self.labels: dict[int, dict[Exact, str]] = {}

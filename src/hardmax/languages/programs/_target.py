@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -55,9 +55,9 @@ class ProgramTarget:
         return None
 
     def __call__(self, word: Sequence[Item], /) -> list[list[Exact]]:
-        return [self._numbers(row) for row in self.program.rows(self._symbols_of(word))]
+        return [self._numbers(row) for row in self.program.rows(self.symbols_of(word))]
 
-    def _symbols_of(self, word: Sequence[Item]) -> list[Item]:
+    def symbols_of(self, word: Iterable[Item]) -> list[Item]:
         """Longer words and foreign symbols are refused, not guessed at."""
         symbols = list(word)
         if len(symbols) not in self.words.lengths:

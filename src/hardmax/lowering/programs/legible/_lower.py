@@ -68,7 +68,9 @@ class _Drawing:
         self.target, self.words = target, target.words
         self.closed = target.closed_steps
         self.means = Means(self.closed)
-        self.sheet = Sheet(self.closed, self.words.longest, kinds=self.means.kinds)
+        self.sheet = Sheet(
+            self.closed, self.words.longest, self.means.shown, kinds=self.means.kinds
+        )
         self.rows: dict[int, list[tuple[int, Row]]] = {}
         for step in (SYMBOL, INDEX, *range(GIVEN, GIVEN + len(self.closed.steps.steps))):
             if step in self.means.needs:
@@ -89,14 +91,13 @@ class _Drawing:
     def _number(self, step: int) -> Row:
         """The number of a step; of one that is held one-hot alone, its items' numbers added up."""
         held = self._held(step, NUMBER, ONE_HOT)
-        return held.read([1.0] if held.form == NUMBER else self._numbers(step))
+        return held.read([1.0] if held.form == NUMBER else [float(n) for n in held.items])
 
     def _items(self, step: int) -> list[Row]:
-        """A linear form for each item, 1 where the step holds it."""
+        """A linear form for each number, 1 where the step holds it; none if nobody looks for it."""
         held = self._held(step, ONE_HOT)
         return [
-            held.read([float(k == j) for j in range(len(held.items))])
-            for k in range(len(held.items))
+            held.read([float(n == own) for own in held.items]) for n in self.closed.numbers[step]
         ]
 
     def _ready(self, blocks: Iterable[Held], kind: int) -> int:
@@ -139,7 +140,7 @@ class _Drawing:
         for block in blocks:
             if block.form == NUMBER:
                 row[block.first] = float(number)  # type: ignore[arg-type]
-            else:
+            elif number in block.items:
                 row[block.first + block.items.index(number)] = 1.0
         return {place: weight for place, weight in row.items() if weight}
 
@@ -218,7 +219,7 @@ class _Drawing:
         number = self._held(step, NUMBER)
         time = self._ready([number], 1)
         block = self.sheet.block(step, ONE_HOT, time)
-        outputs = [self._outputs([block], n) for n in block.items]
+        outputs = [self._outputs([block], n) for n in self.closed.numbers[step]]
         units = staircase(number.read([1.0]), self._numbers(step), outputs)
         self._add(step, time, units, [block])
 
@@ -292,6 +293,8 @@ class _Drawing:
     # ---- functions -----------------------------------------------------------------------------
 
     def _combine(self, step: int, made: Combination) -> None:
+        if step in self.means.by_cases:
+            return self._look_up_cases(step)
         terms, constant, reads = [], Fraction(made.constant), []
         for source, weight in zip(made.sources, made.weights, strict=True):
             if source in self.means.constants:
@@ -311,8 +314,9 @@ class _Drawing:
             if block.form == NUMBER:
                 units += linear(row, float(constant), numbers[0], numbers[-1], block.first)
             else:
-                outputs = [self._outputs([block], n) for n in block.items]
-                shifted = [float(Fraction(n) - constant) for n in block.items]
+                exact = self.closed.numbers[step]
+                outputs = [self._outputs([block], n) for n in exact]
+                shifted = [float(Fraction(n) - constant) for n in exact]
                 units += staircase(row, shifted, outputs)
         self._add(step, time, units, blocks)
 

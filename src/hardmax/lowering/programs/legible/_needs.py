@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -27,6 +27,7 @@ from hardmax.core import (
 )
 from hardmax.languages.programs import ClosedSteps
 
+Exact = int | Fraction
 NUMBER, ONE_HOT = "number", "one-hot"
 _FEW = 2  # numbers of a step that is told by them, be it a symbol's or not
 _MOST_CASES = 2**20  # that are gone through for one function
@@ -42,6 +43,8 @@ class Means:
     needs: dict[int, set[str]] = field(default_factory=dict)
     signs: dict[int, tuple[int, ...] | None] = field(default_factory=dict)  # of pointwise steps
     constants: dict[int, Fraction] = field(default_factory=dict)
+    items: dict[int, set[Exact]] = field(default_factory=dict)  # of one-hots, that are looked for
+    by_cases: set[int] = field(default_factory=set)
     views: dict[int, int] = field(default_factory=dict)  # relabellings, by whose one-hot is read
 
     def __post_init__(self) -> None:
@@ -60,8 +63,22 @@ class Means:
     def step(self, number: int) -> SequenceStep:
         return self.closed.steps.steps[number - GIVEN]
 
-    def need(self, step: int, form: str) -> None:
+    def need(self, step: int, form: str, items: Iterable[Exact] | None = None) -> None:
+        """A form that is read; of a one-hot, some items alone may make a difference."""
         self.needs.setdefault(step, set()).add(form)
+        if form == ONE_HOT:
+            every = self.closed.numbers[step] if items is None else items
+            self.items.setdefault(step, set()).update(every)
+
+    def shown(self, step: int) -> tuple[Exact, ...]:
+        """The items that a one-hot has coordinates for: all, or those that a selection looks for.
+
+        What is worked out, and only selects, may hold more numbers than anybody looks for.
+        """
+        numbers = self.closed.numbers[step]
+        if step in self.kinds or not isinstance(self.step(step), Combination | Pointwise):
+            return numbers
+        return tuple(n for n in numbers if n in self.items[step])
 
     def _is_symbolic(self, step: int) -> bool:
         labels = self.closed.steps.notes[step].labels
@@ -122,28 +139,48 @@ class Means:
             case Aggregate():
                 self._ask_aggregate(step, made)
             case Combination():
+                self._clean(step)
                 for source in self.sources(step):
-                    self._ask(source, NUMBER)
+                    self._ask(source, ONE_HOT if step in self.by_cases else NUMBER)
             case Picked():
                 for source in self.sources(step):
                     self._ask(source, ONE_HOT)
             case Pointwise():
+                self._clean(step)
                 form = ONE_HOT if self.signs_of(step) is None else NUMBER
                 for source in self.sources(step):
                     self._ask(source, form)
 
-    def _ask(self, step: int, form: str) -> None:
+    def _clean(self, step: int) -> None:
+        """A one-hot that is made of a count alone is made case by case.
+
+        A count is looked up in its share with small errors, which cases end: what is not lit is 0.
+        """
+        sources = self.sources(step)
+        if len(sources) != 1 or self.needs[step] != {ONE_HOT} or sources[0] < GIVEN:
+            return
+        read = self.step(sources[0])
+        is_count = isinstance(read, Aggregate) and read.kind in ("count", "sum")
+        if is_count and len(self.closed.scored[sources[0]]) == 1:
+            self.by_cases.add(step)
+            self.signs[step] = None
+
+    def _ask(self, step: int, form: str, items: Iterable[Exact] | None = None) -> None:
         """A raw token or place is a step, too, if somebody reads it."""
         if step in (SYMBOL, INDEX):
             self.kinds[step] = self.kind(step) or ""
-        self.need(step, form)
+        self.need(step, form, items)
 
     def _ask_aggregate(self, step: int, made: Aggregate) -> None:
         for scored in self.closed.scored[step]:
             for one in scored.conjuncts:
-                for side in (one.key, one.query):
+                for side, told in (
+                    (one.key, one.table.any(axis=1)),
+                    (one.query, one.table.any(axis=0)),
+                ):
                     if side is not None:
-                        self._ask(side, ONE_HOT)
+                        numbers = zip(self.closed.numbers[side], told.tolist(), strict=True)
+                        self._ask(side, ONE_HOT, [n for n, some in numbers if some])
         if made.kind in ("count", "sum"):
             return
         assert made.value is not None

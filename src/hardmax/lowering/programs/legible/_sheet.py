@@ -6,7 +6,7 @@ what it holds less what it holds at the start token: so every reader sees 0 ther
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -80,6 +80,7 @@ class Component:
 class Sheet:
     closed: ClosedSteps
     longest: int
+    shown: Callable[[int], tuple]  # the items of a one-hot
     width: int = 2
     blocks: list[Held] = field(default_factory=list)
     components: list[Component] = field(default_factory=list)
@@ -87,6 +88,8 @@ class Sheet:
     def block(self, step: int, form: str, time: int) -> Held:
         """A new block, silent at the start token for now."""
         items = () if form == "share" else tuple(self.closed.numbers[step])
+        if form == "one-hot":
+            items = self.shown(step)
         wide = len(items) if form == "one-hot" else 1
         held = Held(step, form, self.width, time, items, [0.0] * wide)
         self.width += wide

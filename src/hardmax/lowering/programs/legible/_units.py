@@ -1,12 +1,13 @@
 """Hidden units of legible models: staircases, cases of one-hots, linear units. Silent at the start.
 
 Theorem 2 (staircase). Between neighbours a < b of the numbers that z can hold, a jump is
-4/(b - a) (relu(z - a') - relu(z - b')) with a' and b' 3/8 of the gap inside: 0 up to a', 1 from b'
-on. A staircase of jumps is therefore exact while z strays by less than 3/8 of the gap; so the
-look-up of a count w from its share 1/(1 + w) is while that errs by less than 1/(3 n (n + 1)). For
-whole numbers all weights are whole or halves, and floats are exact, too.
-Jumps of shares are written downwards, relu(b' - z) - relu(a' - z): steep ones, which are those of
-small shares, are then never far out.
+relu(s z - t) - relu(s z - t - 1): 0 up to z = t/s, 1 from (t + 1)/s on. The slope s is the power of
+two from 4/(b - a) on, t the multiple of 1/8 that is nearest to s (a + b)/2 - 1/2. So the jump takes
+at most a quarter of the gap, its middle is off by at most a 64th, and it is flat for more than a
+third of the gap on either side: a staircase is exact while z strays by no more than that. So the
+look-up of a count w from its share 1/(1 + w) is while that errs by less than 1/(3 n (n + 1)). Its
+jumps are written downwards, relu(t + 1 - s z) - relu(t - s z): steep ones, which are those of small
+shares, are then never far out. Products with s and the constants round nothing in any format.
 
 A case of r one-hots is relu(2 (x_1 + ... + x_r) - (2 r - 1)): 1 if all are lit, and silent,
 exactly, as long as the sum strays by less than 1/2 from a whole number below r.
@@ -19,8 +20,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from hardmax.lowering.programs.legible._sheet import ONE, START, Row, Unit, added
-
-_FLAT = 0.375  # of each gap, on either side
 
 Outputs = Sequence[Row]  # what is written for each number, or in each case
 
@@ -47,15 +46,10 @@ def staircase(row: Row, numbers: Sequence[float], outputs: Outputs) -> list[Unit
     for k in range(1, len(numbers)):
         change = added([(1.0, outputs[k]), (-1.0, outputs[k - 1])])
         if change:
-            gap = numbers[k] - numbers[k - 1]
-            slope = 4.0 / gap
-            for edge, sign in (
-                (numbers[k - 1] + _FLAT * gap, 1.0),
-                (numbers[k] - _FLAT * gap, -1.0),
-            ):
-                steep = added([(slope, row)])
-                unit = Unit(steep, -slope * edge, added([(sign, change)]))
-                units.append(_silenced(unit))
+            slope, edge = _jump(numbers[k - 1], numbers[k])
+            steep = added([(slope, row)])
+            for bias, sign in ((-edge, 1.0), (-edge - 1.0, -1.0)):
+                units.append(_silenced(Unit(steep, bias, added([(sign, change)]))))
     return units
 
 
@@ -68,15 +62,17 @@ def falling_staircase(row: Row, numbers: Sequence[float], outputs: Outputs) -> l
     for k in range(1, len(numbers)):
         change = added([(1.0, outputs[k]), (-1.0, outputs[k - 1])])
         if change:
-            gap = numbers[k - 1] - numbers[k]
-            slope = 4.0 / gap
-            for edge, sign in (
-                (numbers[k - 1] - _FLAT * gap, 1.0),
-                (numbers[k] + _FLAT * gap, -1.0),
-            ):
-                steep = added([(-slope, row)])
-                units.append(Unit(steep, slope * edge, added([(sign, change)])))
+            slope, edge = _jump(numbers[k], numbers[k - 1])
+            steep = added([(-slope, row)])
+            for bias, sign in ((edge + 1.0, 1.0), (edge, -1.0)):
+                units.append(Unit(steep, bias, added([(sign, change)])))
     return units
+
+
+def _jump(low: float, high: float) -> tuple[float, float]:
+    """The slope s and the edge t of a jump between two numbers."""
+    slope = 2.0 ** np.ceil(np.log2(4.0 / (high - low)))
+    return float(slope), float(np.round(8.0 * (slope * (low + high) / 2 - 0.5)) / 8.0)
 
 
 def case(lit: Sequence[Row], outputs: Row) -> Unit:
