@@ -1,4 +1,4 @@
-"""Interventions on models of programs: steps are overwritten, and the answer is that of the program.
+"""Interventions on models of programs: steps are overwritten, and the program has the answer.
 
 What the model does is in `core`, what the program means by it in `languages`; here names and items
 become blocks and numbers.
@@ -46,13 +46,15 @@ def intervene(model: Construction, word: Iterable[str | int], where: Where) -> o
         raise RequestError(f"The program has no answer under this intervention: {reason}") from None
     numbers = _numbers(target, where)
     outputs = evaluate_overwritten(model.transformer, circuit, steps, symbols, numbers)
-    return target.decode(outputs if outputs.ndim == 2 else outputs[None])
+    return target.decode((outputs if outputs.ndim == 2 else outputs[None]).tolist())
 
 
 def _where(where: Where) -> dict[str | Value, Mapping[int, Item]]:
     if not isinstance(where, Mapping) or not all(isinstance(h, Mapping) for h in where.values()):
         raise RequestError("Say what to overwrite as {step: {position: item}}.")
-    return dict(where)
+    found: dict[str | Value, Mapping[int, Item]] = {}
+    found.update(where)
+    return found
 
 
 def _numbers(target: ProgramTarget, where: Where) -> Overwritten:
@@ -72,6 +74,8 @@ def _numbers(target: ProgramTarget, where: Where) -> Overwritten:
             if one not in code.items:
                 shown = ", ".join("None" if i is None else str(i) for i in code.items[:12])
                 more = ", ..." if len(code.items) > 12 else ""
-                raise RequestError(f"The step {name!r} cannot hold {one!r}; it holds {shown}{more}.")
+                raise RequestError(
+                    f"The step {name!r} cannot hold {one!r}; it holds {shown}{more}."
+                )
         found[step] = {place: code.number(one) for place, one in held.items()}
     return found

@@ -55,7 +55,7 @@ def evaluate_overwritten(
         for block in circuit.blocks:
             if block.sublayer == number and block.form != "share":
                 for place, held in overwritten.get(block.step, {}).items():
-                    stream[0, place + 1, block.first : block.stop] = block.code(held)
+                    stream[0, place + 1, block.first : block.stop] = block.code(_exact(held))
     return np.asarray(read_out_of(transformer, stream)[0])
 
 
@@ -71,23 +71,27 @@ def _embed_again(
         given: dict[int, Number] = {SYMBOL: ids[place], INDEX: place}
         for block in circuit.blocks:
             if block.sublayer == -1:
-                held = _embedded_number(steps, block.step, given, own)
+                held = _exact(_embedded_number(steps, block.step, given, own))
                 stream[0, place + 1, block.first : block.stop] = block.code(held)
+
+
+def _exact(number: Number) -> int | Fraction:
+    return plain(Fraction(number))
 
 
 def _embedded_number(
     steps: SequenceSteps, step: int, given: Mapping[int, Number], own: Mapping[int, Number]
-) -> int:
+) -> Number:
     """What an embedded step is, of a token, a place, and steps that are overwritten."""
     if step in own:
-        return own[step]  # type: ignore[return-value]
+        return own[step]
     if step < GIVEN:
-        return given[step]  # type: ignore[return-value]
+        return given[step]
     made = steps.steps[step - GIVEN]
     if not isinstance(made, Pointwise | Combination):
         raise RequestError("The circuit embeds a step that is no function of a token or a place.")
     held = [_embedded_number(steps, source, given, own) for source in made.sources]
     if isinstance(made, Pointwise):
-        return made.function(*held)  # type: ignore[return-value]
+        return made.function(*held)
     terms = (Fraction(w) * Fraction(h) for w, h in zip(made.weights, held, strict=True))
-    return plain(sum(terms, Fraction(made.constant)))  # type: ignore[return-value]
+    return plain(sum(terms, Fraction(made.constant)))

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
@@ -39,7 +40,7 @@ from hardmax.checker.blocks._holding import (
     written,
 )
 from hardmax.checker.blocks._sets import Unproved
-from hardmax.core import Aggregate, Attention, Head, Node, Softmax
+from hardmax.core import Aggregate, Attention, Head, Node, Softmax, plain
 from hardmax.numerics import Format, gamma, inflate, is_power_of_two
 
 _MOST = 2**23  # scores in one table
@@ -224,7 +225,9 @@ class _Head:
             raise Unproved(f"The scores of {self.node.name!r} are not apart, or not equal.")
         lost = self._sum_lost(others, spread == 0.0)
         self._keep_rows(float(inflate(grown / 2 + others + lost, 8)))
-        self._bound_sent(there, selected.any(axis=0), values, others + (grown if uneven else 0.0))
+        self._bound_sent(
+            there, np.asarray(selected.any(axis=0)), values, others + (grown if uneven else 0.0)
+        )
 
     def _selected(self, queries: Sequence[int], keys: Sequence[int]) -> np.ndarray:
         """The step's relation, as cases here x cases there."""
@@ -260,7 +263,8 @@ class _Head:
         places = [{n: k for k, n in enumerate(self.sets.numbers(s))} for s in base]
         for given, answer in self.sets.rows(self.made.value, base):
             found[tuple(place[n] for place, n in zip(places, given, strict=True))] = answer
-        return list(np.broadcast_to(axes_of(found, base, keys), shape).reshape(-1))
+        axes = axes_of(found, [("k", s) for s in base], [("k", s) for s in keys])
+        return list(np.broadcast_to(axes, shape).reshape(-1))
 
     def _gaps(self, scores: Scores, selected: np.ndarray, values: list) -> tuple[float, float]:
         """How far equally good positions are apart; how far all others, and the start, are below.
@@ -300,7 +304,7 @@ class _Head:
         where = [int(k) for k in np.flatnonzero(ever) if values[k] is not None]
         codes = codes_for(self.asked, self.node, [values[k] for k in where])
         first = self._sent(there.start(self.holdings), there.columns)
-        default = codes_for(self.asked, self.node, [self.made.default])
+        default = codes_for(self.asked, self.node, [plain(Fraction(self.made.default))])
         off = np.abs(sent.middle[where] - codes) + sent.radius[where]
         off_first = np.abs(first.middle - default) + first.radius
         sizes = [np.abs(one.middle) + one.radius for one in (sent, first)]

@@ -17,6 +17,7 @@ from hardmax.numerics import Format, above_float, nearest_float
 _MOST_CASES = 2**20
 
 
+Axis = tuple[str, int]  # "k" or "q", there or here, and a step
 Distances = tuple[float, float]  # where a coordinate is to be 1, and elsewhere
 
 
@@ -80,11 +81,9 @@ def code_of(block: Block, number: Exact) -> np.ndarray:
 
 def rounding_of(numbers: Sequence[Exact]) -> float:
     """How far float64 is from numbers, at most."""
-    return max((above_float(abs(n - _exact(nearest_float(n)))) for n in numbers), default=0.0)
-
-
-def _exact(value: float) -> Exact:
-    return Fraction(value)
+    return max(
+        (above_float(abs(Fraction(n) - Fraction(nearest_float(n)))) for n in numbers), default=0.0
+    )
 
 
 class Cases:
@@ -175,7 +174,7 @@ def _strides(shape: Sequence[int]) -> list[int]:
     return [math.prod(shape[k + 1 :]) for k in range(len(shape))]
 
 
-def axes_of(table: np.ndarray, own: Sequence[int], wanted: Sequence[int]) -> np.ndarray:
+def axes_of(table: np.ndarray, own: Sequence[Axis], wanted: Sequence[Axis]) -> np.ndarray:
     """A table over its own steps, to be broadcast over wanted ones in their order."""
     order = sorted(range(len(own)), key=lambda k: wanted.index(own[k]))
     turned = table.transpose(order)

@@ -90,6 +90,11 @@ class BlockProof:
         """A block says which number it codes: it is off by less than half the distance of codes."""
         for k in writes:
             block, away = self.asked.circuit.blocks[k], max(holdings.symbols[k])
+            if not holdings.start[k] < 0.45:
+                raise Unproved(
+                    f"In {holdings.format.name} the start token does not hold in {block.name!r} "
+                    f"what the circuit says: it is off by {holdings.start[k]:.3g}."
+                )
             if block.form == "share":
                 continue
             holdings.farthest = max(holdings.farthest, away)
@@ -124,7 +129,7 @@ class BlockProof:
         rows = sets.rows(block.step, (origin,))
         if len(rows) < len(sets.numbers(origin)):
             raise Unproved(f"The step {block.name!r} is not defined for all tokens or places.")
-        held = np.array([table[given[0], block.first : block.stop] for given, _ in rows])
+        held = np.array([table[int(given[0]), block.first : block.stop] for given, _ in rows])
         wanted = np.array([code_of(block, answer) for _, answer in rows])
         format = holdings.format
         cast = np.where(format.holds(held), 0.0, np.abs(held) * 2.0 * format.unit + format.smallest)

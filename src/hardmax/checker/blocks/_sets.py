@@ -124,7 +124,7 @@ class ClosedSets:
         assert made.value is not None
         read = self.numbers(made.value)
         if made.kind in ("min", "max") or (made.kind == "mean" and made.agree):
-            return {*read, made.default}
+            return {*read, plain(Fraction(made.default))}
         sums = [{Fraction(0)}]
         for _ in range(longest):
             if len(sums[-1]) * len(read) > _MOST_CASES:
@@ -133,7 +133,7 @@ class ClosedSets:
         if made.kind == "sum":
             return set().union(*sums)
         means = {one / k for k, found in enumerate(sums) if k for one in found}
-        return {*means, made.default}
+        return {*means, plain(Fraction(made.default))}
 
     # ---- in terms of others --------------------------------------------------------------------
 

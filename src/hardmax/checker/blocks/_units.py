@@ -190,8 +190,8 @@ class _Units:
         terms = np.array(2 * (inner.shape[1] + len(inner) + 4))
         lost = float(lost_in(terms, inflate(sizes @ reach, 8), self.format))
         (block,) = self.node.writes
-        total = float(inflate(float(off) * (1 + 2**-40) + 2 * passed + 2 * lost, 8))
-        return {block: (total, total)}
+        away_in_all = float(inflate(float(off) * (1 + 2**-40) + 2 * passed + 2 * lost, 8))
+        return {block: (away_in_all, away_in_all)}
 
     def _check_opposites(
         self,

@@ -96,7 +96,12 @@ def relation_of(
 
     def looked_up(part: Part) -> list:
         return [
-            (table.tolist(), own.get(key), asked.get(query)) for (key, query), table in part.items()
+            (
+                table.tolist(),
+                None if key is None else own[key],
+                None if query is None else asked[query],
+            )
+            for (key, query), table in part.items()
         ]
 
     listed = [looked_up(part) for part in parts]

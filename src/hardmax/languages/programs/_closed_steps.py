@@ -67,7 +67,7 @@ from hardmax.languages.programs._nodes import (
 )
 from hardmax.languages.programs._printing import step_text
 from hardmax.languages.programs._program import Program
-from hardmax.languages.programs._steps import Code
+from hardmax.languages.programs._steps import Code, Number
 from hardmax.languages.programs._value_sets import TooLarge
 
 _MOST = 2**20  # entries of one table
@@ -121,7 +121,7 @@ class _ClosedWriter:
         self.given_names = step_names(program.outputs)
         self.taken = set(self.given_names.values())
         self.names = {INDEX: free_name("place", self.taken)}
-        self.labels: dict[int, dict[Exact, str]] = {}
+        self.labels: dict[int, dict[Number, str]] = {}
         self.scored: dict[int, tuple[Scored, ...]] = {}
         self.texts: dict[int, Value] = {}
         self._places: dict[int, dict[Exact, int]] = {}
@@ -370,13 +370,14 @@ class _ClosedWriter:
             return self._mean(value, parts, code)
         recoded = self._recode(read, code, is_mean=value.kind == "mean")
         kind = value.kind if value.kind in ("min", "max") else "mean"
-        default = code.number_or(value.default, 0)
+        default = _plain(Fraction(code.number_or(value.default, 0)))
         return self._gathered(parts, kind, recoded, default, kind == "mean")
 
     def _gathered(
         self, parts: list[Part], kind: str, read: int, default: Exact, agree: bool
     ) -> int:
-        part = self._one_part(parts) if parts else {(None, None): np.zeros((1, 1), dtype=bool)}
+        nobody: Part = {(None, None): np.zeros((1, 1), dtype=bool)}
+        part = self._one_part(parts) if parts else nobody
         chosen = self._chosen([part])
         found = Aggregate(chosen, kind, read, default, agree)
         step = self._add(found, {*self.numbers[read], default})
@@ -403,7 +404,7 @@ class _ClosedWriter:
         for number in self.numbers[place]:
             worth = _or_zero(self.codes[read].item(number))
             if worth:
-                only = both(parts, self._where_held(place, lambda n, own=number: n == own))
+                only = both(parts, self._where_held(place, _holding(number)))
                 scored += [Scored(Fraction(worth), conjuncts_of(part)) for part in only]
         chosen = self._chosen(parts)
         step = self._add(Aggregate(chosen, "sum", plain), self._sums(plain))
@@ -422,7 +423,7 @@ class _ClosedWriter:
         assert value.value is not None
         read = self._plain(value.value)
         if code.keeps_numbers:
-            default = code.number_or(value.default, 0)
+            default = _plain(Fraction(code.number_or(value.default, 0)))
             step = self._gathered(parts, "mean", read, default, False)
             self.numbers[step] = tuple(sorted(code.number(one) for one in code.items))
             return step
@@ -495,7 +496,7 @@ class _ClosedWriter:
         while stride < self.words.longest:
             places = [k - stride for k in self.numbers[INDEX]]
             place = self._add(Combination((INDEX,), (1,), -stride), places)
-            table = np.equal.outer(self.numbers[INDEX], self.numbers[place]).astype(bool)
+            table = np.equal.outer(*map(_whole, (self.numbers[INDEX], self.numbers[place])))
             earlier: list[Part] = [{(INDEX, place): table}]
             before = [
                 self._gathered(earlier, "mean", own, state, True) for state, own in enumerate(maps)
@@ -510,11 +511,11 @@ class _ClosedWriter:
         circle, shifts = machine.counter
         shift = self._look_up((source,), lambda n: shifts[machine.number(code.item(n))])
         places = self.numbers[INDEX]
-        so_far: list[Part] = [{(INDEX, INDEX): np.less_equal.outer(places, places)}]
+        so_far: list[Part] = [{(INDEX, INDEX): np.less_equal.outer(_whole(places), _whole(places))}]
         scored = []
         for number in self.numbers[shift]:
             if number:
-                only = both(so_far, self._where_held(shift, lambda n, own=number: n == own))
+                only = both(so_far, self._where_held(shift, _holding(number)))
                 scored += [Scored(Fraction(number), conjuncts_of(part)) for part in only]
         total = self._add(Aggregate(self._chosen(so_far), "sum", shift), self._sums(shift))
         self.scored[total] = tuple(scored)
@@ -582,10 +583,19 @@ def _are_all(wanted: int) -> Callable[[Exact, Exact], int]:
 def _is_reached_by(whole: Code) -> Callable[[Exact, Exact], int]:
     def is_reached(count: Exact, n: Exact) -> int:
         rank = whole.item(n)
-        is_rank = rank is not None and not isinstance(rank, str) and rank >= 0 and rank == int(rank)
-        return int(not is_rank or count <= rank)
+        if rank is None or isinstance(rank, str) or rank < 0 or rank != int(rank):
+            return 1
+        return int(count <= rank)
 
     return is_reached
+
+
+def _whole(numbers: Iterable[Exact]) -> np.ndarray:
+    return np.array([int(n) for n in numbers])
+
+
+def _holding(number: Exact) -> Callable[[Exact], bool]:
+    return lambda n: n == number
 
 
 def _or_zero(one: Item) -> Exact:
@@ -596,7 +606,7 @@ def _plain(number: Fraction) -> Exact:
     return number.numerator if number.denominator == 1 else number
 
 
-def _labels(code: Code) -> dict[Exact, str]:
+def _labels(code: Code) -> dict[Number, str]:
     """How items are shown: a text that looks like another item is put in quotes."""
     shown = [_shown(one) for one in code.items]
     return {

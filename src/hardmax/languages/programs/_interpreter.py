@@ -86,9 +86,7 @@ def values_compared(selection: Selection) -> list[Value]:
 class _Run:
     """One word; every value is worked out once."""
 
-    def __init__(
-        self, symbols: list[Item], where: Mapping[Value, Mapping[int, Item]]
-    ) -> None:
+    def __init__(self, symbols: list[Item], where: Mapping[Value, Mapping[int, Item]]) -> None:
         self.symbols, self.where = symbols, where
         self._known: dict[int, tuple[Value, Row]] = {}  # by identity; the value is kept alive
 

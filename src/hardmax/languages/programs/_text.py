@@ -101,10 +101,10 @@ def parse_program(text: str, name: str | None = None) -> Program:
 
 def _named(meaning: Meaning, name: str) -> Meaning:
     """A value by the name of its definition, unless it has one already."""
-    nameless = isinstance(meaning, Value) and not isinstance(meaning, Given | Constant)
-    if not nameless or meaning.given_name is not None or len(name) > LONGEST_NAME:
+    if not isinstance(meaning, Value) or isinstance(meaning, Given | Constant):
         return meaning
-    return meaning.named(name)
+    keeps = meaning.given_name is not None or len(name) > LONGEST_NAME
+    return meaning if keeps else meaning.named(name)
 
 
 class _TextReader:

@@ -9,7 +9,8 @@ from hardmax._errors import RequestError
 from hardmax.core import Construction, Words, padded_parameters
 from hardmax.languages.programs import Program, Scanned
 from hardmax.lowering._planner import RoutePlan, ranking
-from hardmax.lowering.programs._compile import LEGIBLE, ROUTES, lower_program
+from hardmax.lowering.programs._compile import ROUTES, lower_program
+from hardmax.lowering.programs.legible import ROUTE as LEGIBLE
 from hardmax.numerics import FLOAT64, Format
 
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+
+import numpy as np
 
 from hardmax._errors import HardmaxError, RequestError
 from hardmax.core import (
@@ -103,7 +105,7 @@ class Means:
     def kind(self, step: int) -> str | None:
         return {SYMBOL: "token", INDEX: "place"}.get(step, self.kinds.get(step))
 
-    def value(self, step: int, held: dict[int, object]) -> Fraction:
+    def value(self, step: int, held: Mapping[int, Exact]) -> Fraction:
         """A function's number, for numbers of its sources."""
         made = self.step(step)
         given = [held[s] if s in held else self.constants[s] for s in made.sources]
@@ -113,7 +115,7 @@ class Means:
         if isinstance(made, Pointwise):
             return Fraction(made.function(*plain))
         if isinstance(made, Picked):
-            return Fraction(plain[1 + int(plain[0])])  # type: ignore[call-overload]
+            return Fraction(plain[1 + int(plain[0])])
         assert isinstance(made, Combination)
         terms = (Fraction(w) * Fraction(g) for w, g in zip(made.weights, plain, strict=True))
         return sum(terms, Fraction(made.constant))
@@ -123,11 +125,11 @@ class Means:
         origin = SYMBOL if self.kinds[step] == "token" else INDEX
         return {int(n): self._from_origin(step, origin, n) for n in self.closed.numbers[origin]}
 
-    def _from_origin(self, step: int, origin: int, number: object) -> Fraction:
+    def _from_origin(self, step: int, origin: int, number: Exact) -> Fraction:
         if step == origin:
-            return Fraction(number)  # type: ignore[arg-type]
+            return Fraction(number)
         held = {s: self._from_origin(s, origin, number) for s in self.sources(step)}
-        return self.value(step, dict(held))
+        return self.value(step, held)
 
     # ---- what is read --------------------------------------------------------------------------
 
@@ -179,7 +181,9 @@ class Means:
                     (one.query, one.table.any(axis=0)),
                 ):
                     if side is not None:
-                        numbers = zip(self.closed.numbers[side], told.tolist(), strict=True)
+                        numbers = zip(
+                            self.closed.numbers[side], np.asarray(told).tolist(), strict=True
+                        )
                         self._ask(side, ONE_HOT, [n for n, some in numbers if some])
         if made.kind in ("count", "sum"):
             return
