@@ -158,3 +158,68 @@ def forged(circuit: Circuit, chance: random.Random) -> Circuit:
         blocks[block] = replace(blocks[block], sublayer=blocks[block].sublayer + 1)
     nodes[number] = replace(node, reads=tuple((name, tuple(own)) for name, own in reads.items()))
     return replace(circuit, blocks=tuple(blocks), nodes=tuple(nodes))
+
+
+# ---- parts of the campaign -----------------------------------------------------------------------
+
+_MUTANTS, _TRIES = 200, 20  # that are looked through for one that breaks something; interventions
+
+
+def mutants_part(start: int, count: int, seed: int) -> dict[str, object]:
+    """Mutants that break a word (even cases) or interventions alone (odd ones): none is proved."""
+    counts: dict[str, object] = {"words": 0, "interventions": 0, "harmless": 0}
+    false: list[tuple[int, str]] = []
+    for case in range(start, start + count):
+        chance = random.Random(f"legible mutants {seed} {case}")
+        name = chance.choice(sorted(PROGRAMS))
+        kind = "interventions" if case % 2 else "words"
+        found = _breaking(name, kind, chance)
+        counts[kind if found is not None else "harmless"] += 1  # type: ignore[operator]
+        if found is not None and hm.certify(found).verdict is hm.Verdict.PROVED:
+            false.append((case, f"a mutant of {name} that breaks {kind} was proved"))
+    return {**counts, "false": false}
+
+
+def _breaking(name: str, kind: str, chance: random.Random) -> hm.Construction | None:
+    program, model = PROGRAMS[name], model_of(name)
+    for _ in range(_MUTANTS):
+        found = mutant(model, chance)
+        if breaks_a_word(found, program):
+            if kind == "words":
+                return found
+        elif kind != "words" and breaks_an_intervention(found, program, chance, _TRIES):
+            return found
+    return None
+
+
+def forgeries_part(start: int, count: int, seed: int) -> dict[str, object]:
+    """Circuits that say something false of right weights: none is proved."""
+    false: list[tuple[int, str]] = []
+    for case in range(start, start + count):
+        chance = random.Random(f"forged circuits {seed} {case}")
+        name = chance.choice(sorted(PROGRAMS))
+        model = model_of(name)
+        lie = forged(model.circuit, chance)
+        if lie == model.circuit:
+            false.append((case, "the circuit was not altered"))
+        elif hm.certify(replace(model, circuit=lie)).verdict is hm.Verdict.PROVED:
+            false.append((case, f"a forged circuit of {name} was proved"))
+    return {"forged": count, "false": false}
+
+
+def interventions_part(start: int, count: int, seed: int) -> dict[str, object]:
+    """Random interventions: the model answers as the program does, wherever that is defined."""
+    undefined, wrong = 0, []
+    for case in range(start, start + count):
+        chance = random.Random(f"interventions {seed} {case}")
+        name = chance.choice(sorted(PROGRAMS))
+        model = model_of(name)
+        word, where = random_intervention(model, chance)
+        try:
+            wanted = PROGRAMS[name](word, where=where)
+        except hm.HardmaxError:
+            undefined += 1
+            continue
+        if hm.intervene(model, word, where) != wanted:
+            wrong.append((case, f"{name} on {word} with {where}"))
+    return {"undefined": undefined, "wrong": wrong}

@@ -193,7 +193,7 @@ def codes_for(asked: Question, node: Node, numbers: Sequence[Exact]) -> np.ndarr
     distinct = list(dict.fromkeys(numbers))
     rows = [np.concatenate([code_of(block, n) for block in blocks]) for n in distinct]
     place = {n: k for k, n in enumerate(distinct)}
-    table = np.array(rows).reshape(len(distinct), -1)
+    table = np.array(rows).reshape(len(distinct), sum(block.width for block in blocks))
     return table[[place[n] for n in numbers]]
 
 
