@@ -330,7 +330,8 @@ def trace(construction: Construction, word: Iterable[str | int] | None = None) -
     """How a model of sequences gets to its answer: attention and stream, told by its legend.
 
     `trace.heads` are the heads with the program's steps that they do, `trace.streams` what every
-    token holds after every sublayer, `trace.coordinates` what that means.
+    token holds after every sublayer, `trace.coordinates` what that means; of a legible model
+    `trace.in_words` is all of it as a text.
 
     >>> import hardmax as hm
     >>> model = hm.compile(hm.programs.reverse, alphabet="abc", length=3)
@@ -344,7 +345,7 @@ def trace(construction: Construction, word: Iterable[str | int] | None = None) -
         word = ()  # which a model of numbers refuses, as it does every word
     if not isinstance(word, Iterable):
         raise RequestError(f"A word is a text or a list of symbols, not {word!r}.")
-    return trace_sequence(construction.transformer, word, construction.legend)
+    return trace_sequence(construction.transformer, word, construction.legend, construction.circuit)
 
 
 @_shallow

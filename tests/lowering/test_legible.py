@@ -204,6 +204,66 @@ def test_a_staircase_is_flat_for_a_third_of_each_gap(makes):
         assert all(u.bias + u.inner.get(START, 0.0) + u.inner.get(0, 0.0) <= 0.0 for u in units)
 
 
+# ---- traces --------------------------------------------------------------------------------------
+
+REVERSE = """
+                                   start  0:a  1:b  2:c  3:a
+embed      tokens                      ·    a    b    c    a
+pos_embed  index                       ·    0    1    2    3
+a0.h0      selects, besides start      –  all  all  all  all
+           1/(1+length)                1  1/5  1/5  1/5  1/5
+m0.length  length                      ·    4    4    4    4
+m1.back    back                        ·    3    2    1    0
+a2.h0      attends to              start    3    2    1    0
+           answer                   none    a    c    b    a
+"""
+SORT = """
+                                   start    0:c  1:a  2:b      3:e  4:a
+embed      tokens                      ·      c    a    b        e    a
+pos_embed  index                       ·      0    1    2        3    4
+a0.h0      selects, besides start      –  1,2,4    –  1,4  0,1,2,4    –
+           1/(1+rank)                  1    1/4    1  1/3      1/5    1
+a0.h1      selects, besides start      –      –    –    –        –    1
+           1/(1+rank)                  1      1    1    1        1  1/2
+m0.rank    rank                        ·      3    0    2        4    1
+m1.rank    rank                        ·      3    0    2        4    1
+a2.h0      attends to              start      1    4    2        0    3
+           answer                   none      a    a    b        c    e
+"""
+HISTOGRAM = """
+                                   start  0:a  1:b  2:c  3:a
+embed      tokens                      ·    a    b    c    a
+a0.h0      selects, besides start      –  0,3    1    2  0,3
+           1/(1+answer)                1  1/3  1/2  1/2  1/3
+m0.answer  answer                      ·    2    1    1    2
+"""
+RANKED = """
+before = there(index) < index
+rank = ((there(tokens) < tokens) | ((there(tokens) == tokens) & before)).count()
+(there(rank) == index).only(tokens)
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "alphabet", "word", "wanted"),
+    [
+        (p.parse_program("back = length - 1 - index; tokens.at(back)"), "abcd", "abca", REVERSE),
+        (p.parse_program(RANKED), "abcde", "cabea", SORT),
+        (p.histogram, "abc", "abca", HISTOGRAM),
+    ],
+    ids=["reverse", "sort", "histogram"],
+)
+def test_traces_that_people_can_read(program, alphabet, word, wanted):
+    model = legible(program, alphabet, 5)
+    assert hm.trace(model, word).in_words == wanted.strip("\n")
+
+
+def test_a_compact_model_is_not_told_in_words():
+    model = hm.compile(p.reverse, alphabet="ab", length=3)
+    with pytest.raises(hm.RequestError, match=r"several steps in one coordinate"):
+        print(hm.trace(model, "ab").in_words)
+
+
 # ---- circuits ------------------------------------------------------------------------------------
 
 

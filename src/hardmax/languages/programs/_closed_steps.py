@@ -155,8 +155,16 @@ class _ClosedWriter:
         if self._now is not None:
             self.texts[number] = self._now
             owner = self.given_names.get(self._now, "constant")
-            self.names[number] = free_name(f"{owner}.1", self.taken)
+            self.names[number] = self._part_name(owner)
         return number
+
+    def _part_name(self, owner: str) -> str:
+        """owner.1, owner.2, ...: the parts of one value's making, in order."""
+        number = 1
+        while f"{owner}.{number}" in self.taken:
+            number += 1
+        self.taken.add(f"{owner}.{number}")
+        return f"{owner}.{number}"
 
     def _look_up(self, sources: tuple[int, ...], function: Callable[..., Exact]) -> int:
         """A function of numbers, with its image; where it fails there is no answer."""
