@@ -32,6 +32,7 @@ from hardmax.core import (
     Pointwise,
     Selection,
     SequenceSteps,
+    Share,
     Transformer,
     Words,
 )
@@ -227,6 +228,24 @@ def test_the_read_out():
     readout = replace(old.readout, weights=weights)
     broken = replace(model, transformer=Transformer(old.input, old.sublayers, readout))
     assert "'logits' does not read" in advice(broken)
+
+
+def test_answers_are_right_however_large_the_claim():
+    """A claim may allow more than half the distance of codes; what is stated of answers may not."""
+    model = model_of("histogram")
+    old, claim = model.transformer, model.claim
+    readout = replace(old.readout, weights=2 * old.readout.weights)
+    wide = hm.Claim(claim.target, claim.domain, [Share("margin", "too much", 9.0)])
+    broken = replace(model, transformer=Transformer(old.input, old.sublayers, readout), claim=wide)
+    assert "while they are 1 apart" in advice(broken)
+
+
+def test_a_certificate_is_about_one_circuit():
+    model = model_of("sort")
+    certificate = hm.certify(model)
+    assert certificate.altered(model) == ()
+    lie = replace(model, circuit=forged(model.circuit, random.Random(0)))
+    assert certificate.altered(lie) == ("circuit",)
 
 
 def test_a_mask_is_no_pattern_that_is_known():

@@ -169,7 +169,14 @@ class BlockProof:
         found, spread, lost = affine(x, weights[None, columns], np.array([bias]), holdings.format)
         wanted = np.array([[float(Fraction(n))] for n in numbers])
         away = np.abs(found - wanted) + spread + lost + rounding_of(numbers)
-        return float(inflate(away.max(initial=0.0), 8))
+        worst = float(inflate(away.max(initial=0.0), 8))
+        apart = min((float(b - a) for a, b in pairwise(numbers)), default=1.0)
+        if not worst < 0.49 * apart:
+            raise Unproved(
+                f"In {holdings.format.name} answers are off by {worst:.3g}, while they are "
+                f"{apart:.3g} apart."
+            )
+        return worst
 
     def _check_token(self, token: int | None) -> None:
         at = self.claimed_steps.at
