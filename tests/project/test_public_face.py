@@ -78,6 +78,7 @@ def test_programs_shows_the_users_words() -> None:
 
 # What may be given by position: the subject, and what other people's scripts give so.
 POSITIONAL = {
+    "intervene": 3,
     "compile": 1,
     "plan": 1,
     "plan_program": 1,
@@ -112,7 +113,7 @@ SHARED = {  # an argument of one name means one thing, and has one default
     "error": {1e-3, inspect.Parameter.empty},
     "progress": {None},
     "executor": {None},
-    "positions": {"scalar"},
+    "positions": {None},
     "alphabet": {None},
     "length": {None},
 }
