@@ -41,7 +41,7 @@ from hardmax.checker.blocks._holding import (
 )
 from hardmax.checker.blocks._sets import Unproved
 from hardmax.core import Aggregate, Attention, Head, Node, Softmax, plain
-from hardmax.numerics import Format, gamma, inflate, is_power_of_two
+from hardmax.numerics import Format, down, gamma, inflate, is_power_of_two, up
 
 _MOST = 2**23  # scores in one table
 
@@ -345,17 +345,17 @@ class _Head:
 
 
 def _down(middle: np.ndarray, pad: np.ndarray) -> np.ndarray:
-    """Scores are small: one more rounding than the pad has is counted, where there is any."""
-    return np.where(pad > 0.0, middle - pad * (1.0 + 1e-9) - np.abs(middle) * 2.0**-51, middle)
+    """The lower end; scores that are not rounded have none."""
+    return np.where(pad > 0.0, down(middle - pad), middle)
 
 
 def _up(middle: np.ndarray, pad: np.ndarray) -> np.ndarray:
-    return np.where(pad > 0.0, middle + pad * (1.0 + 1e-9) + np.abs(middle) * 2.0**-51, middle)
+    return np.where(pad > 0.0, up(middle + pad), middle)
 
 
 def _surely(gap: float) -> float:
-    """A gap that was computed in a few roundings, from below."""
-    return gap - abs(gap) * 2.0**-40 if np.isfinite(gap) else gap
+    """A gap that was computed in two roundings, from below."""
+    return float(down(down(gap)))
 
 
 def about_heads(format: Format) -> str:

@@ -22,7 +22,7 @@ from hardmax.checker.blocks._holding import (
 )
 from hardmax.checker.blocks._sets import Exact, Unproved
 from hardmax.core import Aggregate, Combination, FeedForward, Node, Picked
-from hardmax.numerics import inflate
+from hardmax.numerics import above_float, inflate
 
 _CHUNK = 2**23  # numbers held at once
 _LARGEST_SUM = (
@@ -190,7 +190,7 @@ class _Units:
         terms = np.array(2 * (inner.shape[1] + len(inner) + 4))
         lost = float(lost_in(terms, inflate(sizes @ reach, 8), self.format))
         (block,) = self.node.writes
-        away_in_all = float(inflate(float(off) * (1 + 2**-40) + 2 * passed + 2 * lost, 8))
+        away_in_all = float(inflate(above_float(off) + 2 * passed + 2 * lost, 8))
         return {block: (away_in_all, away_in_all)}
 
     def _check_opposites(
