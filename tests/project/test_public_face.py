@@ -78,6 +78,7 @@ def test_programs_shows_the_users_words() -> None:
 
 # What may be given by position: the subject, and what other people's scripts give so.
 POSITIONAL = {
+    "intervene": 3,
     "compile": 1,
     "plan": 1,
     "plan_program": 1,
@@ -112,7 +113,7 @@ SHARED = {  # an argument of one name means one thing, and has one default
     "error": {1e-3, inspect.Parameter.empty},
     "progress": {None},
     "executor": {None},
-    "positions": {"scalar"},
+    "positions": {None},
     "alphabet": {None},
     "length": {None},
 }
@@ -168,6 +169,8 @@ def words() -> hm.Construction:
 GUESSES: list[tuple[Callable[[hm.Construction, hm.Construction], object], str]] = [
     (lambda m, w: m(0.2, 0.3), r"as one list, model\(\[x, y\]\), or by their names, but 2"),
     (lambda m, w: w("a", "b"), r"Give a sequence of symbols"),
+    (lambda m, w: hm.intervene(m, "ab", {}), r"on models of sequence programs; this is none"),
+    (lambda m, w: hm.intervene(w, "ab", {}), r'compact: .* with route="legible"'),
     (lambda m, w: hm.certify("x"), r"hm\.certify\(model\) with a model: the text 'x' came"),
     (lambda m, w: hm.certify(m.transformer), r"a Transformer came first; hm\.compile"),
     (lambda m, w: hm.measure("x"), r"hm\.measure\(model\) with a model: the text"),
@@ -259,7 +262,7 @@ def test_the_heads_of_a_trace_can_be_asked_twice(words: hm.Construction) -> None
 def test_plan_takes_programs() -> None:
     turns = hm.programs.fsm("(ab)*", alphabet="ab")
     plan = hm.plan(turns, alphabet="ab", length=4)
-    assert [offer.route for offer in plan.open] == ["shallow", "parallel"]
+    assert [offer.route for offer in plan.open] == ["shallow", "parallel", "legible"]
     assert plan.choose().route == "shallow"
     least = min(plan.open, key=lambda offer: offer.resources["layers"])
     assert plan.choose("layers").resources["layers"] == least.resources["layers"]

@@ -15,6 +15,7 @@ import numpy as np
 
 from hardmax._errors import ShapeError
 from hardmax.core._batched import evaluate
+from hardmax.core._circuit import Circuit
 from hardmax.core._claim import Box, Claim, Witness
 from hardmax.core._gated import GatedFeedForward
 from hardmax.core._layers import Attention, FeedForward, Head, SequenceInput, VectorInput
@@ -226,7 +227,8 @@ def _flops(transformer: Transformer) -> int:
 class Construction:
     """A Transformer, the claim made of it, the witness behind the claim, and the route taken.
 
-    The legend, if there is one, says in words what its parts are for.
+    The legend, if there is one, says in words what its parts are for; the circuit of a legible
+    model, which steps they hold and who reads them.
 
     >>> model = hm.compile("x * y", on={"x": (-1, 1), "y": (-1, 1)}, error=1e-2)
     >>> abs(float(model(x=0.5, y=0.5)[0]) - 0.25) <= model.claim.error
@@ -240,6 +242,7 @@ class Construction:
     witness: Witness | None
     route: str
     legend: Legend | None = None
+    circuit: Circuit | None = None
 
     def __post_init__(self) -> None:
         target = self.claim.target

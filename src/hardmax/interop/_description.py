@@ -17,6 +17,7 @@ from hardmax._errors import FileError
 from hardmax.core import (
     Attention,
     Box,
+    Circuit,
     Claim,
     Construction,
     EncodedTarget,
@@ -82,11 +83,14 @@ class StoredConstruction:
     legend: Legend | None = None
     format: str = "float64"
     asked: float | None = None
+    circuit: Circuit | None = None
 
     def join(self, target: Target | SequenceTarget) -> Construction:
         """The construction again, now that its target is known."""
         claim = Claim(target, self.domain, self.ledger, format=self.format, asked=self.asked)
-        return Construction(self.transformer, claim, self.witness, self.route, self.legend)
+        return Construction(
+            self.transformer, claim, self.witness, self.route, self.legend, self.circuit
+        )
 
 
 def describe(construction: Construction) -> tuple[Description, Tensors]:
@@ -114,6 +118,8 @@ def describe(construction: Construction) -> tuple[Description, Tensors]:
     }
     if construction.legend is not None:
         description["legend"] = _describe_legend(construction.legend)
+    if construction.circuit is not None:
+        description["circuit"] = construction.circuit.as_dict()
     return description, tensors
 
 
@@ -142,7 +148,12 @@ def rebuild(description: Description, tensors: Tensors) -> StoredConstruction:
         legend=_rebuild_legend(description.get("legend")),
         format=claim.get("format", "float64"),
         asked=claim.get("asked"),
+        circuit=_rebuild_circuit(description.get("circuit")),
     )
+
+
+def _rebuild_circuit(part: dict[str, object] | None) -> Circuit | None:
+    return None if part is None else Circuit.from_dict(part)
 
 
 def _describe_domain(domain: Box | Words) -> BoxPart | WordsPart:

@@ -90,3 +90,4 @@ class Description(TypedDict):
     route: str
     certificate: NotRequired[dict[str, object]]
     legend: NotRequired[LegendPart]
+    circuit: NotRequired[dict[str, object]]  # as core.Circuit writes it
