@@ -21,7 +21,7 @@ from benchmarks._legible_mutants import (
 import hardmax as hm
 from hardmax import programs as p
 from hardmax.checker.blocks import BlockProof, Unproved
-from hardmax.checker.blocks._arithmetic import Balls, affine, fed_forward, growth, power
+from hardmax.checker.blocks._arithmetic import Balls, affine, fed_forward, growth, power, products
 from hardmax.checker.blocks._sets import ClosedSets
 from hardmax.core import (
     INDEX,
@@ -304,6 +304,18 @@ def test_small_whole_numbers_round_nothing():
     _, _, lost = affine(x, np.array([[1 / 3, 1.0]]), None, FLOAT16)
     assert lost[0, 0] >= FLOAT16.unit
     assert lost[1, 0] > 0
+
+
+def test_one_key_has_one_score_whatever_asks():
+    """A query that is off moves all scores of a key alike: only the key sets them apart."""
+    query = Balls(np.array([[1.0, 0.0]]), np.array([[1e-3, 1e-3]]))
+    exact = Balls(np.array([[0.0, 2.0]]), np.zeros((1, 2)))
+    found, own = products(query, exact, FLOAT32)
+    assert own[0, 0] == 0.0
+    assert found.radius[0, 0] == pytest.approx(2e-3, rel=1e-6)
+    loose = Balls(np.array([[1.0, 0.0]]), np.array([[1e-3, 0.0]]))
+    _, own = products(query, loose, FLOAT32)
+    assert own[0, 0] == pytest.approx(1.001 * 1e-3, rel=1e-3)
 
 
 def test_a_power_of_two_and_a_bias_round_once():
