@@ -172,6 +172,27 @@ def test_forged_circuits_are_not_proved():
         assert "circuit=None" in certificate.advice
 
 
+def test_circuits_that_are_no_circuits():
+    """Made by hand, they end in a sentence too."""
+    model = model_of("sort")
+    circuit = model.circuit
+    head, units = circuit.nodes[2], circuit.nodes[4]
+    with pytest.raises(hm.ShapeError, match="names a block that nobody writes"):
+        replace(circuit, nodes=(*circuit.nodes[:2], replace(head, writes=(99,))))
+    share = next(k for k, block in enumerate(circuit.blocks) if block.form == "share")
+    turned = (*circuit.nodes[:2], *reversed(circuit.nodes[2:-1]), circuit.nodes[-1])
+    for nodes, reason in (
+        (turned, "not in the order"),
+        (
+            (*circuit.nodes[:2], replace(head, reads=(("q", (share,)),)), *circuit.nodes[3:]),
+            "share",
+        ),
+        ((*circuit.nodes[:4], replace(units, first=1), *circuit.nodes[5:]), "not all of its heads"),
+        ((circuit.nodes[1], circuit.nodes[0], *circuit.nodes[2:]), "begins with embed"),
+    ):
+        assert reason in advice(replace(model, circuit=replace(circuit, nodes=nodes)))
+
+
 def changed(model: hm.Construction, sublayer: int, **arrays: np.ndarray) -> hm.Construction:
     layers = list(model.transformer.sublayers)
     layer = layers[sublayer]
