@@ -21,7 +21,7 @@ from benchmarks._legible_mutants import (
 import hardmax as hm
 from hardmax import programs as p
 from hardmax.checker.blocks import BlockProof, Unproved
-from hardmax.checker.blocks._arithmetic import Balls, affine, fed_forward, growth, power
+from hardmax.checker.blocks._arithmetic import Balls, affine, fed_forward, growth, power, products
 from hardmax.checker.blocks._sets import ClosedSets
 from hardmax.core import (
     INDEX,
@@ -172,6 +172,27 @@ def test_forged_circuits_are_not_proved():
         assert "circuit=None" in certificate.advice
 
 
+def test_circuits_that_are_no_circuits():
+    """Made by hand, they end in a sentence too."""
+    model = model_of("sort")
+    circuit = model.circuit
+    head, units = circuit.nodes[2], circuit.nodes[4]
+    with pytest.raises(hm.ShapeError, match="names a block that nobody writes"):
+        replace(circuit, nodes=(*circuit.nodes[:2], replace(head, writes=(99,))))
+    share = next(k for k, block in enumerate(circuit.blocks) if block.form == "share")
+    turned = (*circuit.nodes[:2], *reversed(circuit.nodes[2:-1]), circuit.nodes[-1])
+    for nodes, reason in (
+        (turned, "not in the order"),
+        (
+            (*circuit.nodes[:2], replace(head, reads=(("q", (share,)),)), *circuit.nodes[3:]),
+            "share",
+        ),
+        ((*circuit.nodes[:4], replace(units, first=1), *circuit.nodes[5:]), "not all of its heads"),
+        ((circuit.nodes[1], circuit.nodes[0], *circuit.nodes[2:]), "begins with embed"),
+    ):
+        assert reason in advice(replace(model, circuit=replace(circuit, nodes=nodes)))
+
+
 def changed(model: hm.Construction, sublayer: int, **arrays: np.ndarray) -> hm.Construction:
     layers = list(model.transformer.sublayers)
     layer = layers[sublayer]
@@ -304,6 +325,18 @@ def test_small_whole_numbers_round_nothing():
     _, _, lost = affine(x, np.array([[1 / 3, 1.0]]), None, FLOAT16)
     assert lost[0, 0] >= FLOAT16.unit
     assert lost[1, 0] > 0
+
+
+def test_one_key_has_one_score_whatever_asks():
+    """A query that is off moves all scores of a key alike: only the key sets them apart."""
+    query = Balls(np.array([[1.0, 0.0]]), np.array([[1e-3, 1e-3]]))
+    exact = Balls(np.array([[0.0, 2.0]]), np.zeros((1, 2)))
+    found, own = products(query, exact, FLOAT32)
+    assert own[0, 0] == 0.0
+    assert found.radius[0, 0] == pytest.approx(2e-3, rel=1e-6)
+    loose = Balls(np.array([[1.0, 0.0]]), np.array([[1e-3, 0.0]]))
+    _, own = products(query, loose, FLOAT32)
+    assert own[0, 0] == pytest.approx(1.001 * 1e-3, rel=1e-3)
 
 
 def test_a_power_of_two_and_a_bias_round_once():

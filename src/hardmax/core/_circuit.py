@@ -124,6 +124,13 @@ class Circuit:
     blocks: tuple[Block, ...]
     nodes: tuple[Node, ...]
 
+    def __post_init__(self) -> None:
+        known, written = range(len(self.blocks)), {k for node in self.nodes for k in node.writes}
+        for node in self.nodes:
+            read = {k for _, numbers in node.reads for k in numbers}
+            if not read <= written or any(k not in known for k in written):
+                raise ShapeError(f"The node {node.name!r} names a block that nobody writes.")
+
     @cached_property
     def edges(self) -> tuple[Edge, ...]:
         """Every block that a node reads, from the node that writes it."""
@@ -213,8 +220,6 @@ class Circuit:
         blocks = tuple(_block_from(one) for one in _records(record["blocks"]))
         nodes = tuple(_node_from(one) for one in _records(record["nodes"]))
         made = cls(_whole(record["one"]), _whole(record["start"]), blocks, nodes)
-        if any(not 0 <= k < len(blocks) for node in nodes for k in _blocks_named(node)):
-            raise ValueError("a node names a block that is not there")
         if made.as_dict() != record:
             raise ValueError("the circuit is not written as this version writes it")
         return made
@@ -310,10 +315,6 @@ def _shown_edge(edge: Edge) -> str:
 
 def _quoted(text: str) -> str:
     return '"' + text.replace("&", "#amp;").replace('"', "#quot;").replace("<", "#lt;") + '"'
-
-
-def _blocks_named(node: Node) -> list[int]:
-    return [*node.writes, *(k for _, numbers in node.reads for k in numbers)]
 
 
 def _block_from(one: Mapping[str, object]) -> Block:

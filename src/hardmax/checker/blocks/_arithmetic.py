@@ -92,8 +92,12 @@ def _grid(middle: np.ndarray, matrix: np.ndarray, bias: np.ndarray) -> np.ndarra
     return np.where(np.isinf(grid), 0.0, grid)
 
 
-def products(query: Balls, key: Balls, format: Format) -> Balls:
-    """query . key for every pair: queries x keys."""
+def products(query: Balls, key: Balls, format: Format) -> tuple[Balls, np.ndarray]:
+    """query . key for every pair: queries x keys.
+
+    Also how far two products of one query with one key can be apart, whatever the query is: by what
+    the key is off, and by rounding. A single product with a power of two is not rounded.
+    """
     (q, qr), (k, kr) = query, key
     charge(60 * CALL + ENTRY * len(q) * len(k))
     size = inflate((np.abs(q) + qr) @ (np.abs(k) + kr).T, q.shape[1] + 8)
@@ -101,9 +105,13 @@ def products(query: Balls, key: Balls, format: Format) -> Balls:
     bits = [np.where(m != 0.0, lowest_bit(m), np.inf).min(initial=np.inf) for m in (q, k)]
     grid = np.array(0.0 if math.isinf(sum(bits)) else sum(bits))
     sharp = (spread == 0.0) & _exact(format, size, grid) & (not qr.any()) & (not kr.any())
-    lost = np.where(sharp, 0.0, lost_in(np.array(q.shape[1]), size, format))
+    terms = (np.abs(q) + qr > 0.0).astype(float) @ (np.abs(k) + kr > 0.0).T.astype(float)
+    plain = is_power_of_two(k).all(axis=1) & ~kr.any(axis=1)
+    lone = (terms <= 1.0) & plain
+    lost = np.where(sharp | lone, 0.0, lost_in(terms, size, format))
     check_sizes(format, size + lost)
-    return Balls(q @ k.T, spread + lost)
+    own = inflate((np.abs(q) + qr) @ kr.T, q.shape[1] + 8) + lost
+    return Balls(q @ k.T, spread + lost), own
 
 
 def fed_forward(

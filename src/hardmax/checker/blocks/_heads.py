@@ -59,12 +59,18 @@ def bound_head(asked: Question, node: Node, holdings: Holdings) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Lower and upper ends of scores: cases here x cases there, and the start token's."""
+    """Lower and upper ends of scores: cases here x cases there, and the start token's.
+
+    Cases there of one class have one key; their scores differ by twice `own` at most, whatever the
+    case here holds exactly.
+    """
 
     low: np.ndarray
     high: np.ndarray
     start_low: np.ndarray
     start_high: np.ndarray
+    own: np.ndarray
+    classes: np.ndarray  # cases there x classes, 1 where a case is in a class
 
 
 class _Head:
@@ -100,7 +106,8 @@ class _Head:
         return self._ends(query, key, start)
 
     def _ends(self, query: Balls, key: Balls, start: Balls) -> Scores:
-        own, first = products(query, key, self.format), products(query, start, self.format)
+        own, apart = products(query, key, self.format)
+        first, _ = products(query, start, self.format)
         extra = 0.0
         if not is_power_of_two(self.coldness):
             extra = float(gamma(4, self.format)) * float(np.abs(own.middle).max(initial=1.0))
@@ -113,7 +120,9 @@ class _Head:
             for one, pad in zip((own, first), pads, strict=True)
         ]
         (low, high), (start_low, start_high) = ends
-        return Scores(low, high, start_low, start_high)
+        _, number = np.unique(key.middle, axis=0, return_inverse=True)
+        classes = np.eye(int(number.max(initial=-1)) + 1)[number.reshape(-1)]
+        return Scores(low, high, start_low, start_high, inflate(apart + extra, 4), classes)
 
     def _others(self, gap: float) -> float:
         """The weight of all tokens together whose scores are at least so far below the best."""
@@ -283,9 +292,20 @@ class _Head:
             some = mine.any(axis=1)
             if some.any():
                 gap = min(gap, float((low - below)[some].min()))
-                spread = max(spread, float((high - low)[some].max()))
+                spread = max(spread, float(self._apart(scores, group, mine)[some].max()))
             below = np.maximum(below, high)
         return float(inflate(spread, 4)) if spread > 0 else 0.0, _surely(gap)
+
+    def _apart(self, scores: Scores, group: list[int], mine: np.ndarray) -> np.ndarray:
+        """How far scores of selected positions are apart, for each case here.
+
+        Where all of them have one key, the case here does not matter, exact or not.
+        """
+        low = np.where(mine, scores.low[:, group], np.inf).min(axis=1, initial=np.inf)
+        high = np.where(mine, scores.high[:, group], -np.inf).max(axis=1, initial=-np.inf)
+        own = np.where(mine, scores.own[:, group], 0.0).max(axis=1, initial=0.0)
+        kinds = ((mine.astype(float) @ scores.classes[group]) > 0.0).sum(axis=1)
+        return np.where(kinds == 1, np.minimum(2.0 * own, high - low), high - low)
 
     def _ranked_groups(self, values: list) -> list[list[int]]:
         """Cases there from the worst value to the best; for a mean, all of them together."""

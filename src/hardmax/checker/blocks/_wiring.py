@@ -29,6 +29,7 @@ from hardmax.core import (
 
 def check_wiring(transformer: Transformer, circuit: Circuit, sets: ClosedSets) -> None:
     """That the circuit's blocks, nodes, names and edges are those of the weights."""
+    _check_numbers(circuit)
     _check_blocks(transformer, circuit, sets)
     _check_nodes(transformer, circuit, sets)
     owner = {place: k for k, b in enumerate(circuit.blocks) for place in b.coordinates}
@@ -42,6 +43,17 @@ def check_wiring(transformer: Transformer, circuit: Circuit, sets: ClosedSets) -
     _check_embedding(transformer, circuit)
     read = np.flatnonzero(transformer.readout.weights.any(axis=0))
     _compare(circuit, circuit.nodes[-1], "out", read, owner, plain=False)
+
+
+def _check_numbers(circuit: Circuit) -> None:
+    """Nodes stand in the order in which they work, and units alone read shares."""
+    for node in circuit.nodes:
+        read = [(port, k) for port, numbers in node.reads for k in numbers]
+        if any(port != "in" and circuit.blocks[k].form == "share" for port, k in read):
+            raise Unproved(f"The node {node.name!r} reads a share, which is no step's.")
+    times = [node.sublayer for node in circuit.nodes]
+    if times != sorted(times):
+        raise Unproved("The nodes are not in the order in which they work.")
 
 
 def _check_blocks(transformer: Transformer, circuit: Circuit, sets: ClosedSets) -> None:

@@ -29,8 +29,9 @@ def bound_blocks(search: WordSearch) -> None:
                 break
     except Unproved as reason:
         _tell_why(search, reason)
-    search.statements = statements(held, circuit)
-    search.assumptions = assumptions(held)
+    if held:
+        search.statements = statements(held, circuit)
+        search.assumptions = assumptions(held)
 
 
 def _bound_in(name: str, proof: BlockProof, search: WordSearch, held: dict[str, Holdings]) -> None:
