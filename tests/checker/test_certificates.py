@@ -136,10 +136,9 @@ def test_whatever_cannot_be_a_certificate_is_refused(product: hm.Construction) -
             refused += 1
         else:  # nonsense of the right kind: it must come back as it is
             wanted = {"work": 0, **edited}  # which older files do not say
-            empty = {"statements": []}  # which is left out
-            assert again.as_dict() == {
-                k: v for k, v in wanted.items() if k not in empty or empty[k] != v
-            }
+            if wanted.get("statements") == []:  # which is left out
+                del wanted["statements"]
+            assert again.as_dict() == wanted
             assert not any(value is True for value in edited.values())  # True == 1.0
     assert refused > 100
     for false in ({"certified": 1.0}, {"measured": 1.0}, {"verdict": "REFUTED"}):

@@ -37,6 +37,7 @@ from hardmax.core import (
     Attention,
     Box,
     FeedForward,
+    GatedFeedForward,
     Head,
     ReadOut,
     SequenceInput,
@@ -203,6 +204,15 @@ def weigh(ar, logits, hard):
     return [ar.div(power, total) for power in powers]
 
 
+def passed_gates(ar, layer, x):
+    """ReLU gates, each multiplied with its factor."""
+    assert layer.activation == "relu"
+    gates = linear(ar, ar.weight(layer.gate), x, layer.gate_bias)
+    factors = linear(ar, ar.weight(layer.inner), x, layer.inner_bias)
+    hidden = [ar.mul(np.maximum(z, 0.0), u) for z, u in zip(gates, factors, strict=True)]
+    return linear(ar, ar.weight(layer.outer), hidden, layer.outer_bias, x)
+
+
 def run(transformer, points, ar):
     """Outputs x batch, for points batch x inputs."""
     source, readout = transformer.input, transformer.readout
@@ -218,6 +228,8 @@ def run(transformer, points, ar):
             hidden = [[np.maximum(z, 0.0) for z in units] for units in hidden]
             pairs = zip(hidden, stream, strict=True)
             stream = [linear(ar, outer, h, layer.outer_bias, x) for h, x in pairs]
+        elif isinstance(layer, GatedFeedForward):
+            stream = [passed_gates(ar, layer, x) for x in stream]
         else:
             parts = [attend(ar, head, stream) for head in layer.heads]
             output = np.concatenate([ar.weight(head.output) for head in layer.heads], axis=1)
@@ -435,6 +447,9 @@ def in_balls(transformer, x):
     def dot(row, column):
         return sum((arb(float(w)) * v for w, v in zip(row, column, strict=True) if w), arb(0))
 
+    def rows(matrix, bias, column):
+        return [dot(row, column) + arb(float(b)) for row, b in zip(matrix, bias, strict=True)]
+
     source, readout = transformer.input, transformer.readout
     vector = [arb(float(v)) for v in x]
     stream = [
@@ -444,15 +459,14 @@ def in_balls(transformer, x):
     for layer in transformer.sublayers:
         added = [[arb(0)] * layer.width for _ in stream]
         for t, token in enumerate(stream):
-            if isinstance(layer, FeedForward):
-                hidden = [
-                    max(dot(row, token) + arb(float(b)), arb(0), key=lambda v: float(v.mid()))
-                    for row, b in zip(layer.inner, layer.inner_bias, strict=True)
-                ]
-                added[t] = [
-                    dot(row, hidden) + arb(float(b))
-                    for row, b in zip(layer.outer, layer.outer_bias, strict=True)
-                ]
+            if not isinstance(layer, Attention):
+                gated = isinstance(layer, GatedFeedForward)
+                gates = (layer.gate, layer.gate_bias) if gated else (layer.inner, layer.inner_bias)
+                hidden = [max(z, arb(0), key=lambda v: float(v.mid())) for z in rows(*gates, token)]
+                if gated:
+                    factors = rows(layer.inner, layer.inner_bias, token)
+                    hidden = [z * u for z, u in zip(hidden, factors, strict=True)]
+                added[t] = rows(layer.outer, layer.outer_bias, hidden)
                 continue
             for head in layer.heads:
                 seen = stream[: t + 1] if head.causal else stream
