@@ -36,7 +36,7 @@ from hardmax.lowering.programs._compile import Choices, Unkept, _ProgramCompiler
 from hardmax.lowering.programs._placing import Placing
 from hardmax.lowering.programs._relations import Relations
 from hardmax.lowering.sketch import BoxSketch, Strays, WordForm, exact_form
-from hardmax.numerics import Interval, softmax_gap, stray
+from hardmax.numerics import FLOAT64, Interval, softmax_gap, stray
 
 RNG = np.random.default_rng
 U = Fraction(1, 2**53)
@@ -254,7 +254,7 @@ def test_an_infinite_bound_takes_less_than_a_third_next_time(monkeypatch):
 
     monkeypatch.setattr(_compose, "_within", proposed)
     monkeypatch.setattr(_compose, "_weights", lambda *_: {})
-    task = Fake(analysed=lambda *_: None)
+    task = Fake(analysed=lambda *_: None, format=FLOAT64)
     assert _compose._attempted(task, 1.0) is None
     ratios = [b / a for a, b in pairwise(asked)]
     assert ratios[:2] == pytest.approx([0.3, 0.3])

@@ -65,7 +65,7 @@ def test_the_witness_of_a_hard_construction_is_exactly_true(data):
     for route in routes_for(network):
         construction = lower(network, box, route)
         streams = trace(construction.transformer, x, Fraction).streams
-        assert construction.witness.holdings
+        assert construction.witness.holdings or not construction.transformer.sublayers
         for holding in construction.witness.holdings:
             assert distances(holding, streams, values) == [0] * len(holding.coordinates), route
 
