@@ -25,6 +25,7 @@ from hardmax.analysis._deviations import Deviation, deviation_of_relu
 from hardmax.analysis._heads import GroupFlow, follow_group
 from hardmax.analysis._noises import NoiseCounter
 from hardmax.analysis._outlines import outline_of, outline_of_relu, with_own_noises
+from hardmax.analysis._own import OwnFactors
 from hardmax.analysis._places import Place, scaled_in_place
 from hardmax.analysis._question import HeadFlow
 from hardmax.core import Attention, Box, FeedForward, Input, SequenceInput, Transformer, VectorInput
@@ -40,6 +41,7 @@ class Flow:
     heads: dict[tuple[int, int], HeadFlow]  # (sublayer, head) -> what is known of it
     shifts: np.ndarray  # tokens x width: constants that centre the deviation ...
     answer_shift: np.ndarray  # ... and those of the outputs
+    later_shifts: dict[int, np.ndarray]  # ... and what heads of these sublayers are to write more
     peak: float  # no number on the way is larger
 
     @property
@@ -99,18 +101,21 @@ def follow(
     format: Format = FLOAT64,
     skeleton: Transformer | None = None,
     centre: np.ndarray | None = None,
+    written: Mapping[int, np.ndarray] | None = None,
     coldness: Mapping[tuple[int, int], float] | None = None,
     narrow: Sequence[Interval] | None = None,
 ) -> Flow:
     """Follow ranges and deviations through all sublayers.
 
     Sequences are followed at their full length. With a `skeleton` (equal weights, but possibly
-    other offsets and read-out bias) the reference is its hard
-    semantics; without one it is the Transformer itself over the reals. `coldness` overrides that
-    of single heads, keyed by (sublayer, head). `centre` (tokens x width) names coordinates whose
+    other offsets and read-out bias, and other constants that routing heads write) the reference
+    is its hard semantics; without one it is the Transformer itself over the reals. `coldness`
+    overrides that of single heads, keyed by (sublayer, head). `centre` (tokens x width) names
+    coordinates whose
     deviation is centred by a constant as soon as it arises, unless something read them before;
     adding `shifts` to the input's offsets makes that true. The answer is centred likewise, by
-    `answer_shift` in the read-out's bias.
+    `answer_shift` in the read-out's bias. Afterwards it can be where a head writes a constant:
+    `written` says so by sublayers (tokens x width), and `later_shifts` are those constants.
 
     How large the reference's numbers are is found by outlines, which cost as much as all the rest;
     `narrow` takes the ranges that an earlier flow with the same reference has found.
@@ -135,6 +140,7 @@ def follow(
         outline = outline_of(reference, domain)
     place = place.outlined(outline, None if narrow is None else narrow[0])
     shifts = np.zeros(place.range.shape)
+    later: dict[int, np.ndarray] = {}
     places = [place]
     heads: dict[tuple[int, int], HeadFlow] = {}
     fresh = np.ones(transformer.width, dtype=bool)
@@ -145,13 +151,21 @@ def follow(
         fresh &= ~_reads(sublayer)
         match sublayer:
             case Attention():
-                place, copied = _attend(place, sublayer, number, rules, heads)
+                base = sublayer if skeleton is None else skeleton.sublayers[number]
+                assert isinstance(base, Attention)
+                place, copied = _attend(place, sublayer, base, number, rules, heads)
             case FeedForward():
                 place, copied = _feed_forward(place, sublayer, rules, copied), None
         place = place.outlined(place.outline, None if narrow is None else narrow[number + 1])
+        here = None if written is None else written.get(number)
         if centre is not None:
-            middle = np.where(centre & fresh, _worthwhile(place.deviation), 0.0)
-            shifts -= middle
+            at_start = centre & fresh
+            middle = np.where(
+                at_start if here is None else at_start | here, _worthwhile(place.deviation), 0.0
+            )
+            shifts -= np.where(at_start, middle, 0.0)
+            if here is not None:
+                later[number] = np.where(at_start, 0.0, -middle)
             place = place.shifted(-middle)
             copied = None if copied is None else np.where(middle == 0.0, copied, -1)
         places.append(place)
@@ -166,7 +180,7 @@ def follow(
     rules.peak.see(place.close.magnitude)
     rules.peak.see(answer.where.magnitude)
     rules.peak.see(np.array([head.largest_logit for head in heads.values()]))
-    return Flow(places, answer, heads, shifts, answer_shift, rules.peak.size)
+    return Flow(places, answer, heads, shifts, answer_shift, later, rules.peak.size)
 
 
 _MANY_TOKENS = 16
@@ -250,6 +264,7 @@ def _reads(sublayer: Attention | FeedForward) -> np.ndarray:
 def _attend(
     place: Place,
     sublayer: Attention,
+    base: Attention,
     number: int,
     rules: Rules,
     heads: dict[tuple[int, int], HeadFlow],
@@ -260,12 +275,13 @@ def _attend(
     """
     writers = sum((group.output != 0).sum(axis=(0, 2)) for group in sublayer.groups)
     change = Place.zero(place.range.shape)
-    outline = place.outline
+    outlines: list[Deviation | None] = []
     size = np.zeros(place.range.shape)
     alone: list[GroupFlow] = []
     copied = np.full(place.range.shape, -1)
     factor = low = high = Interval.point(np.zeros(place.range.shape))
-    for group in sublayer.groups:
+    own: OwnFactors | None = None
+    for group, reference in zip(sublayer.groups, base.groups, strict=True):
         override = [
             rules.coldness.get((number, member), own)
             for member, own in zip(group.members, group.coldness, strict=True)
@@ -280,15 +296,21 @@ def _attend(
             rules.against_skeleton,
             rules.asking[number][0],
             rules.asking[number][1],
+            reference,
         )
         change = change + result.change
-        outline = outline and result.outline and outline + result.outline
+        outlines.append(result.outline)
         size += result.size
         factor = factor + result.scaling
         low, high = low + result.scaled[0], high + result.scaled[1]
+        own = result.own if own is None else own + result.own
         alone.append(result)
         heads.update({(number, m): h for m, h in zip(group.members, result.heads, strict=True)})
-    after = scaled_in_place(place, change, factor, (low, high))
+    assert own is not None
+    factor, low, high = (_unless(own.some, part) for part in (factor, low, high))
+    kept = own.times(place)
+    outline = _sum_of([kept.outline, *outlines])
+    after = scaled_in_place(kept, change, factor, (low, high))
     for group_flow in alone:
         at, rows, values = group_flow.alone_at, group_flow.alone_rows, group_flow.alone
         known = after[at, rows]
@@ -302,6 +324,18 @@ def _attend(
     rules.peak.see(size + here)
     rounded = stray(np.asarray(writers) + 5, size + here, rules.format)
     return after.strayed(np.where(size > 0, rounded, 0.0)).outlined(outline, None), copied
+
+
+def _unless(where: np.ndarray, part: Interval) -> Interval:
+    return Interval(np.where(where, 0.0, part.lo), np.where(where, 0.0, part.hi))
+
+
+def _sum_of(outlines: list[Deviation | None]) -> Deviation | None:
+    """None if one of them is not known."""
+    total, *others = outlines
+    for other in others:
+        total = total and other and total + other
+    return total
 
 
 def _feed_forward(

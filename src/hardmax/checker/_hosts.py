@@ -367,7 +367,7 @@ def _roundings_of_sum(norm: Norm, squares: float, centre: float, variance: Forma
     every = count * Fraction(largest) ** 2
     small = Fraction(squares) + norm.ballast - every + norm.width * Fraction(centre) ** 2
     share = 4 * small / (Fraction(variance.unit) * every)  # (x - m)^2 <= 2 x^2 + 2 m^2
-    return int(min(norm.width, count - 1 + share + 1))
+    return min(norm.width, count - 1 + math.ceil(share))
 
 
 # ---- rotary positions and activations ------------------------------------------------------------

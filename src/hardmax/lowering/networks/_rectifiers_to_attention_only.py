@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hardmax.core import Box, Steps, Transformer, Witness
 from hardmax.lowering.networks._rectifier_stream import RectifierStream
+from hardmax.lowering.networks._rectifiers_to_pair import PairStream, is_chain
 from hardmax.lowering.networks._steps_to_rectifiers import rectifier_form
 
 
@@ -25,6 +26,10 @@ def rectifiers_to_attention_only(steps: Steps, domain: Box) -> tuple[Transformer
     never added. Nonzero weights of a ReLU network: its own, 3 per switching and 1 per passing
     neuron, 2 flags and one read-out weight per output; 6 per head of a tournament.
 
+    Every unit has a slot of its own for good, so that the dense size of a chain of L layers grows
+    with L^2. Where that is at least twice as much, a chain is drawn on two data tokens, whose
+    slots are used again (`PairStream`): about 4 times the network's own size at any depth.
+
     Soft error of a tournament: max is 1-Lipschitz in the largest deviation, so each round adds
     `softmax_gap(2)`/beta, ceil(log2 k) times in all, and not once for every head.
     """
@@ -34,4 +39,8 @@ def rectifiers_to_attention_only(steps: Steps, domain: Box) -> tuple[Transformer
     for level in range(form.depth):
         stream.sketch.attend(stream.heads(stream.addends(level)))
         holdings += stream.holdings(level + 1)
+    if is_chain(form):
+        pair = PairStream(form, domain)
+        if 2 * pair.sketch.attention_parameters <= stream.sketch.attention_parameters:
+            return pair.transformer(), Witness(pair.holdings)
     return stream.transformer(), Witness(holdings)
