@@ -7,8 +7,11 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Folders are listed too: their times change when a file goes away.
 SOURCES := README.md LICENSE $(shell find src -name __pycache__ -prune -o \( -type d -o -type f \) -print)
 HALF   := $(VENV).half
+LENS   ?= 4
+LENS_3 := transformer-lens>=3.9,<4
+LENS_4 := transformer-lens>=4,<5
 
-.PHONY: run run-network test lint bench bench-functions bench-checker bench-programs bench-geometry bench-regions campaign mutants clean
+.PHONY: run run-network test test-lens lens-tests lint bench bench-functions bench-checker bench-programs bench-geometry bench-regions campaign mutants clean
 .NOTPARALLEL:
 
 run: $(VENV)/wheel
@@ -24,6 +27,15 @@ run-network: $(VENV)/wheel
 # kernels, and others (AVX-512) add up in another order.
 test: lint
 	OPENBLAS_NUM_THREADS=1 OPENBLAS_CORETYPE=Haswell $(BIN)/python -m pytest -n 2
+
+# TransformerLens brings much of its own, and 3.9 and 4.x are two libraries: each has an environment.
+# `make test-lens` is about 4.x, `make test-lens LENS=3` about 3.9.
+test-lens:
+	@$(if $(LENS_$(LENS)),,$(error LENS is 4 or 3, not '$(LENS)'))
+	$(MAKE) VENV=.venv-lens$(LENS) lens-tests
+
+lens-tests: $(VENV)/lens $(VENV)/wheel
+	HF_HUB_OFFLINE=1 OPENBLAS_NUM_THREADS=1 OPENBLAS_CORETYPE=Haswell $(BIN)/python -m pytest tests_lens/both tests_lens/lens$(LENS)
 
 lint: $(VENV)/dev $(VENV)/wheel
 	$(BIN)/ruff check .
@@ -69,7 +81,7 @@ mutants: $(VENV)/dev $(VENV)/wheel
 	$(BIN)/python -m benchmarks.mutants --count 150 --seed 0 --refresh $(MUTANTS)
 
 clean:
-	rm -rf $(VENV) $(HALF) out build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(HALF) .venv-lens* out build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache
 
 # An install that is interrupted leaves half a package, which pip takes for a whole one. The
 # marker $(HALF) stands while dependencies are installed; if it still does, the environment
@@ -97,6 +109,11 @@ $(VENV)/core: $(VENV)/ready pyproject.toml constraints.txt
 $(VENV)/dev: $(VENV)/core
 	$(BEGIN)
 	$(PIP) install --no-build-isolation -c constraints.txt '.[dev,torch,plots,dask,onnx,hf,jax]'
+	$(END)
+
+$(VENV)/lens: $(VENV)/core
+	$(BEGIN)
+	$(PIP) install --no-build-isolation -c constraints.txt 'pytest>=8' '$(LENS_$(LENS))' '.[lens,hf]'
 	$(END)
 
 $(VENV)/plots: $(VENV)/dev

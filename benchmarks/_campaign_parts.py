@@ -145,11 +145,39 @@ PARTS = table(
             "benchmarks.kills:run_part",
         ),
         Part(
+            "folders",
+            "altered folders for stock classes: none proved for a broken claim",
+            2_000,
+            100,
+            "benchmarks.altered_folders:altered_part",
+        ),
+        Part(
             "programs",
             "random programs against the interpreter",
             10_000,
             50,
             "benchmarks.random_programs:run_part",
+        ),
+        Part(
+            "legible-mutants",
+            "weights of legible models that break words or interventions: none proved",
+            2_000,
+            20,
+            "benchmarks._legible_mutants:mutants_part",
+        ),
+        Part(
+            "legible-circuits",
+            "forged circuits of legible models: none proved",
+            500,
+            100,
+            "benchmarks._legible_mutants:forgeries_part",
+        ),
+        Part(
+            "interventions",
+            "random interventions on legible models against the interpreter",
+            100_000,
+            10_000,
+            "benchmarks._legible_mutants:interventions_part",
         ),
     )
 )

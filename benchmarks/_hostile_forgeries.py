@@ -363,4 +363,6 @@ def forgeries_of(file: Specimen) -> tuple[Forgery, ...]:
             return (*ANY, *OF_ARCHIVES)
         case _, ".npy":
             return (*ANY, forged_array)
+        case _, ".onnx":
+            return ANY
     return (*ANY, *OF_TEXTS)

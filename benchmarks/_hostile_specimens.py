@@ -26,7 +26,7 @@ SQUARE = "[-1,1]^2"
 class Specimen:
     """A file as it should be."""
 
-    kind: str  # model | network | checkpoint | function | program | points
+    kind: str  # model | graph | network | checkpoint | function | program | points
     suffix: str
     data: bytes
 
@@ -38,6 +38,7 @@ def specimens() -> tuple[Specimen, ...]:
         folder = Path(place)
         return (
             *_models(folder),
+            *(Specimen("graph", ".onnx", data) for data in _graphs(folder)),
             *_networks(folder),
             Specimen("checkpoint", ".npz", _checkpoint(folder)),
             *(Specimen("function", ".txt", text.encode()) for text in FUNCTIONS),
@@ -72,6 +73,20 @@ def _models(folder: Path) -> list[Specimen]:
         files.append(Specimen("model", ".safetensors", (folder / "m").read_bytes()))
     hm.save(made[0], folder / "m")
     return [*files, Specimen("model", ".safetensors", (folder / "m").read_bytes())]
+
+
+def exported() -> list[hm.Construction]:
+    """The models behind the ONNX files."""
+    return [
+        hm.compile("x*y", on={"x": (0, 1), "y": (0, 1)}, error=0.05),
+        hm.compile(hm.programs.seen_before, alphabet="ab", length=3),
+    ]
+
+
+def _graphs(folder: Path) -> list[bytes]:
+    for number, construction in enumerate(exported()):
+        hm.interop.write_onnx(construction, folder / str(number))
+    return [(folder / str(number)).read_bytes() for number in range(2)]
 
 
 def _networks(folder: Path) -> list[Specimen]:

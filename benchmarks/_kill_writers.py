@@ -38,6 +38,7 @@ def writers() -> tuple[Writer, ...]:
         Writer("verify --write", _save_new, _verify, _is_certified),
         Writer("checkpoint", None, _count, _is_count),
         Writer("compile -o", _save_old, _compile, _is_compiled),
+        Writer("write_onnx", _draw_old, _write_graph, _is_graph),
         Writer("export of a picture", _draw_old, _draw, _is_drawn),
     )
 
@@ -111,6 +112,14 @@ def _is_count(place: Path) -> bool:
     _count(copy)
     copy.unlink()
     return True
+
+
+def _write_graph(place: Path) -> None:
+    hm.interop.write_onnx(_models()[1], place)
+
+
+def _is_graph(place: Path) -> bool:
+    return place.read_bytes() == _kept(_write_graph, place.with_name("kept.onnx"))
 
 
 def _compile(place: Path) -> None:

@@ -2,7 +2,7 @@
 
     python -m benchmarks.checker                       everything
     python -m benchmarks.checker --only speed          one part: tightness, solids, deep, speed,
-                                                       boxes
+                                                       boxes, wide
     python -m benchmarks.checker --quick               fewer functions
     python -m benchmarks.checker --json numbers.json   all numbers, for machines
 
@@ -18,11 +18,13 @@ from collections.abc import Sequence
 from benchmarks._checker_boxes import boxes
 from benchmarks._checker_speed import speed
 from benchmarks._checker_tightness import deep, three_dimensions, tightness
+from benchmarks._checker_wide import wide
 from benchmarks._driver import Part, parse, run
 from benchmarks._report import Settings
 
 PARTS: dict[str, Part] = {
     "speed": speed,
+    "wide": wide,
     "boxes": boxes,
     "tightness": tightness,
     "solids": three_dimensions,

@@ -32,9 +32,9 @@ from click.testing import CliRunner, Result
 
 import hardmax as hm
 from benchmarks._hostile_forgeries import Rng, forgeries_of
-from benchmarks._hostile_specimens import SQUARE, network, specimens
+from benchmarks._hostile_specimens import SQUARE, exported, network, specimens
 from hardmax.cli import main as hardmax
-from hardmax.core import Words
+from hardmax.core import Words, fingerprint
 
 COUNTS = ("accepted", "refused", "tracebacks", "false", "slow")
 SECONDS = 30  # of the CPU for one file: far beyond what any needs that is not an attack
@@ -174,6 +174,19 @@ def _check_proof(construction: hm.Construction, record: dict[str, Any]) -> None:
         raise Fault("false", "proved", f"measured {seen}, certified {certified}")
 
 
+def graph_door(place: Path, rng: Rng) -> bool:
+    """Whatever is read is what was written: labels may be altered, but no weight and no node."""
+    found = read(hm.interop.read_onnx, place)
+    if found is not None and fingerprint(found) not in _exported_fingerprints():
+        raise Fault("false", "another model is read")
+    return found is not None
+
+
+@cache
+def _exported_fingerprints() -> list[str]:
+    return [fingerprint(construction.transformer) for construction in exported()]
+
+
 def network_door(place: Path, rng: Rng) -> bool:
     found = read(hm.load_network, place)
     on = SQUARE if found is None else f"[-1,1]^{found.inputs}"
@@ -268,6 +281,7 @@ def _square_model() -> bytes:
 
 DOORS: dict[str, Callable[[Path, Rng], bool]] = {
     "model": model_door,
+    "graph": graph_door,
     "network": network_door,
     "checkpoint": checkpoint_door,
     "function": function_door,

@@ -35,7 +35,7 @@ from hardmax import _atomic
 
 COUNTS = ("killed", "finished", "old", "new", "lost", "litter")
 _PIECES = 8  # in which a file's bytes are written, with a moment to be killed after each
-_SUFFIXES = {"export of a picture": ".svg", "checkpoint": ".npz"}
+_SUFFIXES = {"export of a picture": ".svg", "checkpoint": ".npz", "write_onnx": ".onnx"}
 
 
 def run_part(start: int, count: int, seed: int, faults: list[str] | None = None) -> dict[str, int]:

@@ -44,7 +44,9 @@ def main() -> None:
         size = network.inputs
         box = hm.Box([-1.0] * size, [1.0] * size)
         transformer = hm.compile(network, on=box, error=1e-2, route="attention-only").transformer
-        by_intervals = float_bounds(transformer, box, ("float32",), enough=np.inf)["float32"]
+        by_intervals = float_bounds(
+            transformer, box, ("float32",), worthwhile=(np.inf, np.inf), claimed=()
+        )["float32"]
         begun = time.process_time()
         both = float_bounds(transformer, box, ("float32",))["float32"]
         spent = time.process_time() - begun

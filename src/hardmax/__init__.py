@@ -25,6 +25,7 @@ from hardmax._errors import ShapeError as ShapeError
 from hardmax._folders import Folder as Folder
 from hardmax._folders import certify_folder as certify_folder
 from hardmax._folders import open_folder as open_folder
+from hardmax._interventions import intervene as intervene
 from hardmax._version import __version__ as __version__
 from hardmax._workbench import Measurement as Measurement
 from hardmax._workbench import Source as Source
@@ -48,6 +49,7 @@ from hardmax.core import Box as Box
 from hardmax.core import Claim as Claim
 from hardmax.core import Construction as Construction
 from hardmax.core import FeedForward as FeedForward
+from hardmax.core import GatedFeedForward as GatedFeedForward
 from hardmax.core import Hardmax as Hardmax
 from hardmax.core import Head as Head
 from hardmax.core import ReadOut as ReadOut
@@ -118,6 +120,7 @@ __all__ = [  # in groups, as one would look for them
     "trace",
     "soften",
     "save",
+    "intervene",
     "load",
     "load_certificate",
     "load_certified",
@@ -153,6 +156,7 @@ __all__ = [  # in groups, as one would look for them
     "Hardmax",
     "Softmax",
     "FeedForward",
+    "GatedFeedForward",
     "ReadOut",
     "Box",
     "Words",

@@ -6,9 +6,11 @@ import contextlib
 import os
 import platform
 import secrets
+import shutil
 import stat
 import time
 import zlib
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -20,7 +22,7 @@ try:
 except ImportError:  # where there is none, a file that somebody has open cannot be removed
     fcntl = None  # type: ignore[assignment]
 
-_PREFIX, _SUFFIX = ".hardmax-", ".tmp"
+_PREFIX, _SUFFIX, _FOLDER = ".hardmax-", ".tmp", ".folder"
 _MACHINE = f"{zlib.crc32(platform.node().encode()):08x}"
 _OURS = f"{_PREFIX}{_MACHINE}-"
 _WITHOUT_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
@@ -47,6 +49,59 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
         raise
     except (OSError, ValueError) as reason:  # ValueError: a name that no file can have
         raise FileError(f"could not be written ({reason_in_words(reason)}).") from reason
+
+
+def write_folder_atomically(
+    path: str | os.PathLike[str], files: Mapping[str, bytes], known: Collection[str]
+) -> None:
+    """Put a folder with these files at `path`: a new one, or in place of one of `known` names.
+
+    It is made whole beside its place and renamed. An old folder is renamed out of its way first and
+    removed afterwards, so that there is never a folder with files of both, whenever this stops. A
+    folder that holds anything else is somebody's, and refused.
+    """
+    try:
+        place = Path(os.path.realpath(os.fspath(path)))
+        if place.exists() and not place.is_dir():
+            raise FileError("could not be written: it is a file, and a folder is needed.")
+        others = sorted(set(os.listdir(place)) - set(known)) if place.exists() else []
+        if others:
+            raise FileError(f"holds {others[0]}, which is not ours: name a new or empty folder.")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        _remove_old_folders(place.parent)
+        _rename_folder(place, files)
+    except FileError:
+        raise
+    except (OSError, ValueError) as reason:
+        raise FileError(f"could not be written ({reason_in_words(reason)}).") from reason
+
+
+def _rename_folder(place: Path, files: Mapping[str, bytes]) -> None:
+    number = secrets.token_hex(8)
+    made, old = (place.with_name(f"{_OURS}{number}.{kind}{_FOLDER}") for kind in ("new", "old"))
+    try:
+        made.mkdir()
+        for name, data in files.items():
+            _write_beside(made / name, data)
+        if place.exists():
+            os.rename(place, old)
+        try:
+            os.rename(made, place)
+        except BaseException:
+            if old.exists():
+                os.rename(old, place)
+            raise
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _remove_old_folders(parent: Path) -> None:
+    """Folders that a process left which was killed a day ago or more."""
+    for left in parent.glob(f"{_PREFIX}*.new{_FOLDER}"):
+        with contextlib.suppress(OSError):
+            if time.time() - left.stat().st_mtime > _OLD:
+                shutil.rmtree(left, ignore_errors=True)
 
 
 def destination_of(path: str | os.PathLike[str]) -> Path:

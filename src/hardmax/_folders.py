@@ -21,7 +21,13 @@ from hardmax.interop import read_huggingface
 from hardmax.languages import decode_target
 
 CERTIFICATE = "certificate.json"
-_ABOUT = ("config.json", "model.safetensors", "hardmax.safetensors", "tokenizer.json")
+_ABOUT = (
+    "config.json",
+    "model.safetensors",
+    "hardmax.safetensors",
+    "tokenizer.json",
+    "tokenizer_config.json",
+)
 _KEYS = {"certificate", "sha256", "format"}
 _FORMAT = 1
 

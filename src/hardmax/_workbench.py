@@ -87,7 +87,7 @@ def compile(
     float: str | None = None,
     alphabet: Iterable[str | int] | None = None,
     length: int | None = None,
-    positions: str = "scalar",
+    positions: str | None = None,
 ) -> Construction:
     """A Transformer that computes `source` on the domain `on` to within `error`.
 
@@ -97,7 +97,8 @@ def compile(
     coordinates, or a text such as "[-1,1]^8".
 
     For a function the planner picks the route with the fewest parameters, or by `prefer`
-    (parameters, layers, heads, logit); `plan` shows them all. For a network `route`
+    (parameters, layers, heads, logit); `plan` shows them all. Feed-forward routes are taken by name
+    alone: "feedforward", and "gated", where hidden units multiply exactly. For a network `route`
     is "attention" (the default), "attention-only", or "feedforward" for ReLU networks, and
     `error=None` keeps the hard skeleton, which is exact over the rationals.
 
@@ -111,7 +112,8 @@ def compile(
     For a sequence program give an `alphabet` (a text or a list of symbols) and the largest
     `length`, or on=hm.Words(...): the decoded answer is the interpreter's for every such word.
     `positions` are "scalar" (the index and functions of it), "one-hot", "sinusoidal", "relative"
-    (biases only) or "none"; `route` is "shallow" (the default) or "parallel", for machines.
+    (biases only) or "none"; `route` is "shallow" (the default) or "parallel", for machines, or
+    "legible": one step, one component, one named block, with `model.circuit` to read it by.
 
     >>> import hardmax as hm
     >>> product = hm.compile("x * y", on={"x": (-1, 1), "y": (-1, 1)}, error=1e-2)
@@ -171,7 +173,7 @@ def plan(
     float: str | None = None,
     alphabet: Iterable[str | int] | None = None,
     length: int | None = None,
-    positions: str = "scalar",
+    positions: str | None = None,
 ) -> ProgramPlan: ...
 
 
@@ -196,7 +198,7 @@ def plan(
     float: str | None = None,
     alphabet: Iterable[str | int] | None = None,
     length: int | None = None,
-    positions: str = "scalar",
+    positions: str | None = None,
 ) -> Plan | ProgramPlan:
     """Every route for `source` side by side: what each costs and what it would claim.
 
@@ -230,13 +232,13 @@ def plan_program(
     on: Domain | None = None,
     alphabet: Iterable[str | int] | None = None,
     length: int | None = None,
-    positions: str = "scalar",
+    positions: str | None = None,
 ) -> ProgramPlan:
     """The same as `plan`, which takes programs too: this name stays for one release.
 
     >>> import hardmax as hm
     >>> len(hm.plan_program(hm.programs.copy, alphabet="ab", length=2).offers)
-    1
+    2
     """
     return plan(program, on=on, alphabet=alphabet, length=length, positions=positions)
 
@@ -329,7 +331,8 @@ def trace(construction: Construction, word: Iterable[str | int] | None = None) -
     """How a model of sequences gets to its answer: attention and stream, told by its legend.
 
     `trace.heads` are the heads with the program's steps that they do, `trace.streams` what every
-    token holds after every sublayer, `trace.coordinates` what that means.
+    token holds after every sublayer, `trace.coordinates` what that means; of a legible model
+    `trace.in_words` is all of it as a text.
 
     >>> import hardmax as hm
     >>> model = hm.compile(hm.programs.reverse, alphabet="abc", length=3)
@@ -343,7 +346,7 @@ def trace(construction: Construction, word: Iterable[str | int] | None = None) -
         word = ()  # which a model of numbers refuses, as it does every word
     if not isinstance(word, Iterable):
         raise RequestError(f"A word is a text or a list of symbols, not {word!r}.")
-    return trace_sequence(construction.transformer, word, construction.legend)
+    return trace_sequence(construction.transformer, word, construction.legend, construction.circuit)
 
 
 @_shallow

@@ -12,7 +12,7 @@ import hardmax as hm
 from hardmax.analysis import follow
 from hardmax.analysis._deviations import Deviation, deviation_of_maximum, deviation_of_relu
 from hardmax.analysis._noises import NoiseCounter
-from hardmax.analysis._outlines import outline_of_maximum
+from hardmax.analysis._outlines import close_maximum
 from hardmax.numerics import Interval
 
 RNG = np.random.default_rng
@@ -75,7 +75,7 @@ def test_the_outline_of_a_rectifier_touches_it_at_both_ends():
     counter.take(1, 1.0)
     values = Deviation(Interval.point(np.array([[1.0, 0.0]])), np.array([[[2.0], [0.0]]]), counter)
     ranges = Interval(np.array([[low, 0.0]]), np.array([[high, 0.0]]))
-    found = outline_of_maximum(values, ranges, np.ones((1, 2), bool))
+    found = close_maximum(values, ranges, np.ones((1, 2), bool))
     slope = high / (high - low)
     assert found.forms[0, 0] == pytest.approx(2 * slope, rel=1e-5)
     assert found.rest.hi[0] - found.rest.lo[0] == pytest.approx(-low * slope, rel=1e-5)
@@ -96,9 +96,9 @@ def test_outlines_and_deviations_hold_what_runs(route):
     model = hm.compile(network, on=(-1, 1), error=1e-2, route=route)
     hard = hm.compile(network, on=(-1, 1), error=None, route=route)
     flow = follow(model.transformer, model.claim.domain, skeleton=hard.transformer)
-    assert flow.narrow is not None
+    assert flow.reaches is not None
     plain = [place.range.hi - place.range.lo for place in flow.places]
-    assert (flow.narrow[-2].hi - flow.narrow[-2].lo).max() < 0.8 * plain[-2].max()
+    assert (flow.reaches[-2].narrow.hi - flow.reaches[-2].narrow.lo).max() < 0.8 * plain[-2].max()
     x = RNG(1).uniform(-1, 1, (400, 4))
     assert np.abs(model(x) - hard(x)).max() <= flow.error
 

@@ -256,7 +256,13 @@ def test_a_head_that_copies_strays_as_written_down(format):
     model = Transformer(source, [Attention([head])], ReadOut(eye[[0]], np.zeros(1), 0))
     flow = follow(model, POINT, format=format)
     value = stray_of(1 + 2 + 8, 6.0, format)
-    written = 4.0 * value + stray_of(6, 4.0 * (6.0 + value) + 1.0, format)
+    terms, total = (
+        4.0 * (6.0 + value) + 1.0,
+        25.0 + 4.0 * value,
+    )  # 4 times 6, and the 1 that is there
+    base, partial = stray_of(4, terms, format), stray_of(2, (terms + total) / 2, format)
+    lost = format.smallest * 3  # of partial sums, twice
+    written = 4.0 * value + base * (1.0 + gamma_of(2, format)) + partial + lost
     assert is_near(flow.places[1].deviation.hi[0], [written, 0.0])
 
 
@@ -631,7 +637,9 @@ def test_a_soft_constant_head_deviates_from_its_skeleton_by_what_leaks():
 
 def contest_of(heads, seen, **given):
     none = np.zeros(heads)
-    filled = {"shortfall": none, "stray": none, "blur": none, "lipschitz": np.ones(heads)}
+    filled = {"shortfall": none, "stray": none, "lift": none, "blur": none}
+    filled["lipschitz"] = np.ones(heads)
+    given = {"lift": given.get("stray", 0.0)} | given
     filled |= {name: np.broadcast_to(value, (heads,)) for name, value in given.items()}
     return Contest(np.ones(heads, bool), np.ones((heads, seen), bool), **filled)
 

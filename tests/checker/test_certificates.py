@@ -135,7 +135,9 @@ def test_whatever_cannot_be_a_certificate_is_refused(product: hm.Construction) -
             assert str(reason).startswith("has a certificate that cannot be")  # noqa: PT017
             refused += 1
         else:  # nonsense of the right kind: it must come back as it is
-            assert again.as_dict() == {"work": 0, **edited}  # which older files do not say
+            wanted = {"work": 0, **edited}  # which older files do not say
+            empty = {"statements": []}  # which is left out
+            assert again.as_dict() == {k: v for k, v in wanted.items() if empty.get(k) != v}
             assert not any(value is True for value in edited.values())  # True == 1.0
     assert refused > 100
     for false in ({"certified": 1.0}, {"measured": 1.0}, {"verdict": "REFUTED"}):

@@ -14,19 +14,17 @@ from hypothesis import strategies as st
 from hardmax.checker import Verdict, certify
 from hardmax.checker._budget import Clock, Spent
 from hardmax.checker.forms import Graph, TargetForms
+from hardmax.checker.forms._bodies import ONE, ZERO, rational
+from hardmax.checker.forms._coefficients import nearest
 from hardmax.checker.forms._forms import (
     NOTHING,
-    ONE,
-    ZERO,
     Form,
     Shared,
     constant,
     direction_of,
-    nearest,
-    rational,
-    renamed,
     total,
 )
+from hardmax.checker.forms._names import renamed
 from hardmax.testing import zoo
 
 fractions = st.builds(

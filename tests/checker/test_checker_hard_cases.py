@@ -14,7 +14,8 @@ from hardmax.checker import Verdict, certify
 from hardmax.checker._budget import Budget, Clock
 from hardmax.checker.boxes._ball_series import Line, bound_by_series
 from hardmax.checker.boxes._compile_tape import pose
-from hardmax.checker.forms._forms import ONE, Form, constant
+from hardmax.checker.forms._bodies import ONE
+from hardmax.checker.forms._forms import Form, constant
 from hardmax.checker.forms._graph import Graph
 from hardmax.checker.reals import _methods
 from hardmax.core import Claim, Construction, Share

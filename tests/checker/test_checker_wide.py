@@ -21,8 +21,9 @@ from hardmax.checker.boxes._large_mean import LargeMean
 from hardmax.checker.boxes._search import Search
 from hardmax.checker.boxes._small_box import SmallBoxes
 from hardmax.checker.boxes._tape import enclose
+from hardmax.checker.forms._bodies import ONE, rational
 from hardmax.checker.forms._dominance import excess
-from hardmax.checker.forms._forms import ONE, Form, constant, rational
+from hardmax.checker.forms._forms import Form, constant
 from hardmax.checker.forms._graph import Graph
 from hardmax.core import Claim, Construction, ReadOut, Share, Transformer, VectorInput
 from hardmax.languages import Function

@@ -388,7 +388,7 @@ def test_a_query_that_hardly_moves_is_not_cut():
     still, moving = (Interval(middle, middle * (1.0 + away)) for away in (2.0**-40, 2.0**-10))
     for value, cut in ((still, False), (moving, True)):
         given = replace(asked, maximum=free, query=replace(asked.query, value=value))
-        assert (len(in_pieces(given)[0].hard) > len(asked.hard)) == cut
+        assert (len(in_pieces(given)[0]) > len(asked.hard)) == cut
 
 
 def test_logits_of_which_nothing_is_known_end_it():

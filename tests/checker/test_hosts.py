@@ -15,8 +15,13 @@ import hardmax as hm
 from hardmax.checker import certify
 from hardmax.checker._hosts import (
     _GAPS,
+    _VARIANCE_UNITS,
+    NOTHING,
     NoCharge,
+    ReadCharge,
+    _mean_size,
     activation_charge,
+    answer_charge,
     attention_format,
     read_charge,
     rotary_charge,
@@ -626,3 +631,138 @@ def test_programs_are_proved_in_a_host_that_reads_as_it_is(name):
     host = host_of(large, len(model.transformer.sublayers))
     plain, hosted = certify(model).formats[name], certify(model, host=host).formats[name]
     assert hosted == (math.inf if name == "float16" else pytest.approx(plain, rel=1e-6))
+
+
+# ---- answers that are classes -------------------------------------------------------------------
+
+
+def classes(*codes, norm=None):
+    return Host("test", [norm], [], classes=codes)
+
+
+def owed(host, format=FLOAT32, charge=None):
+    readout = hm.ReadOut(ONE, [0.0], token=0)
+    return answer_charge(host, readout, NOTHING if charge is None else charge, format)
+
+
+def test_what_classes_lose_is_nearly_attained():
+    """The largest y below the middle of two codes whose logits, in float32, name the upper one.
+
+    Products are just above 2^22, so that one rounding of them is a whole unit; the last difference
+    is exact there, which is the third that is missing.
+    """
+    low, high = SINGLE(1450.0), SINGLE(1451.0)
+    found, middle = owed(classes(1450.0, 1451.0)), SINGLE(1450.5)
+    y = (1450.5 - found * np.linspace(0.0, 1.0, 3000)).astype(SINGLE)
+    lower, upper = (SINGLE(2.0) * c * y - c * c for c in (low, high))
+    worst = (middle - y)[upper >= lower].max()
+    assert 0.6 * found <= worst <= found
+
+
+def test_small_classes_lose_next_to_nothing():
+    assert owed(classes(0.0, 1.0)) <= 4 * FLOAT32.unit
+    assert owed(classes(3.0)) == 0.0
+    assert owed(None) == 0.0
+    wide = [owed(classes(*np.arange(float(n)))) for n in (4, 40, 400)]
+    assert wide[0] < wide[1] / 50 < wide[2] / 5000
+
+
+def test_classes_are_charged_for_biases_that_a_norm_reads():
+    """4 and 5, a bias that is off by 1%: 0.25 of 25 and 0.16 of 16, over twice their distance."""
+    charge = ReadCharge(biases=0.01)
+    assert owed(classes(4.0, 5.0), FLOAT64, charge) == pytest.approx(0.205, rel=1e-6)
+    mean = ReadCharge(absolute=0.01, biases=1e-12)
+    norm = layer()
+    found = owed(classes(4.0, 5.0, norm=norm), FLOAT64, mean)
+    assert found == pytest.approx((2 * 4 + 2 * 5) * 0.01 / 2, rel=1e-6)
+
+
+def test_classes_that_read_several_columns_are_not_charged():
+    several = hm.ReadOut([[1.0, 1.0]], [0.0], token=0)
+    shifted = hm.ReadOut(ONE, [1.0], token=0)
+    for readout in (several, shifted):
+        with pytest.raises(NoCharge):
+            answer_charge(classes(0.0, 1.0), readout, NOTHING, FLOAT32)
+
+
+@pytest.mark.parametrize("room", ["words", "slots"])
+def test_answers_that_are_classes_are_charged(room):
+    host = classes(0.0, 1000.0, 1001.0)
+    found, plain = ROOMS[room](word(), host), ROOMS[room](word(), classes())
+    assert found - plain == pytest.approx(owed(host, FLOAT64), rel=1e-3)
+
+
+def test_registers_are_charged_for_classes():
+    count = len(machine().transformer.sublayers)
+    codes = tuple(map(float, range(5)))
+    found = bound_of_registers(host_of(rms(), count, classes=codes))
+    plain = bound_of_registers(host_of(rms(), count))
+    assert plain == pytest.approx(0.0, abs=1e-8)
+    assert found == pytest.approx(owed(classes(*codes)), rel=1e-2)
+
+
+def test_classes_of_real_inputs_are_not_followed():
+    assert bound_of_reals(real(), classes(0.0, 1.0)) == math.inf
+
+
+# ---- layer norms as PyTorch has them ------------------------------------------------------------
+
+
+def test_variances_and_means_of_pytorch_are_within_what_is_assumed():
+    """Blocks of running means: 7 units of the variance were seen, and 3.5 of the mean size."""
+    import torch
+
+    rng, u = np.random.default_rng(0), FLOAT32.unit
+    for width in (16, 128, 512):
+        norm, worst = layer(width), 0.0
+        for _ in range(50):
+            x = rng.uniform(-30, 30, width) * rng.integers(0, 2)
+            places = rng.permutation(width)[:2]
+            x[places] = 2.0**16, -(2.0**16)
+            x = x.astype(SINGLE)
+            _, mean, root = torch.native_layer_norm(torch.tensor(x)[None], [width], None, None, 0.0)
+            exact = x.astype(np.longdouble)
+            variance = ((exact - exact.mean()) ** 2).mean()
+            worst = max(worst, abs(float(1 / np.longdouble(root.item()) ** 2 / variance - 1)))
+            sizes = np.abs(x[np.abs(x) < 100])
+            known = _mean_size(norm, np.append(sizes, 0.0), FLOAT32)
+            real_mean = sizes.sum() / width
+            assert abs(float(mean.item()) - float(exact.mean())) <= known - real_mean
+        assert worst <= _VARIANCE_UNITS / 2 * u
+
+
+def test_what_a_layer_norm_takes_for_its_variance_is_charged():
+    """Half of 32 units, and 4 of the root; the rest are roundings of single columns."""
+    wide = hm.Transformer(hm.VectorInput(np.zeros((1, 1, 1)), [[0.0]]), [], hm.ReadOut(ONE, [0.0]))
+    found = charge(replace(layer(2**10, ballast=2.0**30), zeros=0), [1e-3], FLOAT32, wide).relative
+    assert found == pytest.approx((16 + 4 + 5) * FLOAT32.unit, rel=1e-2)
+
+
+def test_more_empty_columns_are_more_roundings():
+    one, two = (charge(replace(layer(), zeros=z), np.ones(3), FLOAT32) for z in (1, 2))
+    assert two.absolute - one.absolute > 0.9 * FLOAT32.unit * 2 * 3 / 64
+    assert two.relative - one.relative == pytest.approx(FLOAT32.unit, rel=0.01)
+    assert two.still > 2.0 * one.still  # no two products are each other's negatives any more
+
+
+def test_biases_of_a_layer_norm_are_charged_for_its_mean():
+    norm = replace(layer(), biases_normed=True)
+    found = charge(norm, np.full(10, 3.0), FLOAT32)
+    assert found.biases >= found.relative + found.absolute
+
+
+def test_a_mean_that_no_format_knows_is_no_charge():
+    """n units of a coarse format are more than 1."""
+    with pytest.raises(NoCharge):
+        charge(layer(1024), np.ones(3), FORMATS["bfloat16"])
+    variance = replace(layer(1024), variance_in="float32")
+    assert charge(variance, np.ones(3), FORMATS["bfloat16"]).relative < 0.1
+
+
+def test_a_variance_in_float32_is_not_that_of_the_stream():
+    """2^12 beside 2^30 is lost in bfloat16 and is not in float32, in which T5 takes it."""
+    coarse = rms(constants=((2.0**15, 1),), gain=2.0**12)
+    size = [2.0**6.5]
+    assert charge(coarse, size, FORMATS["bfloat16"]).is_identity
+    fine = replace(coarse, variance_in="float32")
+    assert not charge(fine, size, FORMATS["bfloat16"]).is_identity

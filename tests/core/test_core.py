@@ -297,7 +297,7 @@ def test_transformers_check_how_parts_fit():
         ([], hm.ReadOut(ROW, np.zeros(1), 2), "reads token 2 of 2"),
         ([], hm.ReadOut(ROW, np.zeros(1), None), "name the token"),
         ([hm.Attention([short])], readout, "covers 1 positions"),
-        (["layer"], readout, "must be Attention or FeedForward"),
+        (["layer"], readout, "must be Attention, FeedForward or GatedFeedForward"),
     ]:
         with pytest.raises(hm.ShapeError, match=match):
             hm.Transformer(source, sublayers, out)

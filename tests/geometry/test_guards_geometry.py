@@ -179,7 +179,7 @@ def test_outputs_are_combined_up_to_their_rounding() -> None:
         out, wrong = _plane_arrays._combine_outputs(W)
         return out[0], dot(factors, W[:, 0]), wrong[0]
 
-    assert largest_share(draw) > 0.5
+    assert largest_share(draw) > 0.4  # kernels that fuse the product with the sum lose less
 
 
 def test_subnormal_weights_are_counted_in_sensitivities() -> None:

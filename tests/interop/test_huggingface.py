@@ -359,7 +359,8 @@ def test_symbols_that_no_tokenizer_keeps_apart(
 
 
 def test_a_claim_that_the_format_breaks_is_refused(tmp_path: Path) -> None:
-    fine = hm.compile(hm.ReluNetwork([[[0.1]], [[0.7]]], [[0.3], [0.1]]), on="[0,1]")
+    network = hm.ReluNetwork([[[0.1]], [[0.7]]], [[0.3], [0.1]])
+    fine = hm.compile(network, on="[0,1]", error=1e-9)
     with pytest.raises(hm.PrecisionError, match="In float32, answers move by"):
         write_huggingface(fine, tmp_path, "t5", dtype="float32")
     with pytest.raises(hm.PrecisionError, match="In float64, with norms in float32, answers move"):
@@ -507,7 +508,6 @@ CHANGED_WEIGHTS = [
     ("gpt2", "transformer.wpe.weight", last_up, "positions in columns that have to stay constant"),
     ("gpt2", "lm_head.weight", last_up, "does not add up to 0"),
     ("llama", "model.layers.0.self_attn.q_proj.weight", all_ones, "constant columns, where"),
-    ("llama", "model.layers.0.mlp.up_proj.weight", first_up, "gated hidden units"),
     ("llama", "lm_head.weight", first_up, "not those of the codes|no answers"),
 ]
 

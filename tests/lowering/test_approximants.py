@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import exp, pi
+from math import exp, inf, pi
 
 import numpy as np
 import pytest
@@ -478,3 +478,18 @@ def test_a_curve_of_an_expression_agrees_with_itself():
     assert constant.at(np.zeros(3)).tolist() == [2.0] * 3
     assert ap.fit_knots(constant, 1e-3).pieces == 1
     assert curve("abs(x)", -1.0, 1.0).second is None
+
+
+def test_a_curve_without_a_bound_at_its_end_is_given_up_at_once():
+    """Rounded outward, [1, 3] reaches below 1, where log is negative and no box has a bound."""
+    root, looked_at = curve("sqrt(log(x))", 1.0 - 2.0**-50, 3.0), []
+
+    def noted(x):
+        looked_at.append(x)
+        return root.ball(x)
+
+    found, proved = ap.supremum(noted, root.low, root.high)
+    assert (found > 1.0, proved) == (True, inf)
+    assert len(looked_at) < 1000
+    with pytest.raises(PrecisionError, match="no bound up to an end"):
+        ap.sigmoids_for(root, 1e-3)

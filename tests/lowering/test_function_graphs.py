@@ -328,7 +328,7 @@ def test_a_route_joins_by_its_line(monkeypatch):
     assert hm.certify(model).verdict.name == "PROVED"
     line = Function.parse("x + 2")
     left = differing_routes(line.expressions, line.variables, hm.Box([0], [1]))
-    assert ROUTE_GADGETS.keys() - left == {"direct-2", "direct-3", "folded", "anchors"}
+    assert ROUTE_GADGETS.keys() - left == {"direct-2", "direct-3", "folded", "anchors", "gated"}
 
 
 def test_compile_takes_what_the_plan_would():

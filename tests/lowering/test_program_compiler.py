@@ -201,7 +201,7 @@ def test_a_machine_takes_as_many_layers_as_it_must():
 def test_the_plan_says_which_route_and_why():
     turns = p.fsm({(s, a): (s + (a == "a")) % 4 for s in range(4) for a in "ab"}, 0)
     plan = hm.plan_program(turns, alphabet="ab", length=8)
-    assert [offer.route for offer in plan.offers] == ["shallow", "parallel"]
+    assert [offer.route for offer in plan.offers] == ["shallow", "parallel", "legible"]
     assert [offer.construction.bill.layers for offer in plan.offers] == [1, 3]
     assert "the same circle of 4 states" in str(plan)
     assert plan.build().bill.layers == 1

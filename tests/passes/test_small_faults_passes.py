@@ -31,7 +31,7 @@ def hard_skeletons() -> list[hm.Construction]:
 def test_heads_without_scores_are_routing_and_all_others_are_solved_for(radius, kind, monkeypatch):
     """A coldness is solved for wherever scores move, be the largest of them 1 to the last bit."""
     head = SimpleNamespace(radius=radius, constant=False, gap=np.inf)
-    flow = SimpleNamespace(heads={(0, 0): head}, narrow=None)
+    flow = SimpleNamespace(heads={(0, 0): head}, reaches=None)
     monkeypatch.setattr(_soften, "follow", lambda *args, **options: flow)
     solver = _soften._Solver.of(hard_skeletons()[0])
     assert list(getattr(solver, kind)) == [(0, 0)]

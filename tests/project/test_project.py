@@ -28,7 +28,7 @@ SOURCE = ROOT / "src" / "hardmax"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 GUIDE = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-HEAVY = {"torch", "onnx", "matplotlib", "scipy", "numba", "flint", "pandas", "hypothesis"}
+HEAVY = {"torch", "onnx", "jax", "matplotlib", "scipy", "numba", "flint", "pandas", "hypothesis"}
 
 
 @pytest.fixture
@@ -220,6 +220,15 @@ def test_the_tour_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert told.count("claimed: proved") == 2
 
 
+def test_the_doors_run(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("doors_onnx", "doors_jax"):
+        runpy.run_path(str(ROOT / "examples" / f"{name}.py"), run_name="__main__")
+    told = capsys.readouterr().out
+    assert "  abacab  [3, 2, 3, 1, 3, 2]\n" in told
+    assert "read back: True\n" in told
+    assert " 0.50 * -0.50 = -0.2" in told
+
+
 def test_the_import_rules_cover_every_room() -> None:
     (layers,) = [c for c in PROJECT["tool"]["importlinter"]["contracts"] if c["type"] == "layers"]
     listed = {room.strip() for layer in layers["layers"] for room in re.split(r"[|:]", layer)}
@@ -237,7 +246,8 @@ def test_every_function_is_typed() -> None:
 
 def test_ci_runs_the_readmes_command() -> None:
     script = ROOT / ".ci" / "run"
-    assert script.read_text().splitlines()[-1] == "make test"
+    made = [line for line in script.read_text().splitlines() if line.startswith("make ")]
+    assert made == ["make test", "make test-lens", "make test-lens LENS=3"]
     assert os.access(script, os.X_OK)
 
 

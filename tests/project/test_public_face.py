@@ -78,6 +78,7 @@ def test_programs_shows_the_users_words() -> None:
 
 # What may be given by position: the subject, and what other people's scripts give so.
 POSITIONAL = {
+    "intervene": 3,
     "compile": 1,
     "plan": 1,
     "plan_program": 1,
@@ -112,7 +113,7 @@ SHARED = {  # an argument of one name means one thing, and has one default
     "error": {1e-3, inspect.Parameter.empty},
     "progress": {None},
     "executor": {None},
-    "positions": {"scalar"},
+    "positions": {None},
     "alphabet": {None},
     "length": {None},
 }
@@ -168,6 +169,8 @@ def words() -> hm.Construction:
 GUESSES: list[tuple[Callable[[hm.Construction, hm.Construction], object], str]] = [
     (lambda m, w: m(0.2, 0.3), r"as one list, model\(\[x, y\]\), or by their names, but 2"),
     (lambda m, w: w("a", "b"), r"Give a sequence of symbols"),
+    (lambda m, w: hm.intervene(m, "ab", {}), r"on models of sequence programs; this is none"),
+    (lambda m, w: hm.intervene(w, "ab", {}), r'compact: .* with route="legible"'),
     (lambda m, w: hm.certify("x"), r"hm\.certify\(model\) with a model: the text 'x' came"),
     (lambda m, w: hm.certify(m.transformer), r"a Transformer came first; hm\.compile"),
     (lambda m, w: hm.measure("x"), r"hm\.measure\(model\) with a model: the text"),
@@ -203,6 +206,14 @@ GUESSES: list[tuple[Callable[[hm.Construction, hm.Construction], object], str]] 
     (lambda m, w: hm.stability(m), r"Say on which inputs: hm\.stability\(model, points\)"),
     (lambda m, w: hm.head_diagram("x", 0, 0, [0.0]), r"A head diagram needs a Transformer"),
     (lambda m, w: hm.interop.write_safetensors("x", "y"), r"takes a Construction, as hm\.compile"),
+    (lambda m, w: hm.interop.write_onnx("x", "y"), r"takes a Construction, as hm\.compile"),
+    (lambda m, w: hm.interop.write_onnx(m, w), r"named by a text or a path, not by a Constr"),
+    (lambda m, w: hm.interop.read_onnx(m), r"named by a text or a path, not by a Construction"),
+    (lambda m, w: hm.interop.to_jax("x"), r"takes a Construction or a Transformer"),
+    (lambda m, w: hm.interop.write_standalone(m, "f", "onnx"), r"framework is one of torch, jax"),
+    (lambda m, w: hm.interop.export_lens_files("x", "y"), r"takes a Construction, as hm\.compile"),
+    (lambda m, w: hm.interop.export_lens_files(m, 3), r"named by a text or a path, not by a int"),
+    (lambda m, w: hm.interop.read_lens_files(m), r"by a text or a path, not by a Construction"),
     (lambda m, w: hm.interop.write_torch("x"), r"takes a Construction or a Transformer"),
     (lambda m, w: hm.Words(3, 4), r"An alphabet is a text or a list of symbols, not 3"),
     (lambda m, w: hm.plots.error_picture("x", path="e.svg"), r"A Construction is drawn here"),
@@ -251,7 +262,7 @@ def test_the_heads_of_a_trace_can_be_asked_twice(words: hm.Construction) -> None
 def test_plan_takes_programs() -> None:
     turns = hm.programs.fsm("(ab)*", alphabet="ab")
     plan = hm.plan(turns, alphabet="ab", length=4)
-    assert [offer.route for offer in plan.open] == ["shallow", "parallel"]
+    assert [offer.route for offer in plan.open] == ["shallow", "parallel", "legible"]
     assert plan.choose().route == "shallow"
     least = min(plan.open, key=lambda offer: offer.resources["layers"])
     assert plan.choose("layers").resources["layers"] == least.resources["layers"]

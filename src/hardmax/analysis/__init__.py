@@ -9,6 +9,7 @@ from hardmax.analysis._flow import Flow as Flow
 from hardmax.analysis._flow import follow as follow
 from hardmax.analysis._flow import largest_logit as largest_logit
 from hardmax.analysis._flow import rounding_bound as rounding_bound
+from hardmax.analysis._outlines import Reach as Reach
 from hardmax.core import bound_logits_with
 
 bound_logits_with(largest_logit)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from hardmax.numerics import Format, matmul_up, stray
+from hardmax.numerics import Format, gamma, inflate, matmul_up, stray
 
 
 def affine_stray(
@@ -32,3 +33,27 @@ def faint_stray(matrix: np.ndarray, sizes: np.ndarray, format: Format) -> np.nda
     if not faint.any():
         return 0.0
     return matmul_up(np.where(faint, format.smallest, 0.0), sizes)
+
+
+def sum_stray(
+    terms: ArrayLike, sizes: ArrayLike, total: ArrayLike, format: Format
+) -> tuple[np.ndarray, np.ndarray]:
+    """How far a sum strays in any order of its terms: what their sizes, and what the total allows.
+
+    `terms` additions make sums of numbers whose sizes add up to `sizes`, each of which may be
+    rounded 4 times before (its weight, the product, what it is made of), and the sum to `total` in
+    size. Let T = sizes, s = total <= T. A partial sum is the sum over some of the terms; that of
+    the positive ones is P, of the negative ones -N, with P + N = T and |P - N| = s, so that none
+    is larger than max(P, N) = (T + s)/2. With base <= gamma_4 T the error of the terms themselves,
+    and E the sum of what the additions err by, each of them errs by at most
+    u (partial + base + E):
+
+        E  <=  n u ((T + s)/2 + base + E),    hence    E  <=  gamma_n ((T + s)/2 + base),
+
+    and the whole is at most [gamma_4 (1 + gamma_n) + gamma_n / 2] T  +  [gamma_n / 2] s. Both parts
+    also hold for 2-norms of vectors of sums, T and s being those of their sizes and totals.
+    """
+    sizes = np.asarray(sizes)
+    base = stray(4, sizes, format)
+    own = inflate(base * (1.0 + gamma(terms, format)) + stray(terms, 0.5 * sizes, format), 3)
+    return np.asarray(own), np.asarray(stray(terms, 0.5 * np.minimum(total, sizes), format))

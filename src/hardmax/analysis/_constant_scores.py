@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from hardmax.analysis._deviations import Deviation
+from hardmax.analysis._outlines import Outline
 from hardmax.analysis._own import KnownWeights
 from hardmax.analysis._places import Place
 from hardmax.analysis._question import Asking, HeadFlow
@@ -55,7 +55,7 @@ def known_weights(asking: Asking, flows: list[HeadFlow]) -> KnownWeights:
 
 
 def constant_scores(
-    asking: Asking, weights: KnownWeights, values: Place, outline: Deviation | None
+    asking: Asking, weights: KnownWeights, values: Place, outline: Outline | None
 ) -> Place:
     """The values, mixed by known weights; their outline is mixed alike."""
     base, heads = weights.reference, len(weights.apart)

@@ -8,7 +8,7 @@ import numpy as np
 
 from hardmax.analysis._deviations import Deviation, deviation_of_maximum
 from hardmax.analysis._noises import NoiseCounter
-from hardmax.analysis._outlines import outline_of_maximum
+from hardmax.analysis._outlines import Outline, outline_of_maximum
 from hardmax.analysis._places import Place
 from hardmax.analysis._question import Asking
 from hardmax.numerics import (
@@ -35,7 +35,8 @@ class Contest:
     holds: np.ndarray  # heads: the lemma applies
     contender: np.ndarray  # heads x seen: may win
     shortfall: np.ndarray  # heads: c_n / (alpha beta)
-    stray: np.ndarray  # heads: leakage and rounding, to either side
+    stray: np.ndarray  # heads: leakage and rounding, downwards ...
+    lift: np.ndarray  # ... and upwards
     blur: np.ndarray  # heads: by how much the reference itself may miss its maximum
     lipschitz: np.ndarray  # heads: of the soft maximum in its values
 
@@ -48,9 +49,9 @@ def find_contest(asking: Asking) -> Contest:
     logits. A token with smaller r is *handicapped*: it must lose by a gap, and only leaks.
 
     Lemma (perturbed logits). If the logits lie within d of beta' V_j, beta' = alpha beta, the mean
-    lies in [max V - (c_n + 2 d)/beta', max V + 2 d/beta']. Proof: put V'_j = V_j + d_j/beta'. The
-    softmax mean of V' with its own logits lies within c_n/beta' below max V', which is within
-    d/beta' of max V, and the mean of V differs from that of V' by at most d/beta'.
+    lies in [max V - (c_n + 2 d)/beta', max V]. Proof: put V'_j = V_j + d_j/beta'. The softmax mean
+    of V' with its own logits lies within c_n/beta' below max V', which is within d/beta' of max V,
+    and the mean of V differs from that of V' by at most d/beta'. No mean of V is above max V.
     """
     slope, handicap = _scored_by_value(asking)
     _heads, seen = asking.scores.shape
@@ -58,6 +59,7 @@ def find_contest(asking: Asking) -> Contest:
     slope = np.where(holds, slope, 1.0)
     hard = np.isinf(asking.coldness)
     cold = Interval.point(np.where(hard, 1.0, asking.coldness)) * slope
+    cold = cold * Interval(1.0 - asking.fading, 1.0 + asking.fading)
     outer = asking.values.where[:, 0, :]
     top = handicap.hi.max(axis=1, keepdims=True)
     scale = np.maximum(outer.magnitude.max(axis=1, keepdims=True), np.abs(top))
@@ -73,17 +75,19 @@ def find_contest(asking: Asking) -> Contest:
     holds &= (genuine | beaten).all(axis=1)
     contender = genuine & ~beaten
     count = np.maximum(contender.sum(axis=1), 1)
-    gaps = np.array([softmax_gap(n) for n in range(1, seen + 1)])[count - 1]
+    counts, which = np.unique(count, return_inverse=True)
+    gaps = np.array([softmax_gap(int(n)) for n in counts])[which.reshape(-1)]
     spread = outer.hi.max(axis=1) - outer.lo.min(axis=1)
     leaks = np.where(beaten, exp(Interval.point(-far)).hi, 0.0)
     leak = np.where(hard, 0.0, leaks.sum(axis=1) * spread)
     shortfall = np.where(hard, 0.0, (gaps / cold).hi)
     if asking.against_skeleton:
-        away = leak + moved + blur
+        away, lift = leak + moved + blur, leak + blur
     else:  # both sides are soft: see `maximum`
-        away = 2 * leak + np.where(hard, moved, moved * (gaps + perturbed))
+        away = lift = 2 * leak + np.where(hard, moved, moved * (gaps + perturbed))
     lipschitz = 1 + np.where(hard, 0.0, 2 * gaps + 4 * perturbed)
-    return Contest(holds, contender, shortfall, inflate(away, seen + 4), blur, lipschitz)
+    away, lift = inflate(away, seen + 4), inflate(lift, seen + 4)
+    return Contest(holds, contender, shortfall, away, lift, blur, lipschitz)
 
 
 def maximum(values: Place, contest: Contest, against_skeleton: bool) -> Place:
@@ -102,7 +106,7 @@ def maximum(values: Place, contest: Contest, against_skeleton: bool) -> Place:
     empty = ~c.any(axis=1)
     low, high = np.where(empty, 0.0, low), np.where(empty, 0.0, high)
     carried = deviation_of_maximum(values.deviation, c)
-    fall = Interval(-inflate(contest.shortfall + contest.stray), contest.stray)
+    fall = Interval(-inflate(contest.shortfall + contest.stray), contest.lift)
     if against_skeleton:
         range = Interval(low, high) + Interval(-contest.blur, np.zeros_like(contest.blur))
         return Place(range, carried + fall)
@@ -110,15 +114,16 @@ def maximum(values: Place, contest: Contest, against_skeleton: bool) -> Place:
     return Place(Interval(low, high) + fall, Deviation.of(Interval(-moved, moved)))
 
 
-def outline_of_contest(asking: Asking, contest: Contest) -> Deviation:
+def outline_of_contest(asking: Asking, contest: Contest) -> Outline:
     """The reference's maxima as forms of the inputs, one for each head that is a contest."""
     assert asking.outline is not None
     values = asking.outline[:, 0, :]
     ranges = asking.values.range[:, 0, :].meet(values.hull)
     result = outline_of_maximum(values, ranges, contest.contender)
-    if asking.against_skeleton:
-        return result + Interval(-contest.blur, np.zeros_like(contest.blur))
-    return result + Interval(-inflate(contest.shortfall + contest.stray), contest.stray)
+    away = Interval(-contest.blur, np.zeros_like(contest.blur))
+    if not asking.against_skeleton:
+        away = Interval(-inflate(contest.shortfall + contest.stray), contest.stray)
+    return Outline(result.close + away, result.round and result.round + away)
 
 
 def _scored_by_value(asking: Asking) -> tuple[np.ndarray, Interval]:
@@ -311,6 +316,7 @@ def alone(
         contest.contender[head],
         product_up(contest.shortfall[head], np.abs(weight)),
         product_up(contest.stray[head], np.abs(weight)),
+        product_up(contest.lift[head], np.abs(weight)),
         product_up(contest.blur[head], np.abs(weight)),
         contest.lipschitz[head],
     )

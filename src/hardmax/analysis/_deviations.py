@@ -194,22 +194,44 @@ class Deviation:
         forms = np.where(applies, other.padded(noises), self.padded(noises))
         return Deviation(rest, forms, self.counter or other.counter, left)
 
-    def with_noises(self, where: np.ndarray, counter: NoiseCounter) -> Deviation:
+    def with_noises(
+        self, where: np.ndarray, counter: NoiseCounter, *, alike: bool = False
+    ) -> Deviation:
         """In the entries chosen, the rest becomes a noise of its own about its middle.
 
         All of them together lie in a ball: in units of their radii, they are no longer than the
-        core about those middles and the vector of what is beside it, together.
+        core about those middles and the vector of what is beside it, together. If they are to be
+        `alike`, all have the largest radius as their unit: the ball is then as small as it can be.
         """
         places = np.nonzero(where)
         count = len(places[0])
         middle = self.rest.middle
         radius = _radius_about(self.rest, middle)[places]
+        if alike and count:
+            radius = np.full(count, radius.max())
         first = counter.take(count, *self._length(places, middle[places], radius))
         if first is None or not count:
             return self
         forms = np.concatenate([self.padded(first), np.zeros((*self.rest.shape, count))], axis=-1)
         forms[(*places, first + np.arange(count))] = radius
         return Deviation(_either(where, Interval.point(middle), self.rest), forms, counter)
+
+    def strayed_together(
+        self, strays: np.ndarray, length: float, counter: NoiseCounter
+    ) -> Deviation:
+        """Plus errors e, |e_i| <= strays_i and |e|_2 <= length, each of which is a noise.
+
+        All have the largest of them as their unit, so that they lie in the smallest ball.
+        """
+        places = np.nonzero(strays)
+        count, unit = len(places[0]), float(strays.max(initial=0.0))
+        length = min(length, length_up(strays[places]))
+        first = counter.take(count, float(inflate(length / unit, 1))) if count else None
+        if first is None:
+            return self + Interval(-strays, strays)
+        forms = np.concatenate([self.padded(first), np.zeros((*self.rest.shape, count))], axis=-1)
+        forms[(*places, first + np.arange(count))] = unit
+        return Deviation(self.rest, forms, counter)
 
     def _length(
         self, places: tuple[np.ndarray, ...], middle: np.ndarray, radius: np.ndarray

@@ -15,21 +15,47 @@ side only: an interval [-c, 0] can be centred by a constant, a radius cannot.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from hardmax._errors import DomainError
-from hardmax.analysis._affine_rounding import affine_stray
+from hardmax.analysis._affine_rounding import affine_stray, faint_stray, sum_stray
 from hardmax.analysis._deviations import Deviation, deviation_of_relu
+from hardmax.analysis._gated import follow_gates
 from hardmax.analysis._heads import GroupFlow, follow_group
 from hardmax.analysis._noises import NoiseCounter
-from hardmax.analysis._outlines import outline_of, outline_of_relu, with_own_noises
+from hardmax.analysis._outlines import (
+    Outline,
+    Reach,
+    outline_of,
+    outline_of_relu,
+    with_own_noises,
+)
 from hardmax.analysis._own import OwnFactors
 from hardmax.analysis._places import Place, scaled_in_place
 from hardmax.analysis._question import HeadFlow
-from hardmax.core import Attention, Box, FeedForward, Input, SequenceInput, Transformer, VectorInput
-from hardmax.numerics import FLOAT64, FORMATS, Format, Interval, stray
+from hardmax.core import (
+    Attention,
+    Box,
+    FeedForward,
+    GatedFeedForward,
+    Input,
+    SequenceInput,
+    Sublayer,
+    Transformer,
+    VectorInput,
+)
+from hardmax.numerics import (
+    FLOAT64,
+    FORMATS,
+    Format,
+    Interval,
+    inflate,
+    length_up,
+    matmul_up,
+    stray,
+)
 
 
 @dataclass(eq=False)
@@ -43,12 +69,7 @@ class Flow:
     answer_shift: np.ndarray  # ... and those of the outputs
     later_shifts: dict[int, np.ndarray]  # ... and what heads of these sublayers are to write more
     peak: float  # no number on the way is larger
-
-    @property
-    def narrow(self) -> list[Interval] | None:
-        """Where the reference is, by outlines; None if there were none."""
-        found = [place.narrow for place in self.places if place.narrow is not None]
-        return found if len(found) == len(self.places) else None
+    reaches: list[Reach] | None  # what outlines say of the reference; None if there were none
 
     @property
     def origins(self) -> dict[int, float]:
@@ -93,6 +114,11 @@ class Rules:
     peak: Peak = field(default_factory=Peak)
     asking: Mapping[int, Asked] = field(default_factory=dict)  # by sublayer
 
+    @property
+    def coarse(self) -> bool:
+        """Whether what sums err by is worth noises of its own."""
+        return self.noises is not None and self.format.is_coarse
+
 
 def follow(
     transformer: Transformer,
@@ -103,7 +129,8 @@ def follow(
     centre: np.ndarray | None = None,
     written: Mapping[int, np.ndarray] | None = None,
     coldness: Mapping[tuple[int, int], float] | None = None,
-    narrow: Sequence[Interval] | None = None,
+    reaches: Sequence[Reach] | None = None,
+    round: bool | None = None,
 ) -> Flow:
     """Follow ranges and deviations through all sublayers.
 
@@ -118,7 +145,8 @@ def follow(
     `written` says so by sublayers (tokens x width), and `later_shifts` are those constants.
 
     How large the reference's numbers are is found by outlines, which cost as much as all the rest;
-    `narrow` takes the ranges that an earlier flow with the same reference has found.
+    `reaches` takes what an earlier flow with the same reference has found. They also say how long
+    vectors are if they are to be `round`, as they are for coarse formats unless told otherwise.
 
     Beyond the first 16 tokens only those are followed on which the answer depends; the others'
     places stay as they were.
@@ -136,9 +164,10 @@ def follow(
         place = place.shifted(Interval.point(transformer.input.offsets) - reference_input.offsets)
     reference = (skeleton or transformer).input
     outline = None
-    if narrow is None and isinstance(reference, VectorInput) and domain is not None:
-        outline = outline_of(reference, domain)
-    place = place.outlined(outline, None if narrow is None else narrow[0])
+    if reaches is None and isinstance(reference, VectorInput) and domain is not None:
+        outline = outline_of(reference, domain, round=format.is_coarse if round is None else round)
+    place = place.outlined(outline, None if reaches is None else reaches[0].narrow)
+    found = [] if place.narrow is None else [Reach(place.narrow)]
     shifts = np.zeros(place.range.shape)
     later: dict[int, np.ndarray] = {}
     places = [place]
@@ -151,12 +180,20 @@ def follow(
         fresh &= ~_reads(sublayer)
         match sublayer:
             case Attention():
+                known = None if reaches is None else reaches[number + 1]
                 base = sublayer if skeleton is None else skeleton.sublayers[number]
                 assert isinstance(base, Attention)
-                place, copied = _attend(place, sublayer, base, number, rules, heads)
+                place, copied, reach = _attend(place, sublayer, base, number, rules, heads, known)
             case FeedForward():
                 place, copied = _feed_forward(place, sublayer, rules, copied), None
-        place = place.outlined(place.outline, None if narrow is None else narrow[number + 1])
+                narrow = None if reaches is None else reaches[number + 1].narrow
+                place = place.outlined(place.outline, narrow)
+                reach = None if place.narrow is None else Reach(place.narrow)
+            case GatedFeedForward():  # which keeps no outline, and so ends all reaches
+                place, largest = follow_gates(place, sublayer, rules.format)
+                rules.peak.see(np.array(largest))
+                copied, reach = None, None
+        found += [] if reach is None else [reach]
         here = None if written is None else written.get(number)
         if centre is not None:
             at_start = centre & fresh
@@ -180,7 +217,8 @@ def follow(
     rules.peak.see(place.close.magnitude)
     rules.peak.see(answer.where.magnitude)
     rules.peak.see(np.array([head.largest_logit for head in heads.values()]))
-    return Flow(places, answer, heads, shifts, answer_shift, later, rules.peak.size)
+    complete = found if len(found) == len(places) else None
+    return Flow(places, answer, heads, shifts, answer_shift, later, rules.peak.size, complete)
 
 
 _MANY_TOKENS = 16
@@ -250,10 +288,12 @@ def _embed(source: Input, evaluated: Input, domain: Box | None, format: Format) 
     return Place(start, Deviation.of(Interval(-rounded, rounded)))
 
 
-def _reads(sublayer: Attention | FeedForward) -> np.ndarray:
+def _reads(sublayer: Sublayer) -> np.ndarray:
     """Which coordinates a sublayer looks at."""
     if isinstance(sublayer, FeedForward):
         return np.asarray(sublayer.inner.any(axis=0))
+    if isinstance(sublayer, GatedFeedForward):
+        return np.asarray(sublayer.inner.any(axis=0) | sublayer.gate.any(axis=0))
     reads = np.zeros(sublayer.width, dtype=bool)
     for group in sublayer.groups:
         for matrix in (group.query, group.key, group.value):
@@ -268,15 +308,17 @@ def _attend(
     number: int,
     rules: Rules,
     heads: dict[tuple[int, int], HeadFlow],
-) -> tuple[Place, np.ndarray]:
+    reach: Reach | None,
+) -> tuple[Place, np.ndarray, Reach | None]:
     """All heads of a layer act on the same stream; their outputs are added to it.
 
-    Also says, by token and coordinate, which noises stand for copies, too (`_copies`).
+    Also says, by token and coordinate, which noises stand for copies, too (`_copies`), and what
+    outlines say of the reference, unless that is known.
     """
     writers = sum((group.output != 0).sum(axis=(0, 2)) for group in sublayer.groups)
     change = Place.zero(place.range.shape)
-    outlines: list[Deviation | None] = []
-    size = np.zeros(place.range.shape)
+    outlines: list[Outline | None] = []
+    size, moved = np.zeros(place.range.shape), np.zeros(place.range.shape)
     alone: list[GroupFlow] = []
     copied = np.full(place.range.shape, -1)
     factor = low = high = Interval.point(np.zeros(place.range.shape))
@@ -301,6 +343,7 @@ def _attend(
         change = change + result.change
         outlines.append(result.outline)
         size += result.size
+        moved += result.moved
         factor = factor + result.scaling
         low, high = low + result.scaled[0], high + result.scaled[1]
         own = result.own if own is None else own + result.own
@@ -320,17 +363,60 @@ def _attend(
         )
         after = after.replaced(at, rows, both)
         copied[at, rows] = np.where(narrower, group_flow.copied, -1)
-    here = place.close.magnitude
-    rules.peak.see(size + here)
-    rounded = stray(np.asarray(writers) + 5, size + here, rules.format)
-    return after.strayed(np.where(size > 0, rounded, 0.0)).outlined(outline, None), copied
+    rules.peak.see(size + place.close.magnitude)
+    after = after.outlined(outline, None if reach is None else reach.narrow)
+    if outline is not None and after.narrow is not None:
+        sizes = None
+        if len(alone) == 1 and alone[0].sizes is not None:
+            sizes = alone[0].sizes
+        reach = Reach(after.narrow, outline[size > 0.0], sizes, size > 0.0)
+    return _rounded(place, after, np.asarray(writers), (size, moved), rules, reach), copied, reach
+
+
+def _rounded(
+    before: Place,
+    after: Place,
+    writers: np.ndarray,
+    sizes: tuple[np.ndarray, np.ndarray],
+    rules: Rules,
+    known: Reach | None,
+) -> Place:
+    """With the rounding of the sums that make up the stream after a layer of heads.
+
+    What is written is at most `sizes[0]`, or what outlines say of the reference and `sizes[1]`. In
+    a coarse format what sums err by are noises that lie in a ball; in float64 it is hardly
+    anything.
+    """
+    (size, moved), here = sizes, before.close.magnitude
+    length = np.inf
+    if known is not None and known.sizes is not None:
+        size = np.where(size > 0.0, np.minimum(size, inflate(known.sizes.entries + moved, 1)), 0.0)
+        length = known.sizes.length + length_up(moved.ravel())
+    written = size > 0.0
+    terms = np.where(written, inflate(size + here, 1), 0.0)
+    total = np.where(written, after.close.magnitude, 0.0)
+    own, rest = sum_stray(writers + 1, terms, total, rules.format)
+    own, rest = np.where(written, own, 0.0), np.where(written, rest, 0.0)
+    if not rules.coarse:
+        return after.strayed(inflate(own + rest, 1))
+    assert rules.noises is not None
+    most, many = int(writers.max(initial=0)) + 1, int(written.sum())
+    away = length_up(after.deviation.magnitude[written])
+    length = inflate(min(length + length_up(here[written]), length_up(terms.ravel())), 2)
+    around = inflate((np.inf if known is None else known.length_in(written)) + away, 1)
+    lengths = sum_stray(most, length, min(around, length_up(total.ravel())), rules.format)
+    lost = many * (most + 8) * rules.format.smallest
+    deviation = after.deviation
+    for strays, joint in zip((own, rest), lengths, strict=True):
+        deviation = deviation.strayed_together(strays, float(joint) + lost, rules.noises)
+    return replace(after, deviation=deviation)
 
 
 def _unless(where: np.ndarray, part: Interval) -> Interval:
     return Interval(np.where(where, 0.0, part.lo), np.where(where, 0.0, part.hi))
 
 
-def _sum_of(outlines: list[Deviation | None]) -> Deviation | None:
+def _sum_of(outlines: list[Outline | None]) -> Outline | None:
     """None if one of them is not known."""
     total, *others = outlines
     for other in others:
@@ -342,25 +428,51 @@ def _feed_forward(
     place: Place, layer: FeedForward, rules: Rules, copied: np.ndarray | None
 ) -> Place:
     """Token-wise. A hidden unit that is off for reference and evaluation alike adds nothing."""
-    stream, format = place.transposed(), rules.format
-    here, bias = place.close.magnitude.T, layer.inner_bias[:, None]
-    size, rounded = affine_stray(layer.inner, here, bias, 3, format)
+    stream, here = place.transposed(), place.close.magnitude.T
+    bias = layer.inner_bias[:, None]
     before = Place(layer.inner @ stream.range + bias, layer.inner @ stream.deviation)
-    before = before.strayed(rounded)
-    rules.peak.see(size)
+    before = _affine(before, layer.inner, here, bias, rules)
     copies, originals = _copies(layer, copied, before.range.shape)
     hidden = _rectify(before, rules, copies)
     forgotten = Deviation.of(stream.deviation.hull)
     stream = Place(stream.range, stream.deviation.overruled(originals, forgotten))
     bias = layer.outer_bias[:, None]
     change = Place(layer.outer @ hidden.range + bias, layer.outer @ hidden.deviation)
-    size, rounded = affine_stray(layer.outer, hidden.where.magnitude, bias, 5, format, here)
-    rules.peak.see(size + here)
-    after = (stream + change).strayed(np.where(size > 0, rounded, 0.0)).transposed()
-    return after.outlined(_outline_of_units(place, layer, before.range), None)
+    after = _affine(stream + change, layer.outer, hidden.where.magnitude, bias, rules, here)
+    return after.transposed().outlined(_outline_of_units(place, layer, before.range), None)
 
 
-def _outline_of_units(place: Place, layer: FeedForward, before: Interval) -> Deviation | None:
+def _affine(
+    result: Place,
+    matrix: np.ndarray,
+    sizes: np.ndarray,
+    bias: np.ndarray,
+    rules: Rules,
+    stream: np.ndarray | float = 0.0,
+) -> Place:
+    """With the rounding of the sums matrix @ x + bias + stream that a token-wise layer makes.
+
+    In a coarse format it is noises, one for each sum, as in `_rounded`.
+    """
+    if not rules.coarse:
+        more = 3 if isinstance(stream, float) else 5
+        size, rounded = affine_stray(matrix, sizes, bias, more, rules.format, stream)
+        rules.peak.see(size + stream)
+        return result.strayed(np.where(size > 0.0, rounded, 0.0))
+    size = matmul_up(np.abs(matrix), sizes) + np.abs(bias)
+    written, terms = size > 0.0, inflate(size + stream, 1)
+    rules.peak.see(terms)
+    count = (matrix != 0.0).sum(axis=1, keepdims=True) + 2
+    strays = sum_stray(count, terms, result.where.magnitude, rules.format)
+    faint = faint_stray(matrix, sizes, rules.format)
+    deviation = result.deviation
+    for part in (inflate(strays[0] + faint, 1), strays[1]):
+        assert rules.noises is not None
+        deviation = deviation.strayed_together(np.where(written, part, 0.0), np.inf, rules.noises)
+    return replace(result, deviation=deviation)
+
+
+def _outline_of_units(place: Place, layer: FeedForward, before: Interval) -> Outline | None:
     """The reference after the layer as forms of the inputs, if it was known as such before it."""
     if place.outline is None:
         return None
@@ -407,7 +519,10 @@ def _rectify(before: Place, rules: Rules, same: np.ndarray) -> Place:
     copies = (before.range.lo >= 0.0) & ~on & ~off & ~same
     if rules.noises is not None:
         cut = cut.with_noises(copies, rules.noises)
-    result = deviation_of_relu(deviation).overruled(copies, cut).overruled(on | same, deviation)
+    bent = deviation_of_relu(deviation)
+    if rules.coarse and rules.noises is not None:
+        bent = bent.with_noises(~(copies | on | off | same), rules.noises)
+    result = bent.overruled(copies, cut).overruled(on | same, deviation)
     nothing = Deviation.of(Interval.point(np.zeros(off.shape)))
     return Place(before.range.maximum(0.0), result.overruled(off, nothing))
 

@@ -27,9 +27,8 @@ from hardmax.analysis._contests import (
     maximum,
     outline_of_contest,
 )
-from hardmax.analysis._deviations import Deviation
 from hardmax.analysis._noises import NoiseCounter
-from hardmax.analysis._outlines import with_own_noises
+from hardmax.analysis._outlines import Outline, SizesOfSums, stacked, with_own_noises
 from hardmax.analysis._own import OwnFactors, own_factors, without_own
 from hardmax.analysis._places import Place, stack_places
 from hardmax.analysis._question import Asking, HeadFlow, Projected, with_difference
@@ -49,8 +48,10 @@ class GroupFlow:
     """What a group of heads adds to the stream."""
 
     change: Place  # tokens x width
-    outline: Deviation | None  # of the reference's change, likewise
-    size: np.ndarray  # tokens x width: sum of |terms|, for rounding
+    outline: Outline | None  # of the reference's change, likewise
+    size: np.ndarray  # tokens x width: sum of |terms|, for rounding ...
+    sizes: SizesOfSums | None  # ... those of the reference, by outlines, ...
+    moved: np.ndarray  # ... and of what they move by
     heads: list[HeadFlow]
     alone_at: np.ndarray  # tokens where a coordinate has this head as its only writer ...
     alone_rows: np.ndarray  # ... those coordinates ...
@@ -100,6 +101,8 @@ def follow_group(
         stack_places([a.change for a in answers]),
         _stacked_outlines([a.outline for a in answers]),
         np.stack([a.size for a in answers]),
+        _stacked_sizes([a.sizes for a in answers]),
+        np.stack([a.moved for a in answers]),
         flows,
         np.concatenate([np.full(len(a.alone.rows), t) for t, a in enumerate(answers)]).astype(int),
         np.concatenate([a.alone.rows for a in answers]),
@@ -116,8 +119,10 @@ class TokenFlow:
     """What a group of heads adds to one token: as in `GroupFlow`, without the tokens."""
 
     change: Place
-    outline: Deviation | None
+    outline: Outline | None
     size: np.ndarray
+    sizes: SizesOfSums | None
+    moved: np.ndarray
     alone: Alone
     scaling: Interval
     scaled: tuple[Interval, Interval]
@@ -129,7 +134,9 @@ class TokenFlow:
         scaling = Interval.point(zero)
         return cls(
             Place.zero((width,)),
-            Deviation.of(Interval.point(zero)),
+            Outline.of(scaling),
+            zero,
+            SizesOfSums(Outline.of(scaling), zero),
             zero,
             Alone.nothing(),
             scaling,
@@ -158,19 +165,26 @@ def _answered(
     flat = Place(mixed.range.reshape(-1), deviation.reshape(-1))
     sizes = np.minimum(flat.where.magnitude, asking.value_size.reshape(-1))  # of what is mixed
     faint = np.zeros(width) + faint_stray(joined, sizes, asking.format)
+    kept = own.size * asking.place.close.magnitude[asking.t]
+    more = 0.0 if joined is base else matmul_up(np.abs(joined - base), sizes)
     return TokenFlow(
         Place(
             base @ flat.range,
             with_difference(joined @ flat.deviation, joined, base, flat.range),
         ).strayed(faint),
         outline and base @ outline.reshape(-1),
-        inflate(
-            matmul_up(np.abs(joined), sizes) + own.size * asking.place.close.magnitude[asking.t], 2
-        ),
+        inflate(matmul_up(np.abs(joined), sizes) + kept, 2),
+        None if outline is None else SizesOfSums.of(base, outline.reshape(-1), flat.range),
+        inflate(matmul_up(np.abs(joined), flat.deviation.magnitude) + more + kept, 3),
         lone,
         *_scaling(asking, contest, mixed.range, width),
         own,
     )
+
+
+def _stacked_sizes(sizes: list[SizesOfSums | None]) -> SizesOfSums | None:
+    known = [size for size in sizes if size is not None]
+    return SizesOfSums.stacked(known) if len(known) == len(sizes) else None
 
 
 def _stacked(rows: list[Interval]) -> Interval:
@@ -202,16 +216,14 @@ def _scaling(
     return _stacked(factor), (_stacked(ends[0]), _stacked(ends[1]))
 
 
-def _stacked_outlines(outlines: list[Deviation | None]) -> Deviation | None:
+def _stacked_outlines(outlines: list[Outline | None]) -> Outline | None:
     known = [outline for outline in outlines if outline is not None]
-    if len(known) < len(outlines):
-        return None
-    return stack_places([Place(outline.rest, outline) for outline in known]).deviation
+    return stacked(known, axis=0) if len(known) == len(outlines) else None
 
 
 def _mix(
     asking: Asking, flows: list[HeadFlow]
-) -> tuple[Place, Contest, Deviation | None, OwnFactors]:
+) -> tuple[Place, Contest, Outline | None, OwnFactors]:
     """The mixed value of every head, by the first lemma that applies; the last is tried first."""
     contest = find_contest(asking)
     ahead, selected = selection(asking)
@@ -236,8 +248,10 @@ def _mix(
         mixed = Place(mixed.range.meet(mean), mixed.deviation.overruled(narrower, hull.deviation))
     outline = None
     if linear.outline is not None:
-        highest = outline_of_contest(asking, contest)[:, None]
-        outline = Deviation.of(mixed.range).overruled(contest.holds[:, None], highest)
+        outline = Outline.of(mixed.range)
+        if contest.holds.any():  # that looks at every pair of tokens
+            highest = outline_of_contest(asking, contest)[:, None]
+            outline = outline.overruled(contest.holds[:, None], highest)
         outline = with_own_noises(outline.overruled(asking.constant[:, None], linear.outline))
     strayed = np.where(
         asking.constant[:, None], mixing_stray(asking, weights), asking.value_stray[:, None]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hardmax.analysis._deviations import Deviation
+from hardmax.analysis._outlines import Outline
 from hardmax.analysis._places import Place
 from hardmax.analysis._question import Asking
 from hardmax.numerics import Interval, inflate, product_up
@@ -134,12 +134,12 @@ def own_factors(asking: Asking, weights: KnownWeights) -> tuple[np.ndarray, OwnF
     )
 
 
-def without_own(asking: Asking, chosen: np.ndarray) -> tuple[Place, Deviation | None]:
+def without_own(asking: Asking, chosen: np.ndarray) -> tuple[Place, Outline | None]:
     """The values, and their outlines, with 0 for the own token's in the rows chosen."""
     gone = chosen[:, :, None] & (asking.seen == asking.t)
     nothing = Place.zero(gone.shape)
     values = asking.values.overruled(gone, nothing)
     outline = asking.outline
     if outline is not None:
-        outline = outline.overruled(gone, nothing.deviation)
+        outline = outline.overruled(gone, Outline.of(nothing.range))
     return values, outline

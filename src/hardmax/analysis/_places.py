@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hardmax.analysis._deviations import Deviation, Index
+from hardmax.analysis._outlines import Outline
 from hardmax.numerics import Interval
 
 
@@ -17,7 +18,7 @@ class Place:
 
     range: Interval
     deviation: Deviation
-    outline: Deviation | None = None  # of the stream: the reference as affine forms, if wanted ...
+    outline: Outline | None = None  # of the stream: the reference as affine forms, if wanted ...
     narrow: Interval | None = None  # ... and where they say that it is
 
     @classmethod
@@ -40,7 +41,7 @@ class Place:
         lo, hi = np.minimum(moved.lo, self.narrow.lo), np.maximum(moved.hi, self.narrow.hi)
         return self.where.meet(Interval(lo, hi))
 
-    def outlined(self, outline: Deviation | None, narrow: Interval | None) -> Place:
+    def outlined(self, outline: Outline | None, narrow: Interval | None) -> Place:
         """With an outline, or else with the narrow ranges that one had led to."""
         if outline is not None:
             narrow = self.range.meet(outline.hull)

@@ -8,11 +8,23 @@ import numpy as np
 
 from hardmax.analysis._affine_rounding import faint_stray
 from hardmax.analysis._deviations import Deviation
+from hardmax.analysis._outlines import Outline
 from hardmax.analysis._places import Place
 from hardmax.core import HeadGroup
-from hardmax.numerics import Format, Interval, down, exp, gamma, inflate, matmul_up, stray
+from hardmax.numerics import (
+    Format,
+    Interval,
+    down,
+    exp,
+    gamma,
+    inflate,
+    is_power_of_two,
+    matmul_up,
+    stray,
+)
 
 TRAILING = 40.0  # logits: a token that trails another by so much whatever is asked only leaks
+_FADING = 6  # roundings that all logits of a head share, `Projected._has_one_factor`
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,9 +40,10 @@ class Asking:
     scores: Interval  # heads x seen, reference and evaluation, by intervals ...
     close_scores: Interval  # ... and by outlines
     score_deviation: np.ndarray  # heads: how far a score moves with the stream's deviation
-    logit_stray: np.ndarray  # heads: rounding of a logit, and of its exponential
+    logit_stray: np.ndarray  # heads: rounding of a logit, and of its exponential ...
+    fading: np.ndarray  # ... and how much warmer or colder it makes the head, relatively
     values: Place  # heads x value width x seen
-    outline: Deviation | None  # of the reference's values, likewise
+    outline: Outline | None  # of the reference's values, likewise
     value_size: np.ndarray  # heads x value width: how large a mixed value is
     value_sizes: np.ndarray  # heads x value width x seen
     value_terms: np.ndarray  # heads: roundings of a mixed value
@@ -139,7 +152,10 @@ class Projected:
         terms = _terms(group.query) + _terms(group.key) + self.key_width + 8
         soft = np.isfinite(coldness)
         finite = np.where(soft, coldness, 1.0)
-        rounded = stray(terms, size.max(axis=1), format) * finite + self.lost[:, t]
+        rounded = stray(terms, size.max(axis=1), format) * finite
+        constant = self.query_fixed[:, t] & self.key_fixed[:, seen].all(axis=1)
+        fades = self._has_one_factor(seen) & soft & against_skeleton & ~constant
+        rounded = np.where(fades, 0.0, rounded) + self.lost[:, t]
         rounded = 2 * rounded + self.exp_stray * soft
         kept, left = self._trailing(t, seen, rounded)
         spread = _spread(self.value[:, :, seen].where)
@@ -164,6 +180,7 @@ class Projected:
             close,
             moved.max(axis=(1, 2)),
             rounded,
+            np.where(fades, float(gamma(_FADING, format)), 0.0),
             values,
             self.outline and self.outline[:, :, seen],
             inflate(value_size + self.faint + value_stray[:, None], 2),
@@ -177,6 +194,28 @@ class Projected:
             format,
             against_skeleton,
         )
+
+    def _has_one_factor(self, seen: np.ndarray) -> np.ndarray:
+        """Heads with logits that are all one number times powers of two, or 0.
+
+        Theorem. In any evaluation the logits of such a head differ as those of the same head do if
+        it is a little colder or warmer: by factors within gamma_6 of 1. Proof: the query is copied
+        from a single coordinate, with the coldness or without: two weights are rounded, their
+        product, and one with the coordinate. Keys are copied, too, from coordinates that are powers
+        of two for reference and evaluation alike; so a logit is the query, or the coldness times
+        it, shifted: what that rounds is the same factor for all of them. Last, each difference from
+        the largest one is rounded. QED A ReLU is such a head, with keys 1/2 and -1/2: how large
+        its logits are has no say in what rounding them does.
+        """
+        group, stream = self.group, self.place.range.lo[seen]
+        if self.key_width != 1 or group.position_bias is not None:
+            return np.zeros(self.heads, dtype=bool)
+        query, key = group.query[:, 0], group.key[:, 0]
+        copied = ((query != 0.0).sum(axis=1) <= 1) & ((key != 0.0).sum(axis=1) <= 1)
+        known = (self.place.fixed[seen] & self.format.holds(stream)).all(axis=0)
+        known &= ((stream == 0.0) | is_power_of_two(stream)).all(axis=0)
+        shifted = ((key == 0.0) | (is_power_of_two(key) & self.format.holds(key))).all(axis=1)
+        return np.asarray(copied & shifted & ~((key != 0.0) & ~known).any(axis=1))
 
     def _trailing(
         self, t: int, seen: np.ndarray, rounded: np.ndarray

@@ -22,6 +22,7 @@ from hardmax.core import (
     Attention,
     Construction,
     FeedForward,
+    GatedFeedForward,
     Head,
     Maximum,
     Product,
@@ -157,6 +158,8 @@ def _outputs(
         match sublayer:
             case FeedForward():
                 changes = {t: _feed_forward(sublayer, stream[t], tick) for t in asking}
+            case GatedFeedForward():
+                changes = {t: _gated(sublayer, stream[t], tick) for t in asking}
             case Attention():
                 first, *others = (_attend(head, stream, asking, tick) for head in sublayer.heads)
                 changes = {t: _sum_of(first[t], *(o[t] for o in others)) for t in asking}
@@ -170,6 +173,29 @@ def _feed_forward(layer: FeedForward, token: Sequence[Number], tick: int) -> lis
     read = _affine(layer.inner, layer.inner_bias, token, tick)
     hidden = [_largest([h, fmpq(0)]) for h in read]
     return _affine(layer.outer, layer.outer_bias, hidden, tick)
+
+
+def _gated(layer: GatedFeedForward, token: Sequence[Number], tick: int) -> list[Number]:
+    """Term by term: pairs of units that multiply are rational where what they read is."""
+    units, multiplies = layer.terms
+    gates = _affine(layer.gate[units], layer.gate_bias[units], token, tick)
+    factors = _affine(layer.inner[units], layer.inner_bias[units], token, tick)
+    acted = [
+        z
+        if product
+        else _largest([z, fmpq(0)])
+        if layer.is_exact
+        else record_of("silu").balls(arb(z))
+        for z, product in zip(gates, multiplies, strict=True)
+    ]
+    hidden = [z * u for z, u in zip(acted, factors, strict=True)]
+    return _affine(layer.outer[:, units], layer.outer_bias, hidden, tick)
+
+
+def _acted(layer: GatedFeedForward, z: Number) -> Number:
+    if layer.is_exact:
+        return _largest([z, fmpq(0)])
+    return record_of(layer.activation).balls(arb(z))
 
 
 def _attend(

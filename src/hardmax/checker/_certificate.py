@@ -13,7 +13,7 @@ from typing import Required, TypedDict, Unpack
 import numpy as np
 
 from hardmax._errors import FileError, HardmaxError, RequestError
-from hardmax.core import Construction, Target, Transformer, fingerprint
+from hardmax.core import Circuit, Construction, Target, Transformer, fingerprint
 from hardmax.numerics import FORMATS, about_underflow, format_named
 
 
@@ -36,6 +36,7 @@ INTERRUPTED = "The check was interrupted"  # how the advice begins when Ctrl-C e
 _NOT_FINITE = {math.inf: "infinity", -math.inf: "-infinity"}
 _NUMBERS = ("claimed", "certified", "measured", "seconds", "asked")
 _TEXTS = (
+    "circuit",
     "fingerprint",
     "target",
     "target_digest",
@@ -50,6 +51,7 @@ _PARTS = {
     "target": ("target", "target_digest"),
     "domain": ("domain",),
     "claim": ("claimed", "format"),
+    "circuit": ("circuit",),
 }
 
 
@@ -66,6 +68,7 @@ class Subject(TypedDict):
     claimed: float
     format: str
     asked: float
+    circuit: str
 
 
 class Established(TypedDict, total=False):
@@ -83,6 +86,7 @@ class Established(TypedDict, total=False):
     seconds: float
     version: str
     work: int
+    statements: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -126,6 +130,8 @@ class Certificate:
     version: str = ""
     work: int = 0  # units that were spent: see Budget
     format: str = "float64"  # that the claim is about
+    circuit: str = ""  # SHA-256 of the circuit of a legible model, which is proved, too
+    statements: tuple[str, ...] = ()  # what else was established: of legible models, their circuit
     asked: float = math.inf  # the error that was asked for; not known of older ones: the claimed
 
     def __post_init__(self) -> None:
@@ -193,7 +199,7 @@ class Certificate:
         read from an older file is written as it was.
         """
         record = {f.name: getattr(self, f.name) for f in fields(self)}
-        usual = {"format": "float64", "asked": self.claimed}
+        usual = {"format": "float64", "asked": self.claimed, "statements": (), "circuit": ""}
         record = {k: v for k, v in record.items() if k not in usual or v != usual[k]}
         record |= {"verdict": self.verdict.name, "formats": dict(self.formats)}
         record |= {"worst": None if self.worst is None else list(self.worst)}
@@ -204,11 +210,13 @@ class Certificate:
         """The inverse of `as_dict`; whatever is missing or of the wrong kind is refused."""
         try:
             older = {"work": 0, "format": "float64", "asked": record["claimed"]}  # do not say
+            older |= {"statements": [], "circuit": ""}
             given = older | dict(record)
             numbers = [_number(given[name]) for name in _NUMBERS]
             texts = [_text(given[name]) for name in _TEXTS]
             claimed, certified, measured, seconds, asked = numbers
-            fingerprint, target, target_digest, domain, method, advice, version, format = texts
+            circuit, fingerprint, target, target_digest, domain, method, *rest = texts
+            advice, version, format = rest
             worst = given["worst"]
             return cls(
                 verdict=Verdict[_text(given["verdict"])],
@@ -230,6 +238,8 @@ class Certificate:
                 work=_count(given["work"]),
                 format=format,
                 asked=asked,
+                circuit=circuit,
+                statements=tuple(_text(line) for line in _list(given["statements"])),
             )
         except HardmaxError as reason:
             raise FileError(f"has a certificate that cannot be true: {reason}") from reason
@@ -280,7 +290,12 @@ def subject(construction: Construction) -> Subject:
         "claimed": claim.error,
         "format": claim.format,
         "asked": claim.asked,
+        "circuit": _circuit_digest(construction.circuit),
     }
+
+
+def _circuit_digest(circuit: Circuit | None) -> str:
+    return "" if circuit is None else hashlib.sha256(circuit.to_json().encode()).hexdigest()
 
 
 def _identity(target: Target) -> tuple[str, str]:

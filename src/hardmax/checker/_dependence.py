@@ -14,6 +14,7 @@ import numpy as np
 from hardmax.core import (
     Attention,
     FeedForward,
+    GatedFeedForward,
     HeadGroup,
     ReadOut,
     SequenceInput,
@@ -69,6 +70,9 @@ def coordinates_needed(
             case FeedForward():
                 used = _reach(sublayer.outer.T, need)
                 matters |= _reach(sublayer.inner.T, used)
+            case GatedFeedForward():
+                used = _reach(sublayer.outer.T, need)
+                matters |= _reach(sublayer.inner.T, used) | _reach(sublayer.gate.T, used)
             case Attention():
                 for group in sublayer.groups:
                     matters |= _read_by(group, asks(group, need))

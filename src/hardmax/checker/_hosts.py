@@ -6,7 +6,7 @@ who follows a Transformer adds it to the rounding. Nothing is believed but the n
 host's own files hold, and ranges are those of whoever asks.
 
 Of the host's arithmetic this is assumed (`about_host`): sums in any order; rsqrt good to 4 units,
-and exact at powers of 4; activations, sines and cosines good to 8 units.
+and exact at powers of 4; a layer norm's variance good to 32; activations, sines and cosines to 8.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from hardmax.core import (
     Activation,
     Attention,
     FeedForward,
+    GatedFeedForward,
     Host,
     Norm,
+    ReadOut,
     Rotary,
     Sublayer,
     Transformer,
@@ -47,6 +49,8 @@ _RSQRT_UNITS = 4
 _MASK = 1e9  # exp of minus half of it is 0, in every format
 _FUNCTION_UNITS = 8
 _LAYER_ROUNDINGS = 5  # of a column: mean, divisor, gain and bias, in whatever order
+_VARIANCE_UNITS = 32  # of a layer norm; PyTorch's blocks of running means are within 7
+_ZEROS_SHARE = 65.0 / 64.0  # see core.Norm
 
 # sup |act(z) - relu(z)| over the reals, rounded up. Each gap is even in z: relu(z) - act(z) is
 # z (1 - p(z)) for z >= 0, p being the share that the activation leaves, and 1 - p(z) = p(-z).
@@ -162,6 +166,8 @@ def _readers(sublayer: Sublayer) -> list[np.ndarray]:
             return [part for h in sublayer.heads for part in (h.query, h.key, h.value)]
         case FeedForward():
             return [sublayer.inner]
+        case GatedFeedForward():
+            return [sublayer.gate, sublayer.inner]
 
 
 def _check_mask(host: Host, transformer: Transformer, sublayer: int, size: np.ndarray) -> None:
@@ -196,14 +202,18 @@ def _norm_charge(norm: Norm, size: np.ndarray, format: Format, terms: int) -> Re
     *The mean of a layer norm.* Over the reals rows that add up to 0 do not see it. In floats every
     column, and those that hold 0, which carry minus the row's sum, are rounded 5 times at most,
     relative to |x| + |m^|. A column of ours that is 0 is read as they are (equal numbers are normed
-    to equal ones), so that what it adds is taken back. The row's own sum of k + 1 terms meets terms
-    that are larger by |m^|. Together, for a weight w: 2 |w| |m^| (gamma_5 + gamma_(k+1)), and
-    without gamma_5 for a 0. Of a single 0 two products are left that are each other's negatives,
-    unless one of them is fused with the sum: by 1 rounding.
+    to equal ones), so that what it adds is taken back. The row's own sum has k + 1 terms, a bias
+    counted, and z more for the columns that hold 0, which others do not know of: of z roundings of
+    |x| each; and all terms are larger by |m^|. Together, for a weight w, as the weights of those
+    columns are 65/64 of the others' at most: 2.02 |w| |m^| (gamma_5 + gamma_(k+1+z)), and without
+    gamma_5 for a 0. Of a single 0 two products are left that are each other's negatives, unless one
+    of them is fused with the sum: by 1 rounding. A bias is such a weight too, on a column of 1.
     """
     formats = _Formats.of(norm, format)
     squares = float(sum_up(product_up(size, size)))
     centre = _mean_size(norm, size, formats.variance)
+    if not (math.isfinite(squares) and math.isfinite(centre)):
+        raise NoCharge
     _check_room(norm, size, squares, formats)
     absorbs = _absorbs(norm, squares, formats.variance)
     exact = _is_exact(norm, squares, absorbs, formats.variance)
@@ -211,18 +221,21 @@ def _norm_charge(norm: Norm, size: np.ndarray, format: Format, terms: int) -> Re
     roundings = int(formats.computes.unit > format.unit) + (0 if exact else 2)
     roundings += 0 if is_power_of_two(np.asarray(norm.gain)) else 1
     roundings = _LAYER_ROUNDINGS if norm.kind == "layer" else roundings
+    zeros = norm.zeros if norm.kind == "layer" else 0
+    roundings += zeros
     single = float(gamma(roundings, formats.coarsest)) if roundings else 0.0
     relative = float(inflate(factor + single + factor * single, 3))
-    summed, rounded = (gamma(k, formats.coarsest) for k in (terms + 1, _LAYER_ROUNDINGS))
-    absolute = float(inflate(2.0 * centre * (summed + rounded), 4))  # 0 of an RMS norm
-    alone = gamma(1, formats.coarsest)
-    still = float(inflate(centre * (alone if terms <= 1 else 2.0 * summed), 4))
+    summed, rounded = (gamma(k, formats.coarsest) for k in (terms + 1 + zeros, _LAYER_ROUNDINGS))
+    sides = 1.0 + _ZEROS_SHARE
+    absolute = float(inflate(sides * centre * (summed + rounded), 4))  # 0 of an RMS norm
+    alone = terms <= 1 and zeros <= 1
+    still = float(inflate(centre * (gamma(1, formats.coarsest) if alone else sides * summed), 4))
     shrinks = float(up(norm.gain / norm.scale)), float(up(1.0 / norm.scale))
     both = formats.computes, format
     lost = max(max(one.smallest, one.flushed) for one in both)
     faint = float(inflate(4.0 * lost * (1.0 + sum(shrinks)), 6))
     safe = float(inflate(4.0 * max(one.normal for one in both) * max(1.0, *shrinks), 4))
-    biases = relative if norm.biases_normed else 0.0
+    biases = float(inflate(relative + absolute, 1)) if norm.biases_normed else 0.0
     return ReadCharge(relative, absolute, still, faint, safe, biases)
 
 
@@ -333,7 +346,8 @@ def _factor(norm: Norm, squares: float, centre: float, absorbs: bool, variance: 
 
     D is computed up to k + 9 roundings: k of the sum; a cast and the mean that is subtracted, both
     squared; squares, the division and epsilon; and a mean that is off by e adds e^2, which is less
-    than 1. For t <= 1/4 a D that is off by t moves 1/sqrt(D) by at most t/2 (1 + 2 t); then come
+    than 1. (A layer norm may take it in another way, from running means: assumed is 32 in all.)
+    For t <= 1/4 a D that is off by t moves 1/sqrt(D) by at most t/2 (1 + 2 t); then come
     the reciprocal root's own units.
     """
     still = norm.ballast / norm.width + Fraction(norm.epsilon)
@@ -345,7 +359,8 @@ def _factor(norm: Norm, squares: float, centre: float, absorbs: bool, variance: 
     ends = target / least, target / most
     away = above_float(max(abs(end - 1) / (1 + min(Fraction(1), *ends)) for end in ends))
     summed = 0 if absorbs else _roundings_of_sum(norm, squares, centre, variance)
-    apart = float(gamma(summed + 9, variance))
+    units = max(summed + 9, _VARIANCE_UNITS if norm.kind == "layer" else 0)
+    apart = float(gamma(units, variance))
     if not max(away, apart) <= 0.25:
         raise NoCharge
     rounded = inflate(0.5 * apart * (1.0 + 2.0 * apart) + gamma(_RSQRT_UNITS, variance), 6)
@@ -379,9 +394,9 @@ def rotary_charge(rotary: Rotary, transformer: Transformer, format: Format) -> f
     1 - cos a <= a^2/2, with a at most (tokens - 1) times the largest angle w of the planes that
     are used. Turned, q is (q cos, q sin) and so is k: their product is two products of two rounded
     numbers each, of sines and cosines that are taken in float32, with angles rounded twice; they
-    stray by (8 + 2) units each, which with the products and the sum of twice as many terms is
-    less than 2 width + 40 roundings. Keys are charged with all of it, as if for each query they
-    were others; nobody may look at them together.
+    stray by (8 + 2) units each, and by 6 units of the angle, which with the products and the sum of
+    twice as many terms is less than 2 width + 40 roundings. Keys are charged with all of it, as if
+    for each query they were others; nobody may look at them together.
     """
     angle = Interval.point(np.array(-rotary.first / rotary.planes)) * log(
         Interval.point(np.array(rotary.theta))
@@ -390,6 +405,7 @@ def rotary_charge(rotary: Rotary, transformer: Transformer, format: Format) -> f
     turned = inflate(step * (transformer.tokens - 1) * (1.0 + gamma(4, FLOAT32)), 4)
     widest = max((head.key_width for head in transformer.heads), default=0)
     rounded = float(gamma(2 * widest + 40, _coarser(format, FLOAT32.name)))
+    rounded = float(inflate(rounded + 4.0 * turned * gamma(6, FLOAT32), 3))
     slowed = min(0.5 * turned * turned, 2.0)
     return float(inflate(slowed + rounded + slowed * rounded, 6))
 
@@ -412,6 +428,49 @@ def activation_charge(
     return ActivationCharge(relative, absolute, format.largest / (2.0 * max(steepness, 1.0)))
 
 
+# ---- answers that are classes --------------------------------------------------------------------
+
+
+def answer_charge(host: Host | None, readout: ReadOut, charge: ReadCharge, format: Format) -> float:
+    """By how much an answer y has to be closer to its code, for logits that are computed.
+
+    The host has l_v = 2 c_v y - c_v^2 for each class v. Over the reals the right class c leads by
+    l_c - l_v = |c - c_v| (|c - c_v| - 2 e) at least, where y is within e of c. Computed, l_v is off
+    by some R_v, so that c still leads if e + (R_v + R_c)/(2 |c - c_v|) < |c - c_v|/2 for all v: the
+    largest of these additions is charged, and the rest is for whoever says what error is allowed.
+
+    R_v, for |y - c| <= d/2, d being the least distance of two codes (beyond, the claim is broken
+    anyhow): the row is one weight w, and a bias, so that it is one rounding of the product, at most
+    2 |c_v| (|c| + d/2), and one of l_v, at most |c_v| (2 |c - c_v| + |c_v| + d). A bias that is
+    read through a norm is off besides, and a layer norm's row is charged again, since each class
+    has a sum of its own: by gamma_(6 + z) instead, by `absolute` for w, by `biases` for c_v^2.
+    """
+    codes = np.array([] if host is None else host.classes)
+    if len(codes) < 2:
+        return 0.0
+    if (readout.weights != 0.0).sum() > 1 or readout.bias.any():
+        raise NoCharge
+    apart = np.abs(codes[:, None] - codes)
+    nearest = float(np.where(apart > 0.0, apart, math.inf).min())
+    size, reach = (
+        np.abs(codes),
+        np.abs(codes)[:, None] + nearest / 2.0,
+    )  # reach: class c, a row each
+    product, square = 2.0 * size * reach, size * size
+    logit = size * (2.0 * apart + size + nearest)
+    lost = 0.5 * gamma(2, format) * (product + logit)
+    if charge.biases > 0.0:
+        norm = None if host is None else host.norms[-1]
+        more = 0 if norm is None else norm.zeros
+        weight = float(np.abs(readout.weights).max(initial=0.0))
+        lost = gamma(6 + more, format) * (product + square)
+        lost = lost + 2.0 * size * weight * charge.absolute + charge.biases * square
+    lost = lost + 4.0 * format.smallest
+    off = lost + np.diag(lost)[:, None]  # R_v + R_c
+    found = np.where(apart > 0.0, off / (2.0 * np.where(apart > 0.0, apart, 1.0)), 0.0)
+    return float(inflate(found.max(), 24))
+
+
 # ---- for the certificate -------------------------------------------------------------------------
 
 
@@ -419,11 +478,18 @@ def about_host(host: Host | None) -> tuple[str, ...]:
     """The sentences for a certificate: what is assumed of the host's arithmetic."""
     if host is None:
         return ()
-    said = [f"The host is an unmodified {host.architecture}, its sums taken in any order."]
+    said = [
+        f"The host is an unmodified {host.architecture}, its sums taken in any order and no "
+        f"products in a coarser format (such as TF32); scores are multiplied by their scale, as "
+        f"its default attention does."
+    ]
     if any(norm is not None for norm in host.norms):
         said.append(f"Its rsqrt is good to {_RSQRT_UNITS} units, and exact at powers of 4.")
     if any(norm is not None and norm.kind == "layer" for norm in host.norms):
-        said.append("Its layer norm makes equal numbers of equal ones.")
+        said.append(
+            f"Its layer norm makes equal numbers of equal ones, and its variance is good to "
+            f"{_VARIANCE_UNITS} units."
+        )
     if any(activation is not None for activation in host.activations):
         said.append(f"Its activations are good to {_FUNCTION_UNITS} units.")
     if host.mask is not None:

@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 
 from hardmax import Claim, Construction
-from hardmax.core import Legend, SequenceInput, Transformer, Word, evaluate
+from hardmax.core import Circuit, Legend, SequenceInput, Transformer, Word, evaluate
 from hardmax.interop import StoredConstruction
 
 
@@ -64,11 +64,12 @@ class WordModel:
     transformer: Transformer
     legend: Legend | None
     claim: Claim | None
+    circuit: Circuit | None = None
 
     @classmethod
     def of(cls, model: Construction | StoredConstruction) -> WordModel:
         claim = model.claim if isinstance(model, Construction) else None
-        return cls(model.transformer, model.legend, claim)
+        return cls(model.transformer, model.legend, claim, model.circuit)
 
     @property
     def alphabet(self) -> Word:

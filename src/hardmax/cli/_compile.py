@@ -71,7 +71,7 @@ def compile_source(
     program: str | None,
     alphabet: str | None,
     length: int | None,
-    positions: str,
+    positions: str | None,
     domain: tuple[str, ...],
     error: str | None,
     hard: bool,
@@ -157,7 +157,7 @@ def _from_program(
     program: str,
     alphabet: str | None,
     length: int | None,
-    positions: str,
+    positions: str | None,
     route: str | None,
     float_format: str | None,
 ) -> Callable[[], Construction]:

@@ -10,6 +10,7 @@ from hardmax.cli._compile import compile_source
 from hardmax.cli._diagram import show_diagram
 from hardmax.cli._errors import Commands, debug
 from hardmax.cli._experiment import run_experiment
+from hardmax.cli._export import export_model
 from hardmax.cli._plan import plan_source
 from hardmax.cli._regions import show_regions
 from hardmax.cli._run import run_model
@@ -40,6 +41,7 @@ def main(context: click.Context) -> None:
       hardmax verify t.safetensors
       hardmax run t.safetensors x=0.3 y=0.5
       hardmax show t.safetensors
+      hardmax export t.safetensors --to onnx -o t.onnx
       hardmax run --program sort --alphabet abcde --length 5 cabea
     """
     if context.invoked_subcommand is None:
@@ -47,6 +49,7 @@ def main(context: click.Context) -> None:
 
 
 main.add_command(compile_source)
+main.add_command(export_model)
 main.add_command(show_bounds)
 main.add_command(show_diagram)
 main.add_command(plan_source)

@@ -28,9 +28,8 @@ length = click.option(
 positions = click.option(
     "--positions",
     metavar="KIND",
-    default="scalar",
-    show_default=True,
-    help="Of a program: scalar, one-hot, sinusoidal, relative or none.",
+    help="Of a program: scalar, one-hot, sinusoidal, relative or none.  "
+    "[default: scalar, or one-hot for --route legible]",
 )
 on = click.option(
     "--on",

@@ -47,7 +47,7 @@ def plan_source(
     program: str | None,
     alphabet: str | None,
     length: int | None,
-    positions: str,
+    positions: str | None,
     domain: tuple[str, ...],
     error: str | None,
     prefer: str | None,
@@ -96,7 +96,7 @@ def _show_program(
     program: str,
     alphabet: str | None,
     length: int | None,
-    positions: str,
+    positions: str | None,
     float_format: str | None,
 ) -> None:
     for option, value in others.items():

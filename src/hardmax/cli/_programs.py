@@ -44,7 +44,7 @@ def compile_program(
     text: str,
     alphabet: str | None,
     length: int | None,
-    positions: str,
+    positions: str | None,
     route: str | None,
     float_format: str | None = None,
 ) -> Construction:
@@ -64,7 +64,7 @@ def plan_of(
     text: str,
     alphabet: str | None,
     length: int | None,
-    positions: str,
+    positions: str | None,
     float_format: str | None = None,
 ) -> ProgramPlan:
     """Every route of a program."""

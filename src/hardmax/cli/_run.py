@@ -34,6 +34,8 @@ from hardmax.core import SequenceInput
 @_options.alphabet
 @_options.length
 @click.option("--trace", is_flag=True, help="Show who attends to whom and what every token holds.")
+@click.option("--raw", is_flag=True, help="With --trace: a legible model's numbers, not its words.")
+@click.option("--route", metavar="NAME", help="Of --program: legible, to follow it in words.")
 @click.option("--plot", metavar="FILE", help="Draw how every head attends, as .svg or .png.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 @telling_refusals
@@ -45,6 +47,8 @@ def run_model(
     alphabet: str | None,
     length: int | None,
     trace: bool,
+    raw: bool,
+    route: str | None,
     plot: str | None,
     as_json: bool,
 ) -> None:
@@ -62,19 +66,20 @@ def run_model(
       echo "0.3 -0.5" | hardmax run t.safetensors --input -
       hardmax run sort.safetensors cabea
       hardmax run --program reverse --alphabet abcde --length 5 abca --trace --plot attention.svg
+      hardmax run --program sort --alphabet abcde --length 5 cabea --route legible --trace
     """
     _refuse_options((model or "", *values))
     if plot is not None:
         check_picture_place(plot, source=model if program is None else None, called="the model")
     if program is not None:
         values = values if model is None else (model, *values)
-        built = WordModel.of(compile_program(program, alphabet, length, "scalar", None))
-        run_words(built, typed_words(values, place, built.alphabet), trace, plot, as_json)
+        built = WordModel.of(compile_program(program, alphabet, length, None, route))
+        run_words(built, typed_words(values, place, built.alphabet), trace, plot, as_json, raw)
         return
     opened = open_model(_given_model(model, alphabet, length))
     if isinstance(opened.transformer.input, SequenceInput):
         stored = WordModel.of(opened)
-        run_words(stored, typed_words(values, place, stored.alphabet), trace, plot, as_json)
+        run_words(stored, typed_words(values, place, stored.alphabet), trace, plot, as_json, raw)
         return
     assert isinstance(opened, Construction)
     _refuse_tracing(trace, plot)

@@ -194,6 +194,8 @@ def _certificate_table(certificate: Certificate) -> Table:
         name = "counterexample" if certificate.counterexample is not None else "largest seen at"
         table.add_row(name, _point(list(certificate.worst)))
     table.add_row("method", _effort(certificate))
+    for number, statement in enumerate(certificate.statements):
+        table.add_row("" if number else "stating", statement)
     for number, assumption in enumerate(certificate.assumptions):
         table.add_row("" if number else "assuming", assumption)
     return table
@@ -201,7 +203,9 @@ def _certificate_table(certificate: Certificate) -> Table:
 
 def _effort(certificate: Certificate) -> str:
     """How, how much and how long: 12,345 boxes, 3.1e+05 work, 0.25 s."""
-    counted = {"enumeration": "words", "value sets": "cases"}.get(certificate.method, "boxes")
+    counted = {"enumeration": "words", "value sets": "cases", "blocks": "words"}.get(
+        certificate.method, "boxes"
+    )
     words = [certificate.method, f"{certificate.boxes:,} {counted}"]
     if not certificate.boxes:
         words.pop()

@@ -25,14 +25,22 @@ def typed_words(values: tuple[str, ...], place: str | None, alphabet: Word) -> l
 
 
 def run_words(
-    model: WordModel, words: list[Word], trace: bool, plot: str | None, as_json: bool
+    model: WordModel,
+    words: list[Word],
+    trace: bool,
+    plot: str | None,
+    as_json: bool,
+    raw: bool = False,
 ) -> None:
-    """Answer every word, and follow one through the model if that is asked for."""
+    """Answer every word, and follow one through the model if that is asked for.
+
+    A legible model is told in words, unless its raw numbers are asked for.
+    """
     followed = None
     if trace or plot is not None:
         if len(words) != 1:
             raise RequestError(f"--trace and --plot follow one word, but {len(words)} came.")
-        followed = trace_sequence(model.transformer, words[0], model.legend)
+        followed = trace_sequence(model.transformer, words[0], model.legend, model.circuit)
     answers = [model.answer(word) for word in words]
     if plot is not None and followed is not None:
         _draw(followed, plot)
@@ -43,7 +51,10 @@ def run_words(
 
         print_answers(model, answers, plot)
         if trace and followed is not None:
-            print_trace(followed)
+            if model.circuit is None or raw:
+                print_trace(followed)
+            else:
+                click.echo(f"\n{followed.in_words}")
     _warn(model, answers)
 
 

@@ -2,6 +2,12 @@
 
 from hardmax.core._batched import Projection as Projection
 from hardmax.core._batched import evaluate as evaluate
+from hardmax.core._circuit import Block as Block
+from hardmax.core._circuit import Circuit as Circuit
+from hardmax.core._circuit import Edge as Edge
+from hardmax.core._circuit import Node as Node
+from hardmax.core._circuit import layers_of as layers_of
+from hardmax.core._circuit import step_blocks as step_blocks
 from hardmax.core._claim import MARGIN as MARGIN
 from hardmax.core._claim import Box as Box
 from hardmax.core._claim import Claim as Claim
@@ -14,10 +20,14 @@ from hardmax.core._construction import Construction as Construction
 from hardmax.core._construction import bound_logits_with as bound_logits_with
 from hardmax.core._construction import count_bill as count_bill
 from hardmax.core._construction import padded_parameters as padded_parameters
+from hardmax.core._gated import GATES as GATES
+from hardmax.core._gated import GatedFeedForward as GatedFeedForward
 from hardmax.core._host import Activation as Activation
 from hardmax.core._host import Host as Host
 from hardmax.core._host import Norm as Norm
 from hardmax.core._host import Rotary as Rotary
+from hardmax.core._interventions import Overwritten as Overwritten
+from hardmax.core._interventions import evaluate_overwritten as evaluate_overwritten
 from hardmax.core._layers import Attention as Attention
 from hardmax.core._layers import FeedForward as FeedForward
 from hardmax.core._layers import Hardmax as Hardmax
@@ -46,6 +56,7 @@ from hardmax.core._sequence_target import Selection as Selection
 from hardmax.core._sequence_target import SequenceStep as SequenceStep
 from hardmax.core._sequence_target import SequenceSteps as SequenceSteps
 from hardmax.core._sequence_target import SequenceTarget as SequenceTarget
+from hardmax.core._sequence_target import StepNote as StepNote
 from hardmax.core._sequence_target import plain as plain
 from hardmax.core._sequences import embedded as embedded
 from hardmax.core._sequences import is_batch_of_words as is_batch_of_words

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from hardmax._errors import ShapeError
+from hardmax.core._gated import GatedFeedForward
 from hardmax.core._layers import Attention, FeedForward, HeadGroup, SequenceInput, VectorInput
 from hardmax.core._sequences import attention_weights, evaluate_sequences
 from hardmax.core._transformer import Transformer
@@ -241,11 +242,37 @@ class FeedForwardRecipe:
 
 
 @dataclass(frozen=True, eq=False)
+class GatedRecipe:
+    """A gated feed-forward layer, ready to run."""
+
+    layer: GatedFeedForward
+    gate: Projection
+    inner: Projection
+    outer: Update
+
+    @classmethod
+    def of(cls, layer: GatedFeedForward) -> GatedRecipe:
+        read = Projection.of(layer.gate), Projection.of(layer.inner)
+        return cls(layer, *read, Update.of(layer.outer))
+
+    def run(self, before: Streams, after: Streams) -> None:
+        layer = self.layer
+        for t in after:
+            gates = layer.act(self.gate(before[t]) + layer.gate_bias[:, None])
+            hidden = gates * (self.inner(before[t]) + layer.inner_bias[:, None])
+            after[t] = self.outer.add(after[t], hidden)
+            after[t] += layer.outer_bias[:, None]
+
+
+PartRecipe = GroupRecipe | FeedForwardRecipe | GatedRecipe
+
+
+@dataclass(frozen=True, eq=False)
 class Recipe:
     """A Transformer on vectors, parsed once: what to compute for which tokens, in which order."""
 
     source: VectorInput
-    stages: tuple[tuple[tuple[GroupRecipe | FeedForwardRecipe, ...], tuple[int, ...]], ...]
+    stages: tuple[tuple[tuple[PartRecipe, ...], tuple[int, ...]], ...]
     first: tuple[int, ...]
     token: int
     weights: np.ndarray
@@ -258,11 +285,14 @@ class Recipe:
         first, *asking = transformer.tokens_that_matter
         stages = []
         for sublayer, queries in zip(transformer.sublayers, asking, strict=True):
-            parts: tuple[GroupRecipe | FeedForwardRecipe, ...]
-            if isinstance(sublayer, Attention):
-                parts = tuple(GroupRecipe.of(group) for group in sublayer.groups)
-            else:
-                parts = (FeedForwardRecipe.of(sublayer),)
+            parts: tuple[PartRecipe, ...]
+            match sublayer:
+                case Attention():
+                    parts = tuple(GroupRecipe.of(group) for group in sublayer.groups)
+                case FeedForward():
+                    parts = (FeedForwardRecipe.of(sublayer),)
+                case GatedFeedForward():
+                    parts = (GatedRecipe.of(sublayer),)
             stages.append((parts, queries))
         readout = transformer.readout
         return cls(

@@ -15,7 +15,9 @@ import numpy as np
 
 from hardmax._errors import ShapeError
 from hardmax.core._batched import evaluate
+from hardmax.core._circuit import Circuit
 from hardmax.core._claim import Box, Claim, Witness
+from hardmax.core._gated import GatedFeedForward
 from hardmax.core._layers import Attention, FeedForward, Head, SequenceInput, VectorInput
 from hardmax.core._legend import Legend
 from hardmax.core._reference import reference
@@ -140,8 +142,8 @@ def _attentions(transformer: Transformer) -> list[Attention]:
     return [layer for layer in transformer.sublayers if isinstance(layer, Attention)]
 
 
-def _feed_forwards(transformer: Transformer) -> list[FeedForward]:
-    return [layer for layer in transformer.sublayers if isinstance(layer, FeedForward)]
+def _feed_forwards(transformer: Transformer) -> list[FeedForward | GatedFeedForward]:
+    return [layer for layer in transformer.sublayers if not isinstance(layer, Attention)]
 
 
 def _layers(transformer: Transformer) -> int:
@@ -173,8 +175,10 @@ def _head_size(head: Head) -> int:
     return 2 * (head.query.size + head.value.size) + bias
 
 
-def _feed_forward_size(layer: FeedForward) -> int:
-    return 2 * layer.inner.size + layer.inner_bias.size + layer.outer_bias.size
+def _feed_forward_size(layer: FeedForward | GatedFeedForward) -> int:
+    size = 2 * layer.inner.size + layer.inner_bias.size + layer.outer_bias.size
+    gates = layer.gate.size + layer.gate_bias.size if isinstance(layer, GatedFeedForward) else 0
+    return size + gates
 
 
 def _padded(transformer: Transformer) -> int:
@@ -185,8 +189,10 @@ def _padded(transformer: Transformer) -> int:
     value = max((head.value_width for head in heads), default=0)
     biased = any(head.position_bias is not None for head in heads)
     attention = most * (2 * width * (key + value) + biased * transformer.tokens**2)
-    hidden = max((layer.hidden_width for layer in _feed_forwards(transformer)), default=0)
-    feed_forward = (2 * width * hidden + hidden + width) if hidden else 0
+    fed = _feed_forwards(transformer)
+    hidden = max((layer.hidden_width for layer in fed), default=0)
+    reads = 2 if any(isinstance(layer, GatedFeedForward) for layer in fed) else 1
+    feed_forward = ((reads + 1) * width * hidden + reads * hidden + width) if hidden else 0
     return _layers(transformer) * (attention + feed_forward)
 
 
@@ -208,7 +214,9 @@ def _flops(transformer: Transformer) -> int:
         total += 4 * n * width * (head.key_width + head.value_width)
         total += n * n * (2 * head.key_width + 2 * head.value_width + 5)
     for layer in _feed_forwards(transformer):
-        total += 4 * n * width * layer.hidden_width
+        matrices = 3 if isinstance(layer, GatedFeedForward) else 2
+        total += 2 * matrices * n * width * layer.hidden_width
+        total += n * layer.hidden_width if matrices == 3 else 0  # the products of both factors
     return total
 
 
@@ -219,7 +227,8 @@ def _flops(transformer: Transformer) -> int:
 class Construction:
     """A Transformer, the claim made of it, the witness behind the claim, and the route taken.
 
-    The legend, if there is one, says in words what its parts are for.
+    The legend, if there is one, says in words what its parts are for; the circuit of a legible
+    model, which steps they hold and who reads them.
 
     >>> model = hm.compile("x * y", on={"x": (-1, 1), "y": (-1, 1)}, error=1e-2)
     >>> abs(float(model(x=0.5, y=0.5)[0]) - 0.25) <= model.claim.error
@@ -233,6 +242,7 @@ class Construction:
     witness: Witness | None
     route: str
     legend: Legend | None = None
+    circuit: Circuit | None = None
 
     def __post_init__(self) -> None:
         target = self.claim.target

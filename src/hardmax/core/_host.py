@@ -39,7 +39,8 @@ class Norm:
 
     which is near 1 as long as S is small beside C; if `biases_normed`, F (W x + b). A "layer" norm
     needs rows whose entries add up to exactly 0 over all columns of the host, columns that hold 0
-    included: then w . (h - m) = w . h for every m.
+    included: then w . (h - m) = w . h for every m. At most `zeros` of those columns are read by one
+    row, and their weights' sizes add up to no more than 65/64 of the sizes of its other weights.
 
     `computes_in` is a format that the norm is cast to whatever the stream's own is, and
     `variance_in` one in which the mean of squares alone is taken.
@@ -58,6 +59,7 @@ class Norm:
     computes_in: str | None = None
     variance_in: str | None = None
     biases_normed: bool = False
+    zeros: int = 1
 
     def __post_init__(self) -> None:
         pairs = tuple((float(value), int(count)) for value, count in self.constants)
@@ -75,6 +77,8 @@ class Norm:
             raise ShapeError(
                 f"A norm over {self.width} columns cannot have {self.still} constant ones."
             )
+        if self.zeros < 0:
+            raise ShapeError(f"A norm's rows cannot read {self.zeros} columns that hold 0.")
         if not {self.computes_in, self.variance_in} <= {None, *FORMATS}:
             raise RequestError(f"A norm computes in one of {', '.join(FORMATS)}.")
 
@@ -147,7 +151,9 @@ class Host:
     `activations` one for each sublayer. None is nothing. `softmax_in` is a format in which
     attention takes its weights, whatever the stream's own is. `rotary` is what all heads'
     queries and keys go through. `mask` is what scores are lowered by where a causal head looks
-    at a later token, if that is a number and not infinity.
+    at a later token, if that is a number and not infinity. `classes` are the codes c_v of the
+    classes, if the host does not compute the answer y but one logit 2 c_v y - c_v^2 for each of
+    them, of which the largest one counts.
 
     >>> from hardmax.core import Host
     >>> Host("t5", norms=(None, None), activations=(None,)).norms
@@ -160,6 +166,7 @@ class Host:
     softmax_in: str | None = None
     rotary: Rotary | None = None
     mask: float | None = None
+    classes: tuple[float, ...] = ()
 
     def __init__(
         self,
@@ -169,6 +176,7 @@ class Host:
         softmax_in: str | None = None,
         rotary: Rotary | None = None,
         mask: float | None = None,
+        classes: Iterable[float] = (),
     ) -> None:
         object.__setattr__(self, "architecture", architecture)
         object.__setattr__(self, "norms", tuple(norms))
@@ -176,6 +184,7 @@ class Host:
         object.__setattr__(self, "softmax_in", softmax_in)
         object.__setattr__(self, "rotary", rotary)
         object.__setattr__(self, "mask", mask)
+        object.__setattr__(self, "classes", tuple(map(float, classes)))
         if len(self.norms) != len(self.activations) + 1:
             raise ShapeError(
                 f"A host has a norm for each of {len(self.activations)} sublayers and one for the "
@@ -183,5 +192,7 @@ class Host:
             )
         if mask is not None and not 0.0 < mask < math.inf:
             raise RequestError(f"A mask lowers scores by a finite number above 0, not {mask!r}.")
+        if len(set(self.classes)) < len(self.classes) or not all(map(math.isfinite, self.classes)):
+            raise RequestError("Classes have codes that are finite and all different.")
         if softmax_in is not None and softmax_in not in FORMATS:
             raise RequestError(f"A softmax is taken in one of {', '.join(FORMATS)}.")

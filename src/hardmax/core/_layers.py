@@ -1,4 +1,4 @@
-"""What a Transformer is made of: how an input becomes tokens, and two kinds of residual sublayer.
+"""What a Transformer is made of: how an input becomes tokens, and the kinds of residual sublayer.
 
 How a head turns scores into weights is a field of the head, never a flag of an evaluator.
 """
@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from hardmax._errors import RequestError, ShapeError
+from hardmax.core._gated import GatedFeedForward
 from hardmax.numerics import finite_array
 
 _LARGEST = sys.float_info.max
@@ -347,4 +348,4 @@ class FeedForward:
         return f"FeedForward(width {self.width}, hidden {self.hidden_width})"
 
 
-Sublayer = Attention | FeedForward
+Sublayer = Attention | FeedForward | GatedFeedForward

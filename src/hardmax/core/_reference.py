@@ -14,7 +14,16 @@ from typing import Any, TypeVar
 import numpy as np
 
 from hardmax._errors import SemanticsError, ShapeError
-from hardmax.core._layers import Attention, FeedForward, Hardmax, Head, SequenceInput, VectorInput
+from hardmax.core._gated import GatedFeedForward
+from hardmax.core._layers import (
+    Attention,
+    FeedForward,
+    Hardmax,
+    Head,
+    SequenceInput,
+    Sublayer,
+    VectorInput,
+)
 from hardmax.core._transformer import Transformer
 
 Number = float | Fraction
@@ -43,7 +52,8 @@ def trace(transformer: Transformer, x: Iterable[object], number: type = float) -
     """The outputs together with every stream on the way."""
     if number is Fraction and not transformer.is_hard:
         raise SemanticsError(
-            "A softmax has no rational value: evaluate it with floats, or take its hard skeleton."
+            "A softmax has no rational value, nor has a silu: evaluate it with floats, or take its "
+            "hard skeleton."
         )
     stream = _embed(transformer, x, number)
     streams = [stream]
@@ -77,10 +87,12 @@ def _embed(transformer: Transformer, x: Iterable[object], number: type) -> Strea
             ]
 
 
-def _change(sublayer: Attention | FeedForward, stream: Stream, number: type) -> Stream:
+def _change(sublayer: Sublayer, stream: Stream, number: type) -> Stream:
     match sublayer:
         case FeedForward():
             return [_feed_forward(sublayer, token, number) for token in stream]
+        case GatedFeedForward():
+            return [_gated(sublayer, token, number) for token in stream]
         case Attention():
             change = [[number(0)] * sublayer.width for _ in stream]
             for head in sublayer.heads:
@@ -92,6 +104,17 @@ def _change(sublayer: Attention | FeedForward, stream: Stream, number: type) -> 
 
 def _feed_forward(layer: FeedForward, token: list[N], number: type[N]) -> list[N]:
     hidden = [max(h, number(0)) for h in _affine(layer.inner, layer.inner_bias, token, number)]
+    return _affine(layer.outer, layer.outer_bias, hidden, number)
+
+
+def _gated(layer: GatedFeedForward, token: list[N], number: type[N]) -> list[N]:
+    gates = _affine(layer.gate, layer.gate_bias, token, number)
+    factors = _affine(layer.inner, layer.inner_bias, token, number)
+    if layer.is_exact:
+        hidden = [max(z, number(0)) * u for z, u in zip(gates, factors, strict=True)]
+    else:
+        opened = [number(float(layer.act(float(z)))) for z in gates]
+        hidden = [z * u for z, u in zip(opened, factors, strict=True)]
     return _affine(layer.outer, layer.outer_bias, hidden, number)
 
 

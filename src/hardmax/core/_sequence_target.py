@@ -7,7 +7,7 @@ straight-line program of values that every position holds; its meaning is `Seque
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Protocol, runtime_checkable
 
@@ -97,13 +97,15 @@ class Selection:
 class Aggregate:
     """At every position, the mean, sum, count, min or max of a value over its selection.
 
-    A mean, min or max over nothing is the default; a sum or a count over nothing is 0.
+    A mean, min or max over nothing is the default; a sum or a count over nothing is 0. Where the
+    values are to `agree`, the step has a meaning only if all that are selected are the same.
     """
 
     selection: Selection
     kind: str
     value: int | None = None  # a count needs none
     default: Number = 0
+    agree: bool = False
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -132,25 +134,41 @@ class Aggregate:
 SequenceStep = Pointwise | Picked | Recalled | Combination | Aggregate
 
 
+@dataclass(frozen=True)
+class StepNote:
+    """What a step is called, what it does, and what its numbers are shown as."""
+
+    name: str
+    text: str
+    labels: Mapping[Number, str]
+
+
 @dataclass(frozen=True, eq=False)
 class SequenceSteps:
     """A straight-line program in which every position of the word holds every value.
 
     Value 0 is the symbol's number in the alphabet, value 1 the index (from 0), value 2 the
     length; step i makes value i + 3. The answer is the row of `outputs`, at every position or,
-    if `at` is not None, at that one alone (negative counts from the end).
+    if `at` is not None, at that one alone (negative counts from the end). Values may have notes,
+    which circuits repeat.
     """
 
     steps: tuple[SequenceStep, ...]
     outputs: tuple[int, ...]
     at: int | None = None
+    notes: Mapping[int, StepNote] = field(default_factory=dict)
 
     def __init__(
-        self, steps: Iterable[SequenceStep], outputs: Iterable[int], at: int | None = None
+        self,
+        steps: Iterable[SequenceStep],
+        outputs: Iterable[int],
+        at: int | None = None,
+        notes: Mapping[int, StepNote] | None = None,
     ) -> None:
         object.__setattr__(self, "steps", tuple(steps))
         object.__setattr__(self, "outputs", tuple(outputs))
         object.__setattr__(self, "at", at)
+        object.__setattr__(self, "notes", dict(notes or {}))
         for number, step in enumerate(self.steps):
             if not all(0 <= source < number + GIVEN for source in step.sources):
                 raise ShapeError(f"Step {number} reads a value that is not there yet.")

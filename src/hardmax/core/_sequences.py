@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._errors import RequestError, ShapeError
+from hardmax.core._gated import GatedFeedForward
 from hardmax.core._layers import Attention, FeedForward, HeadGroup, SequenceInput
 from hardmax.core._transformer import Transformer
 
@@ -76,7 +77,7 @@ def streams(transformer: Transformer, stream: np.ndarray) -> Iterator[np.ndarray
         match sublayer:
             case Attention():
                 stream = attended(sublayer, stream, group_weights(sublayer, stream))
-            case FeedForward():
+            case FeedForward() | GatedFeedForward():
                 stream = fed_forward(sublayer, stream)
         yield stream
 
@@ -107,9 +108,14 @@ def attended(layer: Attention, stream: np.ndarray, weights: list[np.ndarray]) ->
     return stream + sum(_received(group, stream, by) for group, by in pairs)
 
 
-def fed_forward(layer: FeedForward, stream: np.ndarray) -> np.ndarray:
+def fed_forward(layer: FeedForward | GatedFeedForward, stream: np.ndarray) -> np.ndarray:
     """The stream after a feed-forward layer."""
-    hidden = np.maximum(stream @ layer.inner.T + layer.inner_bias, 0.0)
+    hidden = stream @ layer.inner.T + layer.inner_bias
+    match layer:
+        case FeedForward():
+            hidden = np.maximum(hidden, 0.0)
+        case GatedFeedForward():
+            hidden = layer.act(stream @ layer.gate.T + layer.gate_bias) * hidden
     return stream + hidden @ layer.outer.T + layer.outer_bias
 
 

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax._errors import RequestError
+from hardmax.core._circuit import Circuit
+from hardmax.core._gated import GatedFeedForward
 from hardmax.core._layers import Attention, FeedForward, SequenceInput
 from hardmax.core._legend import Legend
+from hardmax.core._readable import readable
 from hardmax.core._sequences import (
     attended,
     check_readable,
@@ -47,6 +50,22 @@ class SequenceTrace:
     attention: tuple[np.ndarray, ...]
     outputs: np.ndarray  # symbols x outputs, or outputs
     legend: Legend | None = None
+    circuit: Circuit | None = None
+
+    @property
+    def in_words(self) -> str:
+        """Which positions each head selects and what every step holds, of a legible model.
+
+        >>> model = hm.compile(hm.programs.histogram, alphabet="ab", length=3, route="legible")
+        >>> hm.trace(model, "aba").in_words.splitlines()[-1].split()
+        ['m0.answer', 'answer', '·', '2', '1', '2']
+        """
+        if self.circuit is None:
+            raise RequestError(
+                "A compact model holds parts of several steps in one coordinate: only a legible "
+                'one, compiled with route="legible", can be told in words.'
+            )
+        return readable(self.circuit, self.tokens, self.streams, self.attention)
 
     @property
     def coordinates(self) -> tuple[str, ...]:
@@ -77,7 +96,10 @@ class SequenceTrace:
 
 
 def trace_sequence(
-    transformer: Transformer, word: Iterable[str | int], legend: Legend | None = None
+    transformer: Transformer,
+    word: Iterable[str | int],
+    legend: Legend | None = None,
+    circuit: Circuit | None = None,
 ) -> SequenceTrace:
     """The attention of every head and the stream after every sublayer, for one word."""
     source = transformer.input
@@ -96,12 +118,12 @@ def trace_sequence(
                 weights = group_weights(sublayer, streams[-1])
                 streams.append(attended(sublayer, streams[-1], weights))
                 attention.append(_by_head(sublayer, weights))
-            case FeedForward():
+            case FeedForward() | GatedFeedForward():
                 streams.append(fed_forward(sublayer, streams[-1]))
                 attention.append(np.zeros((0, len(tokens), len(tokens))))
     outputs = read_out(transformer, streams[-1])[0]
     seen = tuple(stream[0] for stream in streams)
-    return SequenceTrace(symbols, tokens, seen, tuple(attention), outputs, legend)
+    return SequenceTrace(symbols, tokens, seen, tuple(attention), outputs, legend, circuit)
 
 
 def _by_head(layer: Attention, weights: list[np.ndarray]) -> np.ndarray:

@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from hardmax._errors import ShapeError
+from hardmax.core._gated import GatedFeedForward
 from hardmax.core._layers import (
     Attention,
     FeedForward,
@@ -107,8 +108,11 @@ class Transformer:
     def _check_kinds(self) -> None:
         if not isinstance(self.input, VectorInput | SequenceInput):
             raise ShapeError("A Transformer's input must be a VectorInput or a SequenceInput.")
-        if not all(isinstance(layer, Attention | FeedForward) for layer in self.sublayers):
-            raise ShapeError("A Transformer's sublayers must be Attention or FeedForward values.")
+        if not all(isinstance(layer, Sublayer) for layer in self.sublayers):
+            raise ShapeError(
+                "A Transformer's sublayers must be Attention, FeedForward or GatedFeedForward "
+                "values."
+            )
 
     @property
     def width(self) -> int:
@@ -130,8 +134,10 @@ class Transformer:
 
     @property
     def is_hard(self) -> bool:
-        """Whether every head is a hardmax, so that the function is exact on the rationals."""
-        return all(isinstance(head.weighting, Hardmax) for head in self.heads)
+        """Whether heads are hardmaxes and gates ReLUs: the function is exact on the rationals."""
+        gated = (layer for layer in self.sublayers if isinstance(layer, GatedFeedForward))
+        hard = all(isinstance(head.weighting, Hardmax) for head in self.heads)
+        return hard and all(layer.is_exact for layer in gated)
 
     @cached_property
     def tokens_that_matter(self) -> tuple[tuple[int, ...], ...]:
@@ -194,6 +200,8 @@ def weight_arrays(transformer: Transformer) -> Iterator[np.ndarray]:
     for layer in transformer.sublayers:
         if isinstance(layer, FeedForward):
             yield from (layer.inner, layer.inner_bias, layer.outer, layer.outer_bias)
+        elif isinstance(layer, GatedFeedForward):
+            yield from layer.parts().values()
     yield from (transformer.readout.weights, transformer.readout.bias)
 
 
@@ -218,6 +226,11 @@ def _lines(transformer: Transformer) -> Iterator[str]:
                 yield f"sublayer {number}: feed-forward, hidden {sublayer.hidden_width}"
                 for name in ("inner", "inner_bias", "outer", "outer_bias"):
                     yield f"  {name}: {_entries(getattr(sublayer, name))}"
+            case GatedFeedForward():
+                hidden = f"hidden {sublayer.hidden_width}, {sublayer.activation}"
+                yield f"sublayer {number}: gated feed-forward, {hidden}"
+                for name, part in sublayer.parts().items():
+                    yield f"  {name}: {_entries(part)}"
     where = "every token" if transformer.readout.token is None else transformer.readout.token
     yield f"read-out: token {where}"
     yield f"  weights: {_entries(transformer.readout.weights)}"
@@ -297,5 +310,8 @@ def _parts(transformer: Transformer) -> Iterator[tuple[object, np.ndarray | None
                 yield "inner bias", sublayer.inner_bias
                 yield "outer", sublayer.outer
                 yield "outer bias", sublayer.outer_bias
+            case GatedFeedForward():
+                yield ["gated", sublayer.activation], None
+                yield from sublayer.parts().items()
     yield ["read-out", readout.token], readout.weights
     yield "read-out bias", readout.bias

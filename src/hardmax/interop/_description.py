@@ -17,10 +17,12 @@ from hardmax._errors import FileError
 from hardmax.core import (
     Attention,
     Box,
+    Circuit,
     Claim,
     Construction,
     EncodedTarget,
     FeedForward,
+    GatedFeedForward,
     Hardmax,
     Head,
     HeadGroup,
@@ -31,6 +33,7 @@ from hardmax.core import (
     SequenceTarget,
     Share,
     Softmax,
+    Sublayer,
     Target,
     Transformer,
     VectorInput,
@@ -80,11 +83,14 @@ class StoredConstruction:
     legend: Legend | None = None
     format: str = "float64"
     asked: float | None = None
+    circuit: Circuit | None = None
 
     def join(self, target: Target | SequenceTarget) -> Construction:
         """The construction again, now that its target is known."""
         claim = Claim(target, self.domain, self.ledger, format=self.format, asked=self.asked)
-        return Construction(self.transformer, claim, self.witness, self.route, self.legend)
+        return Construction(
+            self.transformer, claim, self.witness, self.route, self.legend, self.circuit
+        )
 
 
 def describe(construction: Construction) -> tuple[Description, Tensors]:
@@ -112,6 +118,8 @@ def describe(construction: Construction) -> tuple[Description, Tensors]:
     }
     if construction.legend is not None:
         description["legend"] = _describe_legend(construction.legend)
+    if construction.circuit is not None:
+        description["circuit"] = construction.circuit.as_dict()
     return description, tensors
 
 
@@ -140,7 +148,12 @@ def rebuild(description: Description, tensors: Tensors) -> StoredConstruction:
         legend=_rebuild_legend(description.get("legend")),
         format=claim.get("format", "float64"),
         asked=claim.get("asked"),
+        circuit=_rebuild_circuit(description.get("circuit")),
     )
+
+
+def _rebuild_circuit(part: dict[str, object] | None) -> Circuit | None:
+    return None if part is None else Circuit.from_dict(part)
 
 
 def _describe_domain(domain: Box | Words) -> BoxPart | WordsPart:
@@ -185,14 +198,16 @@ def _rebuild_input(part: InputPart, tensors: Tensors) -> VectorInput | SequenceI
     raise FileError(f"has an input of the unknown kind {part['kind']!r}.")
 
 
-def _describe_sublayer(
-    sublayer: Attention | FeedForward, name: str, tensors: Tensors
-) -> SublayerPart:
+def _describe_sublayer(sublayer: Sublayer, name: str, tensors: Tensors) -> SublayerPart:
     match sublayer:
         case FeedForward():
             for part in ("inner", "inner_bias", "outer", "outer_bias"):
                 tensors[f"{name}.{part}"] = getattr(sublayer, part)
             return {"kind": "feed-forward"}
+        case GatedFeedForward():
+            for part, array in sublayer.parts().items():
+                tensors[f"{name}.{part}"] = array
+            return {"kind": "gated", "activation": sublayer.activation}
         case Attention():
             groups = [
                 _describe_group(group, f"{name}.{number}", tensors)
@@ -201,13 +216,16 @@ def _describe_sublayer(
             return {"kind": "attention", "groups": groups}
 
 
-def _rebuild_sublayer(part: SublayerPart, name: str, tensors: Tensors) -> Attention | FeedForward:
+def _rebuild_sublayer(part: SublayerPart, name: str, tensors: Tensors) -> Sublayer:
     match part["kind"]:
         case "feed-forward":
             inner, inner_bias = tensors[f"{name}.inner"], tensors[f"{name}.inner_bias"]
             return FeedForward(
                 inner, inner_bias, tensors[f"{name}.outer"], tensors[f"{name}.outer_bias"]
             )
+        case "gated":
+            arrays = {one: tensors[f"{name}.{one}"] for one in GatedFeedForward.PARTS}
+            return GatedFeedForward.of(arrays, str(part["activation"]))
         case "attention":
             heads: dict[int, Head] = {}
             for number, group in enumerate(part["groups"]):

@@ -38,8 +38,9 @@ class GroupPart(TypedDict):
 
 
 class SublayerPart(TypedDict):
-    kind: str  # feed-forward | attention
+    kind: str  # feed-forward | gated | attention
     groups: NotRequired[list[GroupPart]]
+    activation: NotRequired[str]  # of gates
 
 
 class ReadOutPart(TypedDict):
@@ -89,3 +90,4 @@ class Description(TypedDict):
     route: str
     certificate: NotRequired[dict[str, object]]
     legend: NotRequired[LegendPart]
+    circuit: NotRequired[dict[str, object]]  # as core.Circuit writes it

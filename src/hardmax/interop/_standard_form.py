@@ -13,7 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax._errors import SemanticsError
-from hardmax.core import Attention, FeedForward, Hardmax, Input, ReadOut, Transformer
+from hardmax.core import (
+    Attention,
+    FeedForward,
+    GatedFeedForward,
+    Hardmax,
+    Input,
+    ReadOut,
+    Transformer,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,13 +42,27 @@ class UniformAttention:
 
 @dataclass(frozen=True, eq=False)
 class UniformFeedForward:
-    """Hidden units of one layer: x + outer relu(inner x + inner_bias) + outer_bias."""
+    """Hidden units of one layer: x + outer relu(inner x + inner_bias) + outer_bias.
+
+    Of a gated layer `gates` says the rest: outer (act(gate x + gate_bias) * (inner x + ...)).
+    """
 
     sublayer: int | None
     inner: np.ndarray
     inner_bias: np.ndarray
     outer: np.ndarray
     outer_bias: np.ndarray
+    gates: UniformGates | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class UniformGates:
+    """The gates of hidden units."""
+
+    activation: str
+    gate: np.ndarray
+    gate_bias: np.ndarray
+    multiplies: np.ndarray  # hidden: whether a unit is one of a pair that makes a product
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,15 +97,19 @@ def standard_form(
     key_width: int = 0,
     value_width: int = 0,
     hidden_width: int = 0,
+    gates: bool = False,
 ) -> StandardForm:
     """The Transformer as uniform blocks; a host may ask for more heads and wider ones.
 
     A block is an attention sublayer with the feed-forward sublayer that directly follows, if one
-    does; of what is missing there are zeros. Refused are hard heads, which no framework has.
+    does; of what is missing there are zeros. Refused are hard heads, which no framework has, and
+    gated hidden units unless the caller writes `gates`.
     """
     refuse_hard_heads(transformer)
+    if not gates:
+        _refuse_gates(transformer)
     every = transformer.heads
-    fed = [s for s in transformer.sublayers if isinstance(s, FeedForward)]
+    fed = [s for s in transformer.sublayers if not isinstance(s, Attention)]
     heads = max([heads, *(len(s.heads) for s in transformer.sublayers if isinstance(s, Attention))])
     key_width = max([key_width, *(head.key_width for head in every)])
     value_width = max([value_width, *(head.value_width for head in every)])
@@ -118,6 +144,15 @@ def refuse_hard_heads(transformer: Transformer) -> None:
                     f"not run in any framework: soften the construction first, "
                     f"hm.soften(construction, error=…)."
                 )
+
+
+def _refuse_gates(transformer: Transformer) -> None:
+    for number, sublayer in enumerate(transformer.sublayers):
+        if isinstance(sublayer, GatedFeedForward):
+            raise SemanticsError(
+                f"Sublayer {number} has gated hidden units, which this format does not take: write "
+                f"the model for torch or for a Llama, or compile it by another route."
+            )
 
 
 def _pairs(transformer: Transformer) -> list[tuple[int | None, int | None]]:
@@ -161,8 +196,14 @@ def _feed_forward(transformer: Transformer, number: int | None, hidden: int) -> 
     inner, outer = np.zeros((hidden, width)), np.zeros((width, hidden))
     inner_bias, outer_bias = np.zeros(hidden), np.zeros(width)
     layer = None if number is None else transformer.sublayers[number]
-    if isinstance(layer, FeedForward):
+    gates: UniformGates | None = None
+    if isinstance(layer, FeedForward | GatedFeedForward):
         units = layer.hidden_width
         inner[:units], inner_bias[:units] = layer.inner, layer.inner_bias
         outer[:, :units], outer_bias[:] = layer.outer, layer.outer_bias
-    return UniformFeedForward(number, inner, inner_bias, outer, outer_bias)
+    if isinstance(layer, GatedFeedForward):
+        gate, gate_bias = np.zeros((hidden, width)), np.zeros(hidden)
+        gate[:units], gate_bias[:units] = layer.gate, layer.gate_bias
+        paired = [unit for pair in layer.products for unit in pair]
+        gates = UniformGates(layer.activation, gate, gate_bias, np.isin(np.arange(hidden), paired))
+    return UniformFeedForward(number, inner, inner_bias, outer, outer_bias, gates)

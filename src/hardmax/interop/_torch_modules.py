@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from hardmax._errors import ShapeError
-from hardmax.core import Attention, FeedForward, SequenceInput, VectorInput
+from hardmax.core import Attention, FeedForward, GatedFeedForward, SequenceInput, VectorInput
 from hardmax.interop._torch_tensors import cold, linear, tensor
 
 
@@ -142,6 +142,21 @@ class FeedForwardBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return x + self.outer(self.hidden(self.inner(x)))
+
+
+class GatedFeedForwardBlock(nn.Module):
+    """x <- x + outer(act(gate(x)) * inner(x)); the gated units can be hooked at `hidden`."""
+
+    def __init__(self, layer: GatedFeedForward, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.gate = linear(layer.gate, layer.gate_bias, dtype)
+        self.inner = linear(layer.inner, layer.inner_bias, dtype)
+        self.act = nn.ReLU() if layer.is_exact else nn.SiLU()
+        self.hidden = nn.Identity()
+        self.outer = linear(layer.outer, layer.outer_bias, dtype)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.outer(self.hidden(self.act(self.gate(x)) * self.inner(x)))
 
 
 def _mask(layer: Attention, tokens: int, dtype: torch.dtype) -> Tensor | None:

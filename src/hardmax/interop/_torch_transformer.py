@@ -13,6 +13,8 @@ from hardmax._errors import RequestError, ShapeError
 from hardmax.core import (
     Attention,
     Construction,
+    FeedForward,
+    GatedFeedForward,
     Legend,
     SequenceInput,
     Transformer,
@@ -22,6 +24,7 @@ from hardmax.core import (
 from hardmax.interop._torch_modules import (
     AttentionBlock,
     FeedForwardBlock,
+    GatedFeedForwardBlock,
     HookPoint,
     SequenceEmbedding,
     VectorEmbedding,
@@ -63,8 +66,10 @@ def stacked(transformer: Transformer, dtype: torch.dtype) -> Parts:
         match sublayer:
             case Attention():
                 blocks.append(AttentionBlock(sublayer, transformer.tokens, dtype))
-            case _:
+            case FeedForward():
                 blocks.append(FeedForwardBlock(sublayer, dtype))
+            case GatedFeedForward():
+                blocks.append(GatedFeedForwardBlock(sublayer, dtype))
     return Parts(
         embedding,
         blocks,

@@ -19,6 +19,9 @@ a change of slope of size O(1/N), at a distance of order 1/N from the next; a so
 O(1/(N b)), and beyond a distance 1/b next to nothing, so b of order N suffices: coldness, logit and
 largest weight grow as e^(-1/2) too.
 
+*Gated units.* Two of them multiply exactly, one rectifies exactly: products, polynomials and maxima
+cost the same at every error. Other curves are sums of sigmoids.
+
 *Grids.* The universal route puts an anchor into each cell of a grid and errs by the sum of
 L_i D_i / 2, so every spacing D_i is of order e: e^-d tokens in d variables. The coldness is a
 constant over D^2, so the logit and the largest weight grow as e^-2.
@@ -40,6 +43,7 @@ import numpy as np
 from hardmax.core import Box
 from hardmax.languages import Function, derivative, evaluate
 from hardmax.lowering.functions import ROUTE_GADGETS, is_native, is_square
+from hardmax.lowering.gadgets import is_polynomial
 from hardmax.lowering.graph import (
     Analysis,
     CurveNode,
@@ -183,6 +187,13 @@ def _feedforward(node: Node, analysis: Analysis) -> Growths:
     return {}
 
 
+def _gated(node: Node, analysis: Analysis) -> Growths:
+    match node:
+        case CurveNode(curve=curve) if not (is_native(curve) or is_polynomial(curve)):
+            return _fitted("heads", node, analysis)
+    return {}
+
+
 def _grid(function: Function) -> Growths:
     used = {name for expression in function.expressions for name in expression.variables()}
     cells, cold = Growth(Fraction(len(used))), Growth(Fraction(2))
@@ -227,4 +238,5 @@ _RULES = {
     "anchors": _anchors,
     "recipe": _recipe,
     "feedforward": _feedforward,
+    "gated": _gated,
 }

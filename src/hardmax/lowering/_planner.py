@@ -15,7 +15,7 @@ from hardmax.core import Box, Construction, Target
 from hardmax.languages import CallableFunction, Expression, Function
 
 PREFERENCES = ("parameters", "layers", "heads", "logit", "float32")
-BASELINES = ("feedforward",)  # shown for comparison, taken only when asked for by name
+BASELINES = ("feedforward", "gated")  # shown for comparison, taken only when asked for by name
 CHEAPEST_FIRST = ("float16", "bfloat16", "float32", "float64")
 # The checker bounds rounding by lemmas of its own, never by more than this often what a proposal
 # says; and where rounding is at most so small a part of the claim, it leaves room for it.
@@ -275,7 +275,7 @@ class Plan(RoutePlan[Offer]):
     def choose(self, prefer: str | None = None) -> Offer:
         """The offer with the least of what is preferred, which is parameters unless said otherwise.
 
-        Feed-forward routes are the baseline: they are taken only by name.
+        Feed-forward routes, gated ones among them, are the baseline: they are taken only by name.
         """
         rank = ranking(prefer)
         candidates = [offer for offer in self.open if offer.route not in BASELINES]

@@ -3,6 +3,7 @@
 Exact rationals and the constants of softmax live here, too. Knows no head.
 """
 
+from hardmax.numerics._activations import activation_error as activation_error
 from hardmax.numerics._elementary import ELEMENTARY_ULPS as ELEMENTARY_ULPS
 from hardmax.numerics._elementary import absolute as absolute
 from hardmax.numerics._elementary import cos as cos
@@ -22,6 +23,13 @@ from hardmax.numerics._elementary import sqrt as sqrt
 from hardmax.numerics._elementary import tan as tan
 from hardmax.numerics._elementary import tanh as tanh
 from hardmax.numerics._elementary import weights_moved as weights_moved
+from hardmax.numerics._error_free import DoubleDouble as DoubleDouble
+from hardmax.numerics._error_free import are_moderate as are_moderate
+from hardmax.numerics._error_free import exact_product as exact_product
+from hardmax.numerics._error_free import exact_sum as exact_sum
+from hardmax.numerics._error_free import nearest_products as nearest_products
+from hardmax.numerics._error_free import product_of_double_doubles as product_of_double_doubles
+from hardmax.numerics._error_free import sum_of_double_doubles as sum_of_double_doubles
 from hardmax.numerics._formats import BFLOAT16 as BFLOAT16
 from hardmax.numerics._formats import BLOCK as BLOCK
 from hardmax.numerics._formats import FLOAT16 as FLOAT16

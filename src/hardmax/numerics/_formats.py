@@ -69,6 +69,11 @@ class Format:
         """The unit roundoff u: |fl(x) - x| <= u |x| unless x is tiny. 0 for the reals."""
         return 2.0**-self.digits
 
+    @property
+    def is_coarse(self) -> bool:
+        """Whether it has fewer digits than float64, whose rounding is next to nothing."""
+        return self.digits < 53
+
     @cached_property
     def _kept(self) -> int:
         """Multiples of 2 to this power that have few enough digits are kept."""

@@ -7,7 +7,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hardmax.core import Attention, FeedForward, Transformer, VectorInput
+from hardmax.core import (
+    Attention,
+    FeedForward,
+    GatedFeedForward,
+    Sublayer,
+    Transformer,
+    VectorInput,
+)
 
 
 @dataclass(frozen=True)
@@ -53,12 +60,12 @@ def _lasting(transformer: Transformer) -> np.ndarray:
             case Attention():
                 for head in sublayer.heads:
                     lasts &= ~head.output.any(axis=1)
-            case FeedForward():
+            case FeedForward() | GatedFeedForward():
                 lasts &= ~sublayer.outer.any(axis=1) & (sublayer.outer_bias == 0.0)
     return np.where(lasts, source.offsets, 0.0)
 
 
-def _writers(number: int, sublayer: Attention | FeedForward, ones: np.ndarray) -> Iterator[Writer]:
+def _writers(number: int, sublayer: Sublayer, ones: np.ndarray) -> Iterator[Writer]:
     if not isinstance(sublayer, Attention):
         return
     for index, head in enumerate(sublayer.heads):

@@ -10,7 +10,7 @@ from numbers import Real
 import numpy as np
 
 from hardmax._errors import PrecisionError, RequestError, SemanticsError
-from hardmax.analysis import Flow, follow
+from hardmax.analysis import Flow, Reach, follow
 from hardmax.core import (
     MARGIN,
     Affine,
@@ -26,7 +26,7 @@ from hardmax.core import (
     Witness,
     with_margin,
 )
-from hardmax.numerics import FLOAT64, REALS, Format, Interval, format_named
+from hardmax.numerics import FLOAT64, REALS, Format, format_named
 from hardmax.passes._constants import Writer, constant_writers, with_constants
 
 _JUST_BELOW = 1.0 - 1e-12  # of the budget: the claim, with its margin, is to be below the error
@@ -87,7 +87,9 @@ def soften(
     logit, soft, flow = solver.solve(budget)
     parts = list(solver.shares(logit, flow.error))
     room = _room_for_the_checker(parts[-1], budget, format)
-    colder = solver.colder(logit, budget, room) if room and logit else None
+    colder = (
+        solver.colder(logit, budget - parts[-1].amount, budget, room) if room and logit else None
+    )
     if colder is not None:
         warmer, (logit, soft, flow) = logit, colder
         parts = _with_room(parts, warmer / logit, flow.error + room)
@@ -100,10 +102,15 @@ def _room_for_the_checker(rounding: Share, budget: float, format: Format) -> flo
 
     In deep networks it has been seen to be eight times as large as this room's. A claim is worth
     nothing that is true and cannot be shown, so a few percent of the error are given away for it.
+    In coarse formats, where rounding is most of the error, the two are closer together, because
+    both know the 2-norms of what is added up: half as much again is left, and no more than half of
+    what softening has.
     """
+    if format is not FLOAT64:
+        return min(0.5 * rounding.amount, 0.5 * (budget - rounding.amount))
     room = 8.0 * rounding.amount
     worthwhile = 8.0 * _FAINT_ROUNDING * budget < room < budget / 20.0  # beyond, it is a limit
-    return room if format is FLOAT64 and worthwhile else 0.0
+    return room if worthwhile else 0.0
 
 
 def _with_room(parts: list[Share], factor: float, total: float) -> list[Share]:
@@ -176,13 +183,14 @@ class _Solver:
     centre: np.ndarray
     writers: dict[tuple[int, int, int], Writer]  # constants that heads write ...
     written: dict[int, np.ndarray]  # ... and where they centre what the target's values deviate by
-    narrow: list[Interval] | None  # where the skeleton's numbers are: the same in all trials
+    reaches: list[Reach] | None  # where the skeleton's numbers are: the same in all trials
     format: Format = FLOAT64  # in which the deviation is to fit
 
     @classmethod
     def of(cls, construction: Construction, format: Format = FLOAT64) -> _Solver:
         transformer, domain = construction.transformer, construction.claim.domain
-        flow = follow(transformer, domain, skeleton=transformer, format=REALS)
+        round = format.is_coarse
+        flow = follow(transformer, domain, skeleton=transformer, format=REALS, round=round)
         radius, routing = {}, {}
         for key, head in flow.heads.items():
             if head.constant or head.radius == 0.0:
@@ -193,7 +201,7 @@ class _Solver:
         radius = {key: max(r, floor) for key, r in radius.items()}
         centre, writers = _centrable(construction), constant_writers(transformer)
         written = _written(construction, writers)
-        return cls(construction, radius, routing, centre, writers, written, flow.narrow, format)
+        return cls(construction, radius, routing, centre, writers, written, flow.reaches, format)
 
     @property
     def free(self) -> bool:
@@ -213,7 +221,7 @@ class _Solver:
             written=self.written,
             coldness=coldness,
             format=format or self.format,
-            narrow=self.narrow,
+            reaches=self.reaches,
         )
 
     def trial(self, logit: float) -> _Trial:
@@ -255,10 +263,13 @@ class _Solver:
         raise _too_small(budget, min(errors), self.construction.claim.error, self.format)
 
     def colder(
-        self, logit: float, budget: float, room: float
+        self, logit: float, softening: float, budget: float, room: float
     ) -> tuple[float, Transformer, Flow] | None:
-        """A model that leaves so much room of the budget, if the first one that should does."""
-        logit *= budget / (budget - room) * (1.0 + _CLOSE)
+        """A model that leaves so much room of the budget, if the first one that should does.
+
+        Only softening, which has what is given, gets smaller as heads get colder.
+        """
+        logit *= softening / (softening - room) * (1.0 + _CLOSE)
         soft, flow = self.build(self.trial(logit))
         return (logit, soft, flow) if flow.error <= budget - room else None
 
@@ -303,7 +314,7 @@ class _Solver:
         )
         centred = with_constants(centred, self.writers, flow.later_shifts)
         return centred, follow(
-            centred, domain, skeleton=skeleton, format=self.format, narrow=self.narrow
+            centred, domain, skeleton=skeleton, format=self.format, reaches=self.reaches
         )
 
     def shares(self, logit: float, total: float) -> Iterator[Share]:

@@ -22,6 +22,7 @@ from hardmax.core import (
     Attention,
     Box,
     FeedForward,
+    GatedFeedForward,
     Head,
     ReadOut,
     SequenceInput,
@@ -129,6 +130,8 @@ def run_in_format(
         match layer:
             case FeedForward():
                 stream = [_feed_forward(adversary, layer, x) for x in stream]
+            case GatedFeedForward():
+                stream = [_gated(adversary, layer, x) for x in stream]
             case Attention():
                 stream = _attend(adversary, layer, stream)
     readout = transformer.readout
@@ -163,6 +166,27 @@ def _feed_forward(adversary: Adversary, layer: FeedForward, x: Column) -> Column
     hidden = adversary.map(inner, x, adversary.weights(layer.inner_bias))
     hidden = [np.maximum(z, 0.0) for z in hidden]
     return adversary.map(outer, hidden, adversary.weights(layer.outer_bias), x)
+
+
+def _gated(adversary: Adversary, layer: GatedFeedForward, x: Column) -> Column:
+    """A silu in one of three ways, with an exponential as far off as is assumed."""
+    gates = adversary.map(adversary.weights(layer.gate), x, adversary.weights(layer.gate_bias))
+    factors = adversary.map(adversary.weights(layer.inner), x, adversary.weights(layer.inner_bias))
+    hidden = []
+    for z, u in zip(gates, factors, strict=True):
+        acted = np.maximum(z, 0.0) if layer.is_exact else _silu(adversary, np.asarray(z))
+        hidden.append(adversary.rounded(acted * u))
+    outer = adversary.weights(layer.outer)
+    return adversary.map(outer, hidden, adversary.weights(layer.outer_bias), x)
+
+
+def _silu(adversary: Adversary, z: np.ndarray) -> np.ndarray:
+    """With e = exp(-|z|), which does not overflow."""
+    power, rounded = adversary.powers(-np.abs(z)), adversary.rounded
+    share = rounded(np.where(z >= 0.0, 1.0, power) / rounded(1.0 + power))
+    if adversary.rng.random() < 0.5:
+        return rounded(z * share)
+    return rounded(rounded(z * np.where(z >= 0.0, 1.0, power)) / rounded(1.0 + power))
 
 
 def _attend(adversary: Adversary, layer: Attention, stream: list[Column]) -> list[Column]:
@@ -247,7 +271,9 @@ def _middle(ball: arb) -> Fraction:
     return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
 
 
-def random_case(rng: np.random.Generator, format: Format) -> tuple[Transformer, Box]:
+def random_case(
+    rng: np.random.Generator, format: Format, gated: float = 0.0
+) -> tuple[Transformer, Box]:
     """A small Transformer of any kind, or one whose powers lie around the edge of the format."""
     if rng.random() < 0.2:
         return transformer_at_the_edge(rng, format), Box(-np.ones(1), np.ones(1))
@@ -255,6 +281,8 @@ def random_case(rng: np.random.Generator, format: Format) -> tuple[Transformer, 
         coarse=bool(rng.random() < 0.5),
         hard=float(rng.random() < 0.3),
         continuous=float(rng.choice([0.0, 0.5])),
+        gated=gated,
+        silu=0.5,
     )
     inputs = int(rng.integers(1, 3))
     transformer = random_vector_transformer(rng, inputs, int(rng.integers(1, 3)), kind)
@@ -280,9 +308,11 @@ def transformer_at_the_edge(rng: np.random.Generator, format: Format) -> Transfo
 class RoundingCase:
     """A random Transformer, its bounds in a format, some points, and the true outputs there."""
 
-    def __init__(self, rng: np.random.Generator, format: Format, points: int = 4) -> None:
+    def __init__(
+        self, rng: np.random.Generator, format: Format, points: int = 4, gated: float = 0.0
+    ) -> None:
         self.format = format
-        self.transformer, box = random_case(rng, format)
+        self.transformer, box = random_case(rng, format, gated)
         self.bound = float_bounds(self.transformer, box, (format.name,))[format.name]
         if format is not FLOAT64 and not self.transformer.is_hard:
             self.bound = self.bound * (1.0 + 2.0 * FLOAT64.unit / format.unit)  # see `true_values`

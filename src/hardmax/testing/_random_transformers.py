@@ -9,6 +9,7 @@ import numpy as np
 from hardmax.core import (
     Attention,
     FeedForward,
+    GatedFeedForward,
     Hardmax,
     Head,
     ReadOut,
@@ -31,6 +32,8 @@ class Kind:
     hard: float  # the share of hard heads
     steady: bool = False  # queries read coordinate 0 alone, which is 1 and is never written
     continuous: float = 0.0  # the share of heads whose value is their key: maxima and minima
+    gated: float = 0.0  # the share of feed-forward layers whose units are gated
+    silu: float = 0.0  # the share of these whose gates are silus
 
 
 def random_numbers(rng: np.random.Generator, shape: tuple[int, ...], coarse: bool) -> np.ndarray:
@@ -78,7 +81,8 @@ def _sublayers(rng: np.random.Generator, tokens: int, width: int, kind: Kind) ->
         heads = int(rng.choice([1, 1, 2]))
         layers.append(Attention(_head(rng, tokens, width, kind) for _ in range(heads)))
         if rng.random() < 0.4:
-            layers.append(_feed_forward(rng, width, kind))
+            is_gated = kind.gated > 0.0 and bool(rng.random() < kind.gated)
+            layers.append((_gated if is_gated else _feed_forward)(rng, width, kind))
     return layers
 
 
@@ -109,4 +113,25 @@ def _feed_forward(rng: np.random.Generator, width: int, kind: Kind) -> FeedForwa
         random_numbers(rng, (hidden,), kind.coarse),
         outer,
         bias,
+    )
+
+
+def _gated(rng: np.random.Generator, width: int, kind: Kind) -> GatedFeedForward:
+    """Units of which some come in pairs that multiply, in any order and with either sign."""
+    draw = lambda *shape: random_numbers(rng, shape, kind.coarse)  # noqa: E731
+    hidden, pairs = int(rng.integers(1, 3)), int(rng.integers(0, 3))
+    gate, inner, outer = draw(hidden, width), draw(hidden, width), draw(width, hidden)
+    biases = draw(2, hidden)
+    outer[0] = 0.0
+    for _ in range(min(pairs, hidden)):
+        k, sign = int(rng.integers(hidden)), float(rng.choice([-1.0, 1.0]))
+        gate, inner = np.vstack([gate, -gate[[k]]]), np.vstack([inner, sign * inner[[k]]])
+        outer = np.hstack([outer, -sign * outer[:, [k]]])
+        biases = np.hstack([biases, [[-biases[0, k]], [sign * biases[1, k]]]])
+    order = rng.permutation(len(gate))
+    bias = draw(width)
+    bias[0] = 0.0
+    return GatedFeedForward(
+        *(gate[order], biases[0][order], inner[order], biases[1][order], outer[:, order], bias),
+        activation="silu" if rng.random() < kind.silu else "relu",
     )

@@ -19,6 +19,7 @@ from hardmax.core import (
     Box,
     Construction,
     FeedForward,
+    GatedFeedForward,
     Holding,
     Maximum,
     Softmax,
@@ -180,6 +181,8 @@ def _cost(transformer: Transformer) -> float:
         match layer:
             case FeedForward():
                 total += tokens * np.count_nonzero(layer.inner) * 2
+            case GatedFeedForward():
+                total += tokens * np.count_nonzero([layer.inner, layer.gate]) * 2
             case Attention():
                 for head in layer.heads:
                     held = sum(map(np.count_nonzero, (head.query, head.key, head.value)))

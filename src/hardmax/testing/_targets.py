@@ -16,6 +16,7 @@ from hardmax.core import (
     Attention,
     EncodedTarget,
     FeedForward,
+    GatedFeedForward,
     Head,
     Product,
     Recalled,
@@ -103,10 +104,13 @@ def steps_of_transformer(transformer: Transformer, added: Steps | None = None) -
     writer = _TransformerSteps(transformer)
     stream = writer.embed_tokens()
     for layer in transformer.sublayers:
-        if isinstance(layer, Attention):
-            stream = [writer.attend_heads(layer, stream, t) for t in range(len(stream))]
-        else:
-            stream = [writer.fed_forward(layer, row) for row in stream]
+        match layer:
+            case Attention():
+                stream = [writer.attend_heads(layer, stream, t) for t in range(len(stream))]
+            case FeedForward():
+                stream = [writer.fed_forward(layer, row) for row in stream]
+            case GatedFeedForward():
+                stream = [writer.gated(layer, row) for row in stream]
     readout = transformer.readout
     assert readout.token is not None
     answer = stream[readout.token]
@@ -161,6 +165,16 @@ class _TransformerSteps:
         positive = self.add(Univariate((hidden,), "relu", layer.hidden_width))
         both = np.hstack([np.eye(self.width), layer.outer])
         return self.add(Affine((row, positive), both, layer.outer_bias))
+
+    def gated(self, layer: GatedFeedForward, row: int) -> int:
+        """Unit by unit, without a look at which of them make products."""
+        gates = self.add(Affine((row,), layer.gate, layer.gate_bias))
+        opened = self.add(Univariate((gates,), layer.activation, layer.hidden_width))
+        factors = self.add(Affine((row,), layer.inner, layer.inner_bias))
+        pairs = [[k, layer.hidden_width + k] for k in range(layer.hidden_width)]
+        hidden = self.add(Product((opened, factors), np.array(pairs)))
+        both = np.hstack([np.eye(self.width), layer.outer])
+        return self.add(Affine((row, hidden), both, layer.outer_bias))
 
     def attend_heads(self, layer: Attention, stream: list[int], t: int) -> int:
         mixed = [self._mix_values(head, stream, t) for head in layer.heads]

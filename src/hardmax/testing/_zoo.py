@@ -46,8 +46,9 @@ class Specimen:
 
 # ---- functions ---------------------------------------------------------------------------------
 
-_PRODUCT = "direct direct-2 direct-3 recipe feedforward"
-_SQUARE = "direct direct-2 direct-3 anchors recipe feedforward universal"
+_PRODUCT = "direct direct-2 direct-3 recipe feedforward gated"
+_SQUARE = "direct direct-2 direct-3 anchors recipe feedforward universal gated"
+_POWER = "direct anchors recipe feedforward universal gated"
 _CURVE = "direct anchors recipe feedforward universal"
 _FITTED = "direct anchors recipe feedforward"
 _KINK = "direct recipe feedforward universal"
@@ -56,7 +57,7 @@ _PLAIN = "direct recipe feedforward"
 _PRIMITIVES: dict[str, tuple[tuple[Range, ...], str, str]] = {  # routes at 1e-2, and at 1e-3
     "x*y": ((UNIT, UNIT), _PRODUCT, _PRODUCT),
     "x**2": ((UNIT,), _SQUARE, _SQUARE),
-    "x**3": ((UNIT,), _CURVE, _CURVE),
+    "x**3": ((UNIT,), _POWER, _POWER),
     "x**0.5": (((1.0, 2.0),), _CURVE, _CURVE),
     "x**1.5": (((0.0, 1.0),), _CURVE, _CURVE),
     "x**-2": (((1.0, 2.0),), _CURVE, _CURVE),
@@ -80,7 +81,7 @@ _SIXTEEN = f"max({', '.join(f'x{i}' for i in range(16))})"
 _COMPOSITES: dict[str, tuple[tuple[Range, ...], float, str]] = {
     "sin(x)*exp(-y)/(1 + x**2)": (((-2.0, 2.0), (0.0, 1.0)), 1e-3, _PRODUCT + " anchors"),
     "max(x, y, z)*min(x, y)": ((UNIT,) * 3, 1e-2, _PRODUCT),
-    "16*x**5 - 20*x**3 + 5*x": ((UNIT,), 1e-6, _FITTED),
+    "16*x**5 - 20*x**3 + 5*x": ((UNIT,), 1e-6, _FITTED + " gated"),
     "exp(x)/(exp(x) + exp(y) + exp(z))": (((-2.0, 2.0),) * 3, 1e-4, _PLAIN),
     "u*v*w*x*y*z": ((UNIT,) * 6, 1e-2, _PRODUCT),
     _SIXTEEN: ((UNIT,) * 16, 1e-3, _PLAIN),

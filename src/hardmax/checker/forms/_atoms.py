@@ -12,7 +12,8 @@ from fractions import Fraction
 import numpy as np
 
 from hardmax.checker._budget import ENTRY, RANGE, charge
-from hardmax.checker.forms._forms import Form, nearest
+from hardmax.checker.forms._coefficients import nearest
+from hardmax.checker.forms._forms import Form
 from hardmax.numerics import TINY, Interval, pair_radius, record_of, sigmoid, sum_up
 
 Ends = tuple[float, float]
@@ -149,19 +150,34 @@ class Bounds:
             return 0.0, 0.0
         bottom = top = nearest(form.constant)
         size, wide = abs(bottom), 0.0
-        if form.atoms:
-            charge(RANGE + 8 * ENTRY * len(form.atoms))
-            atoms, c = form.floats
-            self._reach(int(atoms.max()))
-            with np.errstate(all="ignore"):
-                ends = c * self.low[atoms], c * self.high[atoms]
-                bottom += float(np.minimum(*ends).sum())
-                top += float(np.maximum(*ends).sum())
-                size += float(np.maximum(*map(np.abs, ends)).sum())
-                wide = float(np.maximum(*map(np.abs, (self.low[atoms], self.high[atoms]))).sum())
-        slack = pair_radius(wide * TINY, size, len(form.atoms) + 5)
+        count = form.body.count
+        if count:
+            charge(RANGE + 8 * ENTRY * count)
+            alone = form.float_alone if form.body.atom >= 0 else None
+            ends = None if alone is None else self._scaled(alone, form.body.atom)
+            low, high, sizes, wide = ends or self._sums(*form.floats)
+            bottom, top, size = bottom + low, top + high, size + sizes
+        slack = pair_radius(wide * TINY, size, count + 5)
         low, high = bottom - slack, top + slack
         return (low, high) if low <= high else (-np.inf, np.inf)  # nan compares false
+
+    def _scaled(self, c: float, atom: int) -> tuple[float, float, float, float] | None:
+        """The same as `_sums`, of one term; None for what is not known to be in order."""
+        low, high = self[atom]
+        if not low <= high:  # nan compares false
+            return None
+        one, other = c * low, c * high
+        return min(one, other), max(one, other), max(abs(one), abs(other)), max(abs(low), abs(high))
+
+    def _sums(self, atoms: np.ndarray, c: np.ndarray) -> tuple[float, float, float, float]:
+        """The least and the largest sum, that of the sizes of terms, and that of the atoms'."""
+        self._reach(int(atoms.max()))
+        with np.errstate(all="ignore"):
+            low, high = self.low[atoms], self.high[atoms]
+            ends = c * low, c * high
+            least, most = float(np.minimum(*ends).sum()), float(np.maximum(*ends).sum())
+            size = float(np.maximum(*map(np.abs, ends)).sum())
+            return least, most, size, float(np.maximum(np.abs(low), np.abs(high)).sum())
 
 
 def gate_range(logit: Ends, value: Ends) -> Ends:

@@ -14,7 +14,9 @@ import numpy as np
 from flint import fmpq
 
 from hardmax.checker._budget import PIVOT, PROGRAM, charge
-from hardmax.checker.forms._forms import ONE, ZERO, Form, nearest, rational, total
+from hardmax.checker.forms._bodies import ONE, ZERO, rational
+from hardmax.checker.forms._coefficients import nearest
+from hardmax.checker.forms._forms import Form, total
 
 _MOST_VARIABLES = 256
 Range = Callable[[Form], tuple[float, float]]

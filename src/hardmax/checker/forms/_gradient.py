@@ -8,7 +8,8 @@ from fractions import Fraction
 from flint import fmpq
 
 from hardmax.checker.forms._atoms import Apply, Gate, Times, Variable
-from hardmax.checker.forms._forms import NOTHING, ONE, Form, constant, total
+from hardmax.checker.forms._bodies import ONE
+from hardmax.checker.forms._forms import NOTHING, Form, constant, total
 from hardmax.checker.forms._graph import Graph
 from hardmax.numerics import record_of
 

@@ -10,6 +10,7 @@ replaced by what it is there. Ranges are outward-rounded, so this is exact, too.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from fractions import Fraction
 
@@ -33,20 +34,14 @@ from hardmax.checker.forms._atoms import (
     mean_range,
     univariate_range,
 )
-from hardmax.checker.forms._forms import (
-    NOTHING,
-    ONE,
-    ZERO,
-    Form,
-    Shared,
-    constant,
-    rational,
-    total,
-)
+from hardmax.checker.forms._bodies import ONE, ZERO, rational
+from hardmax.checker.forms._coefficients import are_many
+from hardmax.checker.forms._forms import NOTHING, Form, Shared, constant, total
 from hardmax.core import Box
 from hardmax.numerics import Interval, record_of
 
 _TINY = 1e-100  # numbers below are left to the variables' ranges
+_OTHER, _VARIABLE, _RECTIFIER = 0, 1, 2
 _MOST_TERMS = 16  # forms with more are not written out a second time
 _MOST_MONOMIALS = 9  # products of forms with more terms than this stay products
 
@@ -61,11 +56,13 @@ class Graph:
         self.look = look
         self.atoms: list[Atom] = []
         self.variables: set[int] = set()  # those atoms that are free numbers
+        self._kinds = np.zeros(64, dtype=np.int8)  # by atoms: what can be asked of many at once
         self.bounds = Bounds()
         self.shared = Shared()
         self._known: dict[Hashable, int] = {}
         self._facing: dict[Hashable, bool] = {}  # which of u and -u is rectified
         self._denominators: dict[Form, Form] = {}
+        self._factors: dict[int, Counter[int]] = {}
 
     def variable(self, low: float, high: float) -> Form:
         """A new free number in [low, high]."""
@@ -90,7 +87,17 @@ class Graph:
 
     def is_plain(self, form: Form) -> bool:
         """Whether a form is one of variables alone."""
-        return form.atoms.keys() <= self.variables
+        if not are_many(form.body.count):
+            return form.atoms.keys() <= self.variables
+        return bool(self.are_variables(form.body.array).all())
+
+    def are_variables(self, atoms: np.ndarray) -> np.ndarray:
+        """Which of some atoms are free numbers."""
+        return np.asarray(self._kinds[atoms] == _VARIABLE)
+
+    def is_of_rectifiers(self, form: Form) -> bool:
+        """Whether a form is one of variables and rectifiers alone."""
+        return bool((self._kinds[form.body.array] != _OTHER).all())
 
     def range(self, form: Form) -> tuple[float, float]:
         """An enclosure of a form's values on the domain."""
@@ -284,9 +291,44 @@ class Graph:
         ]
         for a, p in first.terms.items():
             for b, q in second.terms.items():
-                low, high = min(a, b), max(a, b)
-                parts.append((p * q, self._product(Form({low: ONE}), Form({high: ONE}))))
+                parts.append((p * q, self._monomial(a, b)))
         return total(parts)
+
+    def _monomial(self, first: int, second: int) -> Form:
+        """The product of two atoms, in one way only: (x y) x, x (x y) and x^2 y are the same.
+
+        Powers of single atoms, by their numbers, are multiplied one after the other; from the third
+        on they are what a target's x^n is.
+        """
+        powers = Counter(self._powers(first))
+        powers.update(self._powers(second))
+        found: Form | None = None
+        for atom in sorted(powers):
+            form, power = Form({atom: ONE}), powers[atom]
+            if power == 2:
+                form = self._product(form, form)
+            elif power > 2:
+                form = self.apply("power", form, Fraction(power))
+            found = form if found is None else self._product(found, form)
+        assert found is not None
+        return found
+
+    def _powers(self, atom: int) -> dict[int, int]:
+        """The atoms whose product an atom is, and how often each is a factor."""
+        if atom not in self._factors:
+            made, factors = self.atoms[atom], Counter({atom: 1})
+            match made:
+                case Times(first=first, second=second):
+                    inner = _sole_atom(first), _sole_atom(second)
+                    if inner[0] is not None and inner[1] is not None:
+                        factors = Counter(self._powers(inner[0]))
+                        factors.update(self._powers(inner[1]))
+                case Apply(name="power", exponent=exponent, argument=argument):
+                    base, power = _sole_atom(argument), Fraction(exponent)
+                    if base is not None and power.denominator == 1 and power > 1:
+                        factors = Counter({base: int(power)})
+            self._factors[atom] = factors
+        return self._factors[atom]
 
     def _product(self, first: Form, second: Form) -> Form:
         if second.order < first.order:
@@ -331,9 +373,23 @@ class Graph:
             self.look()
             number = len(self.atoms)
             self._known[key] = number
+            self._note(number, atom)
             self.atoms.append(atom)
             self.bounds.append(*known)
         return Form({number: ONE})
+
+    def _note(self, number: int, atom: Atom) -> None:
+        if number == len(self._kinds):
+            self._kinds = np.concatenate([self._kinds, np.zeros_like(self._kinds)])
+        kinds = {Variable: _VARIABLE, Relu: _RECTIFIER}
+        self._kinds[number] = kinds.get(type(atom), _OTHER)
+
+
+def _sole_atom(form: Form) -> int | None:
+    """The atom that a form is, if it is one and nothing else."""
+    if len(form.atoms) != 1 or form.constant != ZERO or form.lead != ONE:
+        return None
+    return next(iter(form.atoms))
 
 
 def _line(form: Form, slope: int, offset: int) -> Form:

@@ -7,29 +7,31 @@ holding of the witness, depends on is ever looked at.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 
 import numpy as np
 from flint import fmpq
 
+from hardmax.checker.forms._bodies import ONE, ZERO, rational
+from hardmax.checker.forms._coefficients import nearest
+from hardmax.checker.forms._columns import Columns, Row, sparse_rows
 from hardmax.checker.forms._dominance import excess
 from hardmax.checker.forms._forms import (
     NOTHING,
-    ONE,
     Form,
     constant,
     direction_of,
     is_moderate,
-    nearest,
-    rational,
-    renamed,
     total,
 )
 from hardmax.checker.forms._graph import Graph
+from hardmax.checker.forms._names import Names, renamed
 from hardmax.core import (
     Affine,
     Attention,
     FeedForward,
+    GatedFeedForward,
     Head,
     Maximum,
     Product,
@@ -40,18 +42,8 @@ from hardmax.core import (
 )
 from hardmax.numerics import Interval, stray
 
-Row = list[tuple[int, fmpq]]
 Place = tuple[int, ...]
 _MOST_TERMS = 64  # of forms whose ranges are remembered
-
-
-def sparse_rows(matrix: np.ndarray) -> list[Row]:
-    """The nonzero entries of each row, as rationals."""
-    rows: list[Row] = [[] for _ in range(matrix.shape[0])]
-    places = np.nonzero(matrix)
-    for i, j, value in zip(*(p.tolist() for p in places), matrix[places].tolist(), strict=True):
-        rows[i].append((j, rational(value)))
-    return rows
 
 
 class _Renamed:
@@ -59,25 +51,20 @@ class _Renamed:
 
     def __init__(self) -> None:
         self.forms: dict[Place, Form] = {}
-        self.names: dict[int, Form] = {}
+        self.names = Names()
         self._fresh: set[int] = set()
-        self._read: dict[Hashable, dict[int, Form]] = {}
+        self._read: dict[Hashable, Columns] = {}
 
     def name(self, atom: int, form: Form) -> None:
         self.names[atom] = form
         self._fresh.add(atom)
 
-    def read(self, row: Row, of: Hashable, make: Callable[[int], Form]) -> list[tuple[fmpq, Form]]:
-        """Weights and forms of a row; what rows of one value share is looked up once.
-
-        Until there are new names: then all of them are read anew.
-        """
+    def columns(self, of: Hashable, make: Callable[[int], Form]) -> Columns:
+        """What rows of one value add up: looked up once, until there are new names."""
         self.refresh()
-        known = self._read.setdefault(of, {})
-        for index, _ in row:
-            if index not in known:
-                known[index] = make(index)
-        return [(weight, known[index]) for index, weight in row]
+        if of not in self._read:
+            self._read[of] = Columns(make)
+        return self._read[of]
 
     def refresh(self) -> None:
         """Call what is known by its new names, all at once."""
@@ -100,7 +87,8 @@ class Unrolled:
         self.inputs = inputs
         self._source = transformer.input
         self._units, self._head = cache(self._make_units), cache(self._make_head)
-        self._writing, self._mean = cache(self._find_writing), cache(self._make_mean)
+        self._writing, self._means = cache(self._find_writing), cache(self._make_means)
+        self._given = Columns(inputs.__getitem__)
         self._stream = _Renamed()  # by sublayer, token and coordinate
         self.swept: Callable[[Form], Form] = lambda form: form  # what becomes of new coordinates
 
@@ -119,7 +107,7 @@ class Unrolled:
         token = readout.token % self.transformer.tokens
         last = len(self.transformer.sublayers) - 1
         return [
-            total([(ONE, constant(rational(bias))), *self._read(row, last, token)])
+            self._columns(last, token).total(row, rational(bias))
             for row, bias in zip(sparse_rows(readout.weights), readout.bias, strict=True)
         ]
 
@@ -132,35 +120,43 @@ class Unrolled:
             if sublayer < 0:
                 stream[place] = self._embedded(token, index)
             else:
-                changes = self._changes(sublayer, token, index)
+                change = self._change(sublayer, token, index)
                 before = self.coordinate(sublayer - 1, token, index)
-                made = total([(ONE, before), *changes]) if changes else before
+                made = before if change is None else change(before)
                 made = renamed(made, self._stream.names)
-                stream[place] = self.swept(made) if changes else made
+                stream[place] = made if change is None else self.swept(made)
         return stream[place]
 
     def _embedded(self, token: int, index: int) -> Form:
-        row = self._source.maps[token, index]
-        parts = [(rational(row[i]), self.inputs[i]) for i in np.flatnonzero(row)]
-        return total([*parts, (ONE, constant(rational(self._source.offsets[token, index])))])
+        (row,) = sparse_rows(self._source.maps[token, index][None])
+        return self._given.total(row, rational(self._source.offsets[token, index]))
 
-    def _read(self, row: Row, sublayer: int, token: int) -> list[tuple[fmpq, Form]]:
-        make = partial(self.coordinate, sublayer, token)
-        return self._stream.read(row, (sublayer, token), make)
+    def _columns(self, sublayer: int, token: int) -> Columns:
+        """The coordinates of a token after a sublayer."""
+        return self._stream.columns((sublayer, token), partial(self.coordinate, sublayer, token))
 
     def _linear(self, row: Row, sublayer: int, token: int) -> Form:
-        return self.graph.shared.form(total(self._read(row, sublayer, token)))
+        return self.graph.shared.form(self._columns(sublayer, token).total(row))
 
-    def _changes(self, sublayer: int, token: int, index: int) -> list[tuple[fmpq, Form]]:
-        if isinstance(self.transformer.sublayers[sublayer], FeedForward):
-            return self._units(sublayer).change(token, index)
-        return [
-            (weight, self._mean(sublayer, token, number, v))
-            for number, v, weight in self._writing(sublayer).get(index, ())
-        ]
+    def _change(self, sublayer: int, token: int, index: int) -> Callable[[Form], Form] | None:
+        """What a sublayer makes of a coordinate, if it writes there; what it adds is made now."""
+        if not isinstance(self.transformer.sublayers[sublayer], Attention):
+            units = self._units(sublayer)
+            columns, row, bias = units.hidden(token), units.outer[index], units.outer_bias(index)
+            if not len(row) and not bias:
+                return None
+        else:
+            found = self._writing(sublayer).rows.get(index)
+            if found is None:
+                return None
+            columns, row, bias = self._means(sublayer, token), found, ZERO
+        columns.look(row)
+        return partial(columns.total, row, bias)
 
     def _make_units(self, sublayer: int) -> _LayerForms:
         layer = self.transformer.sublayers[sublayer]
+        if isinstance(layer, GatedFeedForward):
+            return _GatedForms(self, sublayer, layer)
         assert isinstance(layer, FeedForward)
         return _LayerForms(self, sublayer, layer)
 
@@ -172,39 +168,88 @@ class Unrolled:
     def _make_head(self, sublayer: int, number: int) -> _HeadForms:
         return _HeadForms(self, sublayer, self._heads(sublayer)[number])
 
-    def _make_mean(self, sublayer: int, token: int, number: int, v: int) -> Form:
-        """Component v of what a head hands to a token."""
-        return self._head(sublayer, number).mean(token, v)
+    def _make_means(self, sublayer: int, token: int) -> Columns:
+        """The components of what heads hand to a token."""
+        sources = self._writing(sublayer).sources
 
-    def _find_writing(self, sublayer: int) -> dict[int, list[tuple[int, int, fmpq]]]:
-        """For each coordinate the heads that write it: head, component, weight."""
-        writers: dict[int, list[tuple[int, int, fmpq]]] = {}
-        for number, head in enumerate(self._heads(sublayer)):
-            places = np.nonzero(head.output)
-            weights = head.output[places].tolist()
-            for c, v, weight in zip(*(p.tolist() for p in places), weights, strict=True):
-                writers.setdefault(c, []).append((number, v, rational(weight)))
-        return writers
+        def mean(index: int) -> Form:
+            number, v = sources[index]
+            return self._head(sublayer, number).mean(token, v)
+
+        return Columns(mean)
+
+    def _find_writing(self, sublayer: int) -> _Writing:
+        return _Writing.of(self._heads(sublayer))
+
+
+@dataclass(frozen=True, eq=False)
+class _Writing:
+    """Which components of which heads are written to each coordinate, and with what weights."""
+
+    sources: list[tuple[int, int]]  # head and component
+    rows: dict[int, Row]
+
+    @classmethod
+    def of(cls, heads: Sequence[Head]) -> _Writing:
+        sources, places, numbers, weights = list[tuple[int, int]](), [], [], []
+        for number, head in enumerate(heads):
+            where, component = np.nonzero(head.output)
+            places.append(where)
+            numbers.append(len(sources) + component)
+            weights.append(head.output[where, component])
+            sources += [(number, v) for v in range(head.output.shape[1])]
+        if not heads:
+            return cls(sources, {})
+        every = np.concatenate(places)
+        order = np.argsort(every, kind="stable")
+        source, weight = np.concatenate(numbers)[order], np.concatenate(weights)[order]
+        chosen, starts = np.unique(every[order], return_index=True)
+        ends = [*starts[1:].tolist(), len(every)]
+        spans = zip(chosen.tolist(), starts.tolist(), ends, strict=True)
+        return cls(sources, {c: Row(source[a:b], weight[a:b]) for c, a, b in spans})
 
 
 class _LayerForms:
     """A feed-forward sublayer."""
 
-    def __init__(self, owner: Unrolled, sublayer: int, layer: FeedForward) -> None:
+    def __init__(
+        self, owner: Unrolled, sublayer: int, layer: FeedForward | GatedFeedForward
+    ) -> None:
         self.owner, self.sublayer, self.layer = owner, sublayer, layer
         self.inner, self.outer = sparse_rows(layer.inner), sparse_rows(layer.outer)
-        self.hidden = cache(self._hidden)
+        self.hidden = cache(lambda token: Columns(partial(self._hidden, token)))
 
-    def change(self, token: int, index: int) -> list[tuple[fmpq, Form]]:
-        parts = [(weight, self.hidden(token, unit)) for unit, weight in self.outer[index]]
-        bias = self.layer.outer_bias[index]
-        return [*parts, (ONE, constant(rational(bias)))] if bias else parts
+    def outer_bias(self, index: int) -> fmpq:
+        return rational(self.layer.outer_bias[index])
 
     def _hidden(self, token: int, unit: int) -> Form:
-        before = self.owner._read(self.inner[unit], self.sublayer - 1, token)
-        bias = constant(rational(self.layer.inner_bias[unit]))
+        read = self._affine(self.inner[unit], self.layer.inner_bias[unit], token)
+        return self.owner.graph.relu(read)
+
+    def _affine(self, row: Row, bias: float, token: int) -> Form:
+        before = self.owner._columns(self.sublayer - 1, token)
+        return self.owner.graph.shared.form(before.total(row, rational(bias)))
+
+
+class _GatedForms(_LayerForms):
+    """A gated one, term by term: pairs of units that multiply are a product of two forms."""
+
+    def __init__(self, owner: Unrolled, sublayer: int, layer: GatedFeedForward) -> None:
+        super().__init__(owner, sublayer, layer)
+        self.gate, self.gate_bias = sparse_rows(layer.gate), layer.gate_bias
+        self.is_exact = layer.is_exact
+        units, multiplies = layer.terms
+        self.multiplies = dict(zip(units.tolist(), multiplies.tolist(), strict=True))
+        outer = np.zeros_like(layer.outer)
+        outer[:, units] = layer.outer[:, units]
+        self.outer = sparse_rows(outer)
+
+    def _hidden(self, token: int, unit: int) -> Form:
         graph = self.owner.graph
-        return graph.relu(graph.shared.form(total([*before, (ONE, bias)])))
+        gate = self._affine(self.gate[unit], self.gate_bias[unit], token)
+        if not self.multiplies[unit]:
+            gate = graph.relu(gate) if self.is_exact else graph.gate(gate, gate)
+        return graph.times(gate, self._affine(self.inner[unit], self.layer.inner_bias[unit], token))
 
 
 class _HeadForms:
@@ -312,7 +357,7 @@ class TargetForms:
 
     def _note(self, form: Form, ends: Interval) -> None:
         """Remember the range of a component by its direction: c u + b, up to c and b."""
-        if form.is_constant or len(form.atoms) > _MOST_TERMS:
+        if form.is_constant or form.body.count > _MOST_TERMS:
             return
         direction, lead = direction_of(form)
         shift, scale = nearest(form.constant), nearest(lead)
@@ -370,9 +415,8 @@ class TargetForms:
         match step:
             case Affine():
                 row = self._rows(value - 1)[index]
-                parts = self._known.read(row, value, partial(self._read, step))
-                made = total([*parts, (ONE, constant(rational(step.bias[index])))])
-                return self.graph.shared.form(made)
+                columns = self._known.columns(value, partial(self._read, step))
+                return self.graph.shared.form(columns.total(row, rational(step.bias[index])))
             case Maximum():
                 return self._maximum(step, index)
             case Product():

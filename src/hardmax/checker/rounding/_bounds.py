@@ -19,12 +19,20 @@ bound stands in for everything before. It may also stop between any two sublayer
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from hardmax._errors import DomainError
 from hardmax.checker._dependence import coordinates_needed, tokens_read
-from hardmax.checker.rounding._flow import Attended, FedForward, Flow, RoundedStream, follow
+from hardmax.checker.rounding._flow import (
+    Attended,
+    FedForward,
+    Flow,
+    Gated,
+    RoundedStream,
+    follow,
+)
 from hardmax.checker.rounding._format import NothingKnown, Stored, check, moved
 from hardmax.checker.rounding._hosted import Hosted, check_sizes
 from hardmax.checker.rounding._inplace import Mixing
@@ -33,6 +41,7 @@ from hardmax.core import Attention, Box, Host, ReadOut, SequenceInput, Transform
 from hardmax.numerics import FORMATS, Format, Interval, inflate, product_up, sum_up, up
 
 _FEW_TOKENS = 32
+_TABLE = 256  # tokens: of fewer, coarse pieces are fine enough
 
 
 def adjoint_bound(flow: Flow, readout: ReadOut, reads: list[int], *, eager: bool) -> np.ndarray:
@@ -52,6 +61,8 @@ def adjoint_bound(flow: Flow, readout: ReadOut, reads: list[int], *, eager: bool
         match passed:
             case FedForward():
                 effect, caused = _before_feed_forward(effect, passed, eager)
+            case Gated():
+                effect, caused = _before_gated(effect, passed)
             case Attended():
                 effect, caused = _before_attention(effect, passed, eager)
         total = up(total + caused)
@@ -106,6 +117,17 @@ def _before_feed_forward(
     read = _masked(hidden, ~stop[:, None, :]) * slopes
     caused = up(caused + _caused(read, passed.hidden_error))
     return _added(effect, passed.inner, passed.tokens, read), caused
+
+
+def _before_gated(effect: Interval, passed: Gated) -> tuple[Interval, np.ndarray]:
+    """By the gates and by the second factors of all terms."""
+    after, terms = effect[:, :, passed.tokens], passed.terms
+    hidden = _asked_of(terms.outer, after)
+    caused = up(_caused(after, passed.error) + _caused(hidden, terms.local))
+    shape = (len(terms.local), 1, len(passed.tokens))
+    for stored, slopes in ((terms.gate, terms.by_gate), (terms.inner, terms.by_inner)):
+        effect = _added(effect, stored, passed.tokens, hidden * slopes.reshape(*shape))
+    return effect, np.asarray(caused)
 
 
 def _before_attention(
@@ -183,14 +205,18 @@ def float_bounds(
     Sequences are followed at every length; the domain then says nothing, and may be None. Only
     between the ends of `worthwhile` numbers are bounded more closely by norms, which take longer
     than intervals: below them nothing is gained, above them nothing that would help, unless a
-    claim is about the format.
+    claim is about the format. For a claim about a coarse one heads over hundreds of tokens are also
+    looked at more closely than usual.
     """
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # what overflows is refused
         norms = Norms()
         enough, hopeless = worthwhile
         ends = {name: (enough, np.inf if name in tuple(claimed) else hopeless) for name in formats}
         return {
-            name: _bound(transformer, domain, FORMATS[name], norms, ends[name], host)
+            name: _bound(
+                *(transformer, domain, FORMATS[name], norms, ends[name], host),
+                finely=name in tuple(claimed) and FORMATS[name].is_coarse,
+            )
             for name in ends
         }
 
@@ -202,8 +228,9 @@ def _bound(
     norms: Norms | None = None,
     worthwhile: tuple[float, float] = (0.0, np.inf),
     host: Host | None = None,
+    *,
+    finely: bool = False,
 ) -> np.ndarray:
-    hosted = Hosted(transformer, format, host)
 
     def sharpened(bound: np.ndarray, flow: Flow, reads: list[int]) -> np.ndarray:
         """Also by norms, where a vector comes in, one token is read, and it is worth while."""
@@ -217,14 +244,28 @@ def _bound(
         found = two_norm_bound(flow, source, domain, readout, read, format, norms or Norms())
         return np.minimum(bound, found[:, None])
 
-    try:
+    def found(hosted: Hosted) -> np.ndarray:
         bounds = [
             _followed(hosted, start, reads, sharpened)
             for start, reads in _starts(transformer, domain, format)
         ]
+        return np.asarray(np.max(bounds, axis=0)) if bounds else np.zeros(transformer.outputs)
+
+    hosted = Hosted(transformer, format, host)
+    try:
+        bound = found(hosted)
+        if finely and worthwhile[0] < bound.max(initial=0.0) and _looks_at_many(transformer):
+            bound = np.minimum(bound, found(replace(hosted, finely=True)))
     except NothingKnown:
         return np.full(transformer.outputs, np.inf)
-    return np.asarray(np.max(bounds, axis=0)) if bounds else np.zeros(transformer.outputs)
+    return bound
+
+
+def _looks_at_many(transformer: Transformer) -> bool:
+    """Whether a table of many tokens comes with the inputs; sequences are seen at every length."""
+    layers = transformer.sublayers
+    attends = any(isinstance(layer, Attention) for layer in layers)
+    return isinstance(transformer.input, VectorInput) and attends and transformer.tokens > _TABLE
 
 
 def _followed(

@@ -14,15 +14,17 @@ import numpy as np
 
 from hardmax.checker._dependence import asks
 from hardmax.checker.rounding._format import Stored
-from hardmax.checker.rounding._head import answer
+from hardmax.checker.rounding._gated import GatedTerms, gated_terms
+from hardmax.checker.rounding._head import Answer, answer
 from hardmax.checker.rounding._hosted import Hosted
 from hardmax.checker.rounding._inplace import Mixing, Written, sharpen_heads, sharpen_units
-from hardmax.checker.rounding._logits import Asked, Heads
-from hardmax.core import Attention, FeedForward, Sublayer
+from hardmax.checker.rounding._logits import Asked, Heads, Read
+from hardmax.core import Attention, FeedForward, GatedFeedForward, Sublayer
 from hardmax.numerics import Interval, up
 
 _MOST_PIECES = 256  # of a query's range
-_MOST_NUMBERS = 2**18  # weights looked at for one head
+_MOST_NUMBERS = 2**18  # weights looked at for one head, or at a time
+_FINELY = 16  # times as many of both, where coarse pieces leave a claim open
 _STILL = 2.0**-30  # of its size: a query that moves by less is a constant, rounded, and not cut
 
 
@@ -76,7 +78,21 @@ class FedForward:
         return bool(self.stop.any())
 
 
-Passed = Attended | FedForward
+@dataclass(frozen=True, eq=False)
+class Gated:
+    """A gated feed-forward layer in the forward pass."""
+
+    before: RoundedStream
+    tokens: np.ndarray
+    terms: GatedTerms
+    error: np.ndarray  # of the sums, width x tokens
+
+    @property
+    def stops(self) -> bool:
+        return False
+
+
+Passed = Attended | FedForward | Gated
 
 
 @dataclass(eq=False)
@@ -108,6 +124,8 @@ def follow(
                 stream, passed = _attend(stream, sublayer, need, hosted, number)
             case FeedForward():
                 stream, passed = _feed_forward(stream, sublayer, need, hosted, number)
+            case GatedFeedForward():
+                stream, passed = _gated(stream, sublayer, need, hosted, number)
         layers.append(passed)
     return Flow(start, stream, layers)
 
@@ -150,6 +168,20 @@ def _feed_forward(
     )
 
 
+def _gated(
+    stream: RoundedStream, layer: GatedFeedForward, need: np.ndarray, hosted: Hosted, number: int
+) -> tuple[RoundedStream, Gated]:
+    """A product and what it is added to are known by terms; what is added up are units."""
+    tokens = np.flatnonzero(need.any(axis=0))
+    where, off = stream.where[:, tokens], stream.off[:, tokens]
+    terms, added, total = gated_terms(layer, where, off, hosted, number)
+    value = added.value.meet(total)
+    rounded = added.error(value)
+    moved = up(up(off + terms.outer.carry(terms.off)) + rounded)
+    after = stream.replaced(tokens, value.widened(rounded), moved)
+    return after, Gated(stream, tokens, terms, rounded)
+
+
 def _attend(
     stream: RoundedStream, layer: Attention, need: np.ndarray, hosted: Hosted, number: int
 ) -> tuple[RoundedStream, Attended]:
@@ -168,8 +200,7 @@ def _attend(
         end = 0
         for heads in groups:
             asked = heads.asked_by(int(t))
-            pieces, first = in_pieces(asked)
-            found = answer(pieces).joined(first)
+            found = answered_in_pieces(asked, _FINELY if hosted.finely else 1)
             columns = slice(end, end + found.errors.rounded.size)
             mixings.append(Mixing(columns, int(t), heads.seen_by(int(t)), heads, asked, found))
             end = columns.stop
@@ -201,21 +232,42 @@ def _columns(
     return Interval(lo, hi), error, off
 
 
-def in_pieces(asked: Asked) -> tuple[Asked, np.ndarray]:
-    """Heads over many tokens, with their queries' ranges cut; and where each head's pieces start.
+def answered_in_pieces(asked: Asked, times: int = 1) -> Answer:
+    """The answers on all pieces of the queries' ranges, joined; many pieces not all at once."""
+    owner, parts = in_pieces(asked, times)
+    size = max(1, _MOST_NUMBERS // max(1, asked.seen * asked.values.value.shape[1]))
+    found, owners = list[Answer](), list[np.ndarray]()
+    for start in range(0, len(owner), size):
+        here = owner[start : start + size]
+        first = np.flatnonzero(np.diff(here, prepend=-1))
+        pieces = asked.pieces(here, parts[start : start + size])
+        found.append(answer(pieces).joined(first))
+        owners.append(here[first])
+    if len(found) == 1:
+        return found[0]
+    return Answer.stacked(found).joined(np.flatnonzero(np.diff(np.concatenate(owners), prepend=-1)))
+
+
+def is_cut(asked: Asked) -> np.ndarray:
+    """Heads over many tokens whose queries' ranges are cut: no maxima, no hard heads."""
+    query = asked.query
+    moving = query.value.hi - query.value.lo > _STILL * query.value.magnitude
+    cuts = (asked.seen > 2) & ~asked.hard & ~asked.maximum.holds & moving.any(axis=1)
+    return np.asarray(cuts)
+
+
+def in_pieces(asked: Asked, times: int = 1) -> tuple[np.ndarray, Read]:
+    """Heads over many tokens, with their queries' ranges cut: each piece's head, and its query.
 
     A softmax over many tokens is sharp: near every query only few of them count. What holds on
     each piece of the range holds on all of it. Maxima and hard heads need no cutting.
     """
-    query = asked.query
-    heads, n = len(asked.hard), asked.seen
-    width = query.value.hi - query.value.lo
-    moving = width > _STILL * query.value.magnitude
-    cuts = (n > 2) & ~asked.hard & ~asked.maximum.holds & moving.any(axis=1)
-    room = _MOST_NUMBERS // max(1, n * asked.values.value.shape[1] * int(cuts.sum()))
-    most = min(_MOST_PIECES, room)
+    query, heads, cuts = asked.query, len(asked.hard), is_cut(asked)
+    moving = query.value.hi - query.value.lo > _STILL * query.value.magnitude
+    numbers = asked.seen * asked.values.value.shape[1] * int(cuts.sum())
+    most = min(_MOST_PIECES * times, _MOST_NUMBERS * times // max(1, numbers))
     if not cuts.any() or most < 4:
-        return asked, np.arange(heads)
+        return np.arange(heads), query
     owners, lows, highs = [], [], []
     for h in range(heads):
         steps = int(most ** (1.0 / moving[h].sum()) + 1e-9) if cuts[h] else 1
@@ -225,8 +277,7 @@ def in_pieces(asked: Asked) -> tuple[Asked, np.ndarray]:
         highs.append(hi)
     owner = np.concatenate(owners)
     value = Interval(np.concatenate(lows), np.concatenate(highs))
-    parts = replace(query[owner], value=value)
-    return asked.pieces(owner, parts), np.flatnonzero(np.diff(owner, prepend=-1))
+    return owner, replace(query[owner], value=value)
 
 
 def _grid(query: Interval, moving: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:

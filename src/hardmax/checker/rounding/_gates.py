@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hardmax.checker.rounding._flow import Attended, FedForward, Flow, Passed
+from hardmax.checker.rounding._flow import Attended, FedForward, Flow, Gated, Passed
 from hardmax.checker.rounding._format import Stored
 from hardmax.checker.rounding._inplace import Mixing, moves_with_values_alone
 from hardmax.core import ReadOut
@@ -106,6 +106,8 @@ class Places:
                 case FedForward():
                     read = (passed.inner.dense != 0.0).any(axis=0)
                     used[:, passed.tokens] |= read[:, None]
+                case Gated():
+                    pass  # no norms are found for it, see `gates_of`
                 case Attended():
                     for mixing in passed.mixings:
                         read = (mixing.heads.read_values != 0.0).any(axis=0)
@@ -134,6 +136,8 @@ def gates_of(passed: Passed, places: Places) -> Gates:
     match passed:
         case FedForward():
             return _units(passed, places)
+        case Gated():
+            raise NoGates  # both factors move
         case Attended():
             return _heads(passed, places)
 

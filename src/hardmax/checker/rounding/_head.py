@@ -10,6 +10,7 @@ mean m = sum_j p_j v_j over the tokens j that t sees:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TypeVar, cast
 
 import numpy as np
 
@@ -34,6 +35,8 @@ from hardmax.numerics import (
     sum_up,
     up,
 )
+
+Part = TypeVar("Part")
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +93,11 @@ class Answer:
     derivatives: Derivatives
     from_maximum: FromMaximum
 
+    @classmethod
+    def stacked(cls, parts: list[Answer]) -> Answer:
+        """Several heads' answers, one after the other."""
+        return _stacked(parts)
+
     def joined(self, first: np.ndarray) -> Answer:
         """What holds for all pieces of each head; `first` says where its pieces start."""
         if len(first) == len(self.weights):
@@ -101,6 +109,15 @@ class Answer:
             self.derivatives.joined(first),
             self.from_maximum.joined(first),
         )
+
+
+def _stacked(parts: list[Part]) -> Part:
+    """Arrays, intervals, or what is made of them, along the first axis."""
+    one = parts[0]
+    if isinstance(one, np.ndarray):
+        return cast("Part", np.concatenate(cast("list[np.ndarray]", parts)))
+    names = ("lo", "hi") if isinstance(one, Interval) else tuple(vars(one))
+    return type(one)(*(_stacked([getattr(part, name) for part in parts]) for name in names))
 
 
 def _hull_of_pieces(part: Interval, first: np.ndarray) -> Interval:

@@ -22,7 +22,14 @@ from hardmax.checker.rounding._format import (
     moved,
     relative,
 )
-from hardmax.core import Attention, FeedForward, HeadGroup, Host, Transformer
+from hardmax.core import (
+    Attention,
+    FeedForward,
+    GatedFeedForward,
+    HeadGroup,
+    Host,
+    Transformer,
+)
 from hardmax.numerics import Format, Interval, inflate, matmul_up, up
 
 
@@ -33,6 +40,7 @@ class Hosted:
     transformer: Transformer
     format: Format
     host: Host | None = None
+    finely: bool = False  # whether heads over many tokens are looked at in small pieces
 
     @property
     def for_attention(self) -> Format:
@@ -49,10 +57,16 @@ class Hosted:
 
     def _charge(self, number: int, size: np.ndarray) -> ReadCharge:
         size = size.max(axis=1, initial=0.0)
+        if self.host is not None and self.host.classes:
+            raise NothingKnown  # classes are for words
         try:
             return read_charge(self.host, self.transformer, number, size, self.format)
         except NoCharge:
             raise NothingKnown from None
+
+    def has_activation(self, number: int) -> bool:
+        """Whether a host has something else in place of a rectifier."""
+        return self.host is not None and self.host.activations[number] is not None
 
     def activation_error(self, number: int, inner: Interval, charge: ReadCharge) -> np.ndarray:
         """How far hidden numbers are from rectified ones, for computed `inner`."""
@@ -89,6 +103,13 @@ def check_sizes(hosted: Hosted, size: np.ndarray, tokens: int) -> None:
                 hidden = _sized(sublayer.inner, read, format, sublayer.inner_bias)
                 about = Interval(-hidden, hidden)
                 hidden = up(hidden + hosted.activation_error(number, about, charge))
+                change = _sized(sublayer.outer, hidden, format, sublayer.outer_bias)
+                size = _grown(size + change, 1, format)
+            case GatedFeedForward():
+                gate = _sized(sublayer.gate, read, format, sublayer.gate_bias)
+                factor = _sized(sublayer.inner, read, format, sublayer.inner_bias)
+                hidden = _grown(gate * factor, 32, format)  # |act(z)| <= |z|, and some roundings
+                check(format, hidden)
                 change = _sized(sublayer.outer, hidden, format, sublayer.outer_bias)
                 size = _grown(size + change, 1, format)
             case Attention():

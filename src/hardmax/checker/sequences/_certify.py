@@ -7,6 +7,7 @@ import math
 from hardmax.checker._budget import PER_SECOND, Clock, Progress
 from hardmax.checker._certificate import INTERRUPTED, Certificate, Verdict, about_floats
 from hardmax.checker._hosts import about_host
+from hardmax.checker.sequences._blocks import bound_blocks
 from hardmax.checker.sequences._value_sets import bound_words
 from hardmax.checker.sequences._word_search import WordSearch, try_words
 from hardmax.checker.sequences.words import cost_of_enumeration, enumerate_words
@@ -50,8 +51,14 @@ def _needs_value_sets(search: WordSearch) -> bool:
     return search.steps is not None and not _is_quick(search)
 
 
+def _is_legible(search: WordSearch) -> bool:
+    """A circuit is stated of it, which is to be proved as well, by this method or not at all."""
+    return search.construction.circuit is not None and search.host is None
+
+
 METHODS = (  # to what it applies, and what it does
     (lambda search: True, try_words),
+    (_is_legible, bound_blocks),
     (_needs_value_sets, bound_words),
     (_is_affordable, enumerate_words),
 )
@@ -61,7 +68,7 @@ def _check(search: WordSearch) -> None:
     for applies, run in METHODS:
         if applies(search):
             run(search)
-            if search.decided:
+            if search.decided or run is bound_blocks:
                 return
     if not _is_affordable(search):
         _advise(search)
@@ -103,7 +110,8 @@ def _conclude(search: WordSearch) -> Certificate:
         method=search.method,
         boxes=clock.boxes,
         formats=search.formats,
-        assumptions=assumed + clock.budget.assumptions,
+        assumptions=assumed + search.assumptions + clock.budget.assumptions,
+        statements=search.statements if verdict is Verdict.PROVED else (),
         advice=_advice(search) if verdict is Verdict.UNDECIDED else "",
         seconds=clock.seconds,
         work=math.ceil(clock.work),

@@ -9,9 +9,16 @@ import numpy as np
 from hardmax.checker._budget import CALL, ENTRY, charge
 from hardmax.checker.sequences._axes import Axes
 from hardmax.checker.sequences._reading import Reading
-from hardmax.checker.sequences._stream import LARGEST_TABLE, Stream, TooLarge
-from hardmax.core import FeedForward, ReadOut
-from hardmax.numerics import Format, MidRadius
+from hardmax.checker.sequences._stream import (
+    LARGEST_TABLE,
+    Overflow,
+    Stream,
+    TooLarge,
+    check,
+    strays,
+)
+from hardmax.core import FeedForward, GatedFeedForward, ReadOut
+from hardmax.numerics import Format, Interval, MidRadius, activation_error, inflate, record_of
 
 _SMALL = 2.0**-10  # of the largest spread of a coordinate's blocks
 
@@ -34,6 +41,36 @@ def passed_units(
     inner = reading.affine(stream, layer.inner, layer.inner_bias)
     hidden = reading.activated(stream, inner, rectified(inner, recognise))
     return tidied(updated(stream, [(hidden, layer.outer)], layer.outer_bias, reading.format))
+
+
+def passed_gates(stream: Stream, layer: GatedFeedForward, reading: Reading) -> Stream:
+    """x + outer @ (act(gate @ x + ...) * (inner @ x + ...)) + outer_bias, token by token.
+
+    Unit by unit, in balls: |a' u' - a u| <= |a| ru + |u| ra + ra ru, and a product rounds here and
+    in the format.
+    """
+    if not reading.computes_gates:
+        raise Overflow("Nothing can be said: the host computes something else than these gates.")
+    gate = reading.affine(stream, layer.gate, layer.gate_bias).joined()
+    inner = reading.affine(stream, layer.inner, layer.inner_bias).joined()
+    charge(60 * CALL + 24 * gate.middle.size * ENTRY)
+    format, acted = reading.format, _acted(layer.activation, gate, reading.format)
+    size = inflate(acted.size * inner.size, 2)
+    check(format, size)
+    radius = np.abs(acted.middle) * inner.radius + acted.radius * inner.size
+    lost = strays(2, size, format) + np.where(size > 0.0, format.smallest, 0.0)
+    hidden = MidRadius(acted.middle * inner.middle, inflate(radius + lost, 6))
+    unknown = np.full(layer.hidden_width, -np.inf)
+    made = Stream({(): hidden}, unknown, stream.lead)
+    return tidied(updated(stream, [(made, layer.outer)], layer.outer_bias, format))
+
+
+def _acted(activation: str, gate: MidRadius, format: Format) -> MidRadius:
+    """The activation of balls: over the reals, and as the format computes it."""
+    found = record_of(activation).intervals(Interval(gate.low, gate.high))
+    ball = MidRadius.between(found.lo, found.hi)
+    rounded = activation_error(activation, gate.size, found.magnitude, format)
+    return MidRadius(ball.middle, inflate(ball.radius + rounded, 2))
 
 
 def _different_tokens(stream: Stream) -> tuple[np.ndarray, np.ndarray]:
@@ -64,7 +101,7 @@ def updated(
 
 
 def read_out(stream: Stream, readout: ReadOut, reading: Reading) -> Stream:
-    return tidied(reading.affine(stream, readout.weights, readout.bias))
+    return tidied(reading.answered(stream, readout))
 
 
 def rectified(stream: Stream, recognise: Recognise | None = None) -> Stream:

@@ -11,12 +11,13 @@ from hardmax.checker._hosts import (
     NoCharge,
     ReadCharge,
     activation_charge,
+    answer_charge,
     attention_format,
     read_charge,
     with_turns,
 )
 from hardmax.checker.sequences._stream import Overflow, Stream
-from hardmax.core import Activation, Host, Transformer
+from hardmax.core import Activation, Host, ReadOut, Transformer
 from hardmax.numerics import Format, inflate
 
 
@@ -42,6 +43,11 @@ class Reading:
     def computes_plainly(self) -> bool:
         """Whether activations are rectifiers and weights are taken in the stream's format."""
         return self._activation is None and self.for_attention == self.format
+
+    @property
+    def computes_gates(self) -> bool:
+        """Whether nothing takes the place of the activation that a gated layer names."""
+        return self._activation is None
 
     @property
     def turns(self) -> bool:
@@ -90,6 +96,20 @@ class Reading:
         found = self.of(stream).affine(matrix, bias, self.format)
         factor = self._charge_of(stream).biases
         return found.loosened(inflate(factor * np.abs(bias), 2)) if factor else found
+
+    def answered(self, stream: Stream, readout: ReadOut) -> Stream:
+        """The answer, larger by what classes lose that are computed in its place."""
+        found = self.affine(stream, readout.weights, readout.bias)
+        if self.host is None or not self.host.classes:
+            return found
+        return found.loosened(np.array([self.owed(readout, self._charge_of(stream))]))
+
+    def owed(self, readout: ReadOut, charge: ReadCharge) -> float:
+        """What answers owe to classes."""
+        try:
+            return answer_charge(self.host, readout, charge, self.format)
+        except NoCharge:
+            raise Overflow("Nothing can be said of classes that read several columns.") from None
 
     def activated(self, stream: Stream, inner: Stream, hidden: Stream) -> Stream:
         """Hidden numbers as the host's activation makes them of what units read: `inner`."""

@@ -65,6 +65,8 @@ class WordSearch:
         self.formats: dict[str, float] = {}
         self.method = "value sets"
         self.advice = ""
+        self.statements: tuple[str, ...] = ()  # what was established beside the bound
+        self.assumptions: tuple[str, ...] = ()
         self.enumeration: EnumerationCost | None = None
         self.steps: SequenceSteps | None = construction.claim.target.steps()
         alphabet = sequence_input(construction.transformer).alphabet

@@ -91,19 +91,13 @@ class Contest:
 
 def split(graph: Graph, form: Form, crumb: float) -> tuple[Form, list[tuple[int, fmpq]], Ends]:
     """The affine part over variables, the other atoms, and the range of what is below `crumb`."""
-    terms: dict[int, fmpq] = {}
-    atoms: list[tuple[int, fmpq]] = []
     small, ends = _below(graph, form, crumb)
     if not small and graph.is_plain(form):
-        return form, atoms, ends
-    for atom, c in form.terms.items():
-        if atom in small:
-            continue
-        if atom in graph.variables:
-            terms[atom] = c
-        else:
-            atoms.append((atom, c))
-    return Form(terms, form.constant), atoms, ends
+        return form, [], ends
+    every = form.body.array
+    others = [a for a in every[~graph.are_variables(every)].tolist() if a not in small]
+    plain = form.without({*small, *others}, form.constant)
+    return plain, [(a, form.coefficient(a)) for a in others], ends
 
 
 def _below(graph: Graph, form: Form, crumb: float) -> tuple[set[int], Ends]:
@@ -114,7 +108,7 @@ def _below(graph: Graph, form: Form, crumb: float) -> tuple[set[int], Ends]:
     small = np.abs(c) * graph.bounds.sizes(atoms) <= crumb
     atoms = atoms[small]
     crumbs = set(atoms.tolist())
-    return crumbs, graph.bounds.range(Form({a: form.terms[a] for a in crumbs}))
+    return crumbs, graph.bounds.range(Form({a: form.coefficient(a) for a in crumbs}))
 
 
 def flattened(
@@ -327,8 +321,8 @@ def _factor(graph: Graph, logit: Form, value: Form) -> fmpq | None:
         return logit.scale / value.scale
     atoms, c = value.floats
     atom = int(atoms[np.argmax(np.abs(c) * graph.bounds.sizes(atoms))])
-    found = logit.terms.get(atom)
-    return None if found is None else found / value.terms[atom]
+    found = logit.get(atom)
+    return None if found is None else found / value.coefficient(atom)
 
 
 class Truth(Protocol):

@@ -99,8 +99,8 @@ def row_of(holding: Holding, i: int, sides: Sides, written_out: Callable[[], Sid
 
 def solved(form: Form, atom: int, name: Form) -> Form:
     """The atom, from form = name."""
-    scale = form.terms[atom]
-    rest = Form({a: c for a, c in form.terms.items() if a != atom}, form.constant)
+    scale = form.coefficient(atom)
+    rest = form.without((atom,), form.constant)
     return (name - rest).scaled(ONE / scale)
 
 

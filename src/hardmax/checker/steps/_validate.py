@@ -30,10 +30,10 @@ from hardmax.checker.forms import (
     ONE,
     Form,
     Graph,
+    Names,
     Relu,
     TargetForms,
     Unrolled,
-    Variable,
     is_defined,
     renamed,
 )
@@ -98,8 +98,8 @@ class Validation:
         self.stream.swept = self._swept if sweeps else self._without_leaks
         self.sides = Sides(self.stream, self.target)
         self._plain: Sides | None = None
-        self.our_names: dict[int, Form] = {}  # atoms of the Transformer
-        self.their_names: dict[int, Form] = {}  # atoms of the target
+        self.our_names = Names()  # atoms of the Transformer
+        self.their_names = Names()  # atoms of the target
         self.rows = 0
 
     def check(self, holding: Holding) -> None:
@@ -167,12 +167,11 @@ class Validation:
         if form.is_constant:
             return form
         atoms, c = form.floats
-        small = atoms[np.abs(c) * self.graph.bounds.sizes(atoms) <= self.leak].tolist()
-        leaks = {a for a in small if not isinstance(self.graph.atoms[a], Variable)}
+        small = atoms[np.abs(c) * self.graph.bounds.sizes(atoms) <= self.leak]
+        leaks = set(small[~self.graph.are_variables(small)].tolist())
         if not leaks or len(leaks) < min(_SEVERAL, len(form.atoms)):
             return form
-        kept = Form({a: k for a, k in form.terms.items() if a not in leaks}, form.constant)
-        joined = Form({a: k for a, k in form.terms.items() if a in leaks})
+        kept, joined = form.without(leaks, form.constant), form.only(leaks)
         if joined not in self._leaks:
             self._leaks[joined] = self.verified.leak(*self.graph.range(joined))
         return kept + self._leaks[joined]
@@ -189,7 +188,7 @@ class Validation:
         small = set(atoms[sizes <= _DUST * sizes.max()].tolist())
         if len(small) < _SEVERAL:
             return form
-        kept = Form({a: k for a, k in form.terms.items() if a not in small}, form.constant)
+        kept = form.without(small, form.constant)
         low, high = self.graph.range(form - kept)
         if not math.isfinite(high - low):
             return form
@@ -200,12 +199,9 @@ class Validation:
             return []
         atoms, c = row.ours.floats
         sizes = np.abs(c) * self.graph.bounds.sizes(atoms)
-        small = atoms[sizes <= _LEAK * row.error].tolist()
-        return [
-            a
-            for a in small
-            if a not in self.our_names and not isinstance(self.graph.atoms[a], Variable)
-        ]
+        small = atoms[sizes <= _LEAK * row.error]
+        small = small[~self.graph.are_variables(small)]
+        return [a for a in small.tolist() if a not in self.our_names]
 
     def _name_atoms(self, rows: list[Row]) -> None:
         """Rows that add up several maxima: each gets a name, beside its likeness in the target."""
@@ -243,8 +239,7 @@ class Validation:
                 self.truth.set(name, renamed(match.truth, self.their_names))
 
     def _is_a_sum_of_rectifiers(self, form: Form) -> bool:
-        kinds = (Variable, Relu)
-        return all(isinstance(self.graph.atoms[a], kinds) for a in form.atoms)
+        return self.graph.is_of_rectifiers(form)
 
     def _name_copies(self, atoms: list[int]) -> None:
         """Units that copy soft maxima which are never negative but for what they err by."""
@@ -314,8 +309,9 @@ class Validation:
 
     def _weightiest(self, form: Form) -> int | None:
         """The atom that moves a form most; not one that may be a mere leak."""
-        atoms = [a for a in form.atoms if not isinstance(self.graph.atoms[a], Variable)]
-        ranges = {a: self.graph.range(Form({a: form.terms[a]})) for a in atoms}
+        every = form.body.array
+        atoms = every[~self.graph.are_variables(every)].tolist()
+        ranges = {a: self.graph.range(Form({a: form.coefficient(a)})) for a in atoms}
         return max(atoms, key=lambda a: ranges[a][1] - ranges[a][0], default=None)
 
     def _call_ours(self, atom: int, form: Form) -> None:

@@ -15,6 +15,7 @@ from hardmax.checker.forms import (
     Bounds,
     Form,
     Graph,
+    Names,
     Variable,
     direction_of,
     is_moderate,
@@ -33,7 +34,7 @@ class TrueValues:
     def __init__(self) -> None:
         self.bounds = Bounds()
         self.known: dict[Form, tuple[float, float]] = {}
-        self._forms: dict[int, Form] = {}
+        self._forms = Names()
         self._spelled: dict[int, tuple[Body, Form]] = {}  # bodies by identity, as spelled out
 
     def set(self, name: Form, form: Form) -> None:
@@ -76,6 +77,7 @@ class Verified:
         self.graph = graph
         self.truth = TrueValues()
         self.index: dict[int, int] = {}  # variable -> row of the deviations
+        self._rows = np.full(0, -1)  # the same by atoms
         self.deviations = Deviations.none()
         self.known = NONE  # all noises so far
         self.copied: dict[int, int] = {}  # variable -> the noise that copies may have, too
@@ -109,6 +111,8 @@ class Verified:
         form = self.graph.variable(down(true[0] + min(low, 0.0)), up(true[1] + max(high, 0.0)))
         (atom,) = form.atoms
         self.index[atom] = len(self.deviations.mean)
+        if atom < len(self._rows):
+            self._rows[atom] = self.index[atom]
         known = self.settled(deviation) if settle else deviation
         self.deviations = self.deviations.joined(known)
         if known.copied is not None and known.copied[0] >= 0:
@@ -180,6 +184,8 @@ class Verified:
     def fill(self, row: np.ndarray, form: Form) -> None:
         """A form's coefficients at the rows of the deviations that they multiply."""
         atoms, coefficients = form.floats
-        places = [self.index.get(atom, -1) for atom in atoms.tolist()]
-        held = np.array(places, dtype=np.int64)
+        if len(self._rows) <= int(atoms.max(initial=-1)):
+            self._rows = np.full(2 * len(self.graph.atoms), -1)
+            self._rows[list(self.index)] = list(self.index.values())
+        held = self._rows[atoms]
         row[held[held >= 0]] = coefficients[held >= 0]

@@ -18,6 +18,7 @@ from hardmax.geometry.bounds import Bound, maxout_network, relu_network
 from hardmax.geometry.counting._chain import Chain, Rectifiers, Stepwise, chain_of
 from hardmax.geometry.counting._domains import Domain, Segment, Slice, own_dimension
 from hardmax.geometry.counting._engines import PlaneEngine, SpaceEngine, SwitchEngine
+from hardmax.geometry.counting._products import refuse_products
 from hardmax.geometry.counting._result import Regions
 from hardmax.geometry.counting._run import Execution
 from hardmax.geometry.counting._stack import Stack
@@ -121,6 +122,7 @@ def skeleton(model: Transformer | Construction) -> Transformer:
 
 
 def _refuse_soft(source: Transformer) -> None:
+    refuse_products(source)
     if not source.is_hard:
         raise SemanticsError(
             "A Transformer with softmax heads is a smooth function: it has no linear regions. Ask "

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from hardmax._errors import RequestError, ShapeError
 from hardmax.core import Attention, FeedForward, HeadGroup, Transformer, VectorInput
 from hardmax.geometry.counting._chain import Chain, Stepwise, chain_of
+from hardmax.geometry.counting._products import refuse_products
 from hardmax.geometry.tropical._tropical import Tropical, TropicalRational
 from hardmax.numerics import inflate, stray
 
@@ -172,6 +173,7 @@ def _maximise_groups(groups: np.ndarray, rows: _Known) -> tuple[_Known, np.ndarr
 
 def _hard_patterns(model: Transformer, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Patterns of the tokens that can influence the read-out, as `regions` counts them."""
+    refuse_products(model)
     assert isinstance(model.input, VectorInput)
     maps = model.input.maps.reshape(-1, model.input.inputs)
     parts, tied = [np.zeros((len(x), 1), np.int32)], np.zeros(len(x), dtype=bool)

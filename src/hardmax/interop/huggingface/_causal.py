@@ -49,6 +49,6 @@ def read_answers(rows: np.ndarray, biases: np.ndarray, promise: Promise) -> Read
         return ReadOut(rows, biases, promise.token)
     places = [promise.ids.tokens.index(text) for text in labels.texts]
     others = np.setdiff1d(np.arange(len(rows)), places)
-    if rows[others].any() or (biases[others] > labels.lowest).any():
+    if rows[others].any() or (biases[others] != labels.lowest).any():
         raise FileError("has tokens that are no answers, and whose logits might win.")
     return read_out_of(rows[places], biases[places], labels, promise.token)

@@ -18,7 +18,6 @@ INERT = frozenset(
     [
         "architectures",
         "transformers_version",
-        "torch_dtype",
         "_name_or_path",
         "initializer_factor",
         "initializer_range",

@@ -1,15 +1,15 @@
 """From a host's matrices to those of a Transformer over our columns: exactly, or not at all.
 
-Columns that no sublayer writes hold what the embedding put there. What is read of them is a
-constant, so that it becomes a bias; a norm is undone by its power of two. Whatever a Transformer
-could not say is refused: the reader believes no writer.
+Columns that no sublayer writes hold what the embedding put there. What is read of a column that
+holds 1 is a bias; a norm is undone by its power of two. Whatever a Transformer could not say is
+refused: the reader believes no writer. What does nothing over the reals is kept unless it is all
+zeros: in floats infinity times 0 is no number, and large constants that cancel are not 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
@@ -54,6 +54,15 @@ class Stream:
             raise FileError("has a norm whose weights are not one number above 0.")
         return norm_of(kind, self.constants, gain, epsilon, self.width)
 
+    def scaled(self, rows: np.ndarray, scale: float) -> np.ndarray:
+        """Rows times a power of two, exactly."""
+        with np.errstate(over="ignore", under="ignore"):
+            found = rows * scale
+            exact = np.isfinite(found).all() and np.array_equal(found / scale, rows)
+        if not exact:
+            raise FileError("has weights that are too small or too large for their norm.")
+        return found
+
     def linear(self, rows: np.ndarray, what: str) -> np.ndarray:
         """Rows that read our columns alone; constants that hold 0 may be read."""
         if rows[:, self.ours :][:, self.constants != 0.0].any():
@@ -61,16 +70,11 @@ class Stream:
         return rows[:, : self.ours]
 
     def biases(self, rows: np.ndarray) -> np.ndarray:
-        """What rows read of the constant columns: sums of products, which float64 has to hold."""
-        read = rows[:, self.ours :]
-        found = np.zeros(len(rows))
-        for i in np.flatnonzero(read.any(axis=1)):
-            pairs = zip(read[i].tolist(), self.constants.tolist(), strict=True)
-            exact = sum((Fraction(a) * Fraction(b) for a, b in pairs if a and b), Fraction(0))
-            found[i] = float(exact)
-            if Fraction(found[i]) != exact:
-                raise FileError("has a bias that float64 does not hold.")
-        return found
+        """What each row reads of one column that holds 1: sums of several would be rounded."""
+        read = np.where(self.constants == 0.0, 0.0, rows[:, self.ours :])
+        if read[:, self.constants != 1.0].any() or ((read != 0.0).sum(axis=1) > 1).any():
+            raise FileError("has biases that are not read of one column that holds 1.")
+        return np.asarray(read.sum(axis=1))
 
     def writes(self, columns: np.ndarray, what: str) -> np.ndarray:
         """Columns (width x anything) that write ours alone."""
@@ -96,13 +100,31 @@ def trimmed_head(
     causal: bool,
     bias: np.ndarray | None = None,
 ) -> Head | None:
-    """A softmax head without rows whose products are all 0; None if it sends nothing."""
-    asks = query.any(axis=1) & key.any(axis=1)
-    sends = value.any(axis=1) & output.any(axis=0)
+    """A softmax head without rows that are all 0 on both sides; None if there is nothing else."""
+    asks = query.any(axis=1) | key.any(axis=1)
+    sends = value.any(axis=1) | output.any(axis=0)
     if not sends.any():
+        if asks.any():
+            raise FileError("has a head that compares tokens and sends nothing.")
         return None
-    parts = query[asks], key[asks], value[sends], output[:, sends]
-    return Head(*parts, weighting=Softmax(1.0), causal=causal, position_bias=bias)
+    cold = warm = 1.0
+    if bias is None:
+        cold = _coldness(query)
+    if bias is None and cold == 1.0 and ((key != 0.0).sum(axis=1) <= 1).all():
+        warm = _coldness(key)
+    parts = query[asks] / cold, key[asks] / warm, value[sends], output[:, sends]
+    return Head(*parts, weighting=Softmax(cold * warm), causal=causal, position_bias=bias)
+
+
+def _coldness(rows: np.ndarray) -> float:
+    """What queries or keys are multiples of, by powers of two: that was a coldness, and is again.
+
+    Whoever bounds roundings of a head takes a coldness to be multiplied into the query or into the
+    score, rounded each time; a single number of a key, rounded once, is no more than that.
+    """
+    digits, powers = np.frexp(np.abs(rows[rows != 0.0]))
+    alike = len(digits) > 0 and bool((digits == digits[0]).all())
+    return float(np.ldexp(digits[0], powers.max())) if alike else 1.0
 
 
 def attention_of(heads: Sequence[Head | None]) -> list[Attention]:
@@ -114,8 +136,8 @@ def attention_of(heads: Sequence[Head | None]) -> list[Attention]:
 def feed_forward_of(
     inner: np.ndarray, inner_bias: np.ndarray, outer: np.ndarray, outer_bias: np.ndarray
 ) -> list[FeedForward]:
-    """The layer of the units that are ever above 0 and written somewhere; none if there is none."""
-    alive = outer.any(axis=0) & (inner.any(axis=1) | (inner_bias != 0.0))
+    """The layer of the units that are not all 0; none if there is none."""
+    alive = outer.any(axis=0) | inner.any(axis=1) | (inner_bias != 0.0)
     if not alive.any() and not outer_bias.any():
         return []
     return [FeedForward(inner[alive], inner_bias[alive], outer[:, alive], outer_bias)]

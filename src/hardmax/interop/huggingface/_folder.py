@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hardmax._atomic import write_atomically
+from hardmax._atomic import write_folder_atomically
 from hardmax._errors import FileError, HardmaxError, MissingExtra, PrecisionError, RequestError
 from hardmax._reading import naming, path_of, read_file
 from hardmax.core import Construction, Host, SequenceTarget, Target, VectorInput, Words
@@ -53,6 +53,8 @@ CONFIG, WEIGHTS, DESCRIPTION, CARD = (
 TOKENIZER, SETTINGS = "tokenizer.json", "tokenizer_config.json"
 CERTIFICATE = "certificate.json"
 _SHARDS = "model.safetensors.index.json"
+_OTHER_PARTS = ("adapter_config.json", "added_tokens.json", "special_tokens_map.json")
+_OURS = {CONFIG, WEIGHTS, DESCRIPTION, CARD, TOKENIZER, SETTINGS, CERTIFICATE, _SHARDS}
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,8 @@ def write_huggingface(
     kept still by constant columns beside stock epsilons ("ballast"), or by an enormous epsilon
     ("epsilon").
 
+    The folder is new, empty, or one that was written before, which is then replaced as a whole.
+
     A program becomes a classifier of tokens with a tokenizer for its alphabet; functions and
     networks take `inputs_embeds`, which `read_huggingface(folder).embeddings(x)` makes. What was
     written is read back before it is put in its place. Neither torch nor transformers is needed.
@@ -161,7 +165,7 @@ def write_huggingface(
     target = construction.claim.target
     refuse_if_broken(construction, read.stored.join(target), read.host)
     with naming(path):
-        _put(path, files)
+        write_folder_atomically(path, files, {*_OURS, *_OTHER_PARTS})
     gain = written.columns.gain
     return WrittenFolder(path, home.name, home.class_name, why, format.name, norm, gain)
 
@@ -240,19 +244,6 @@ def _json(value: object) -> bytes:
     return (json.dumps(value, indent=2, allow_nan=False) + "\n").encode()
 
 
-def _put(path: Path, files: Mapping[str, bytes]) -> None:
-    """Every file; what other models left here and would be taken for ours is removed."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        for name in (CERTIFICATE, _SHARDS, TOKENIZER, SETTINGS):
-            if name not in files:
-                (path / name).unlink(missing_ok=True)
-    except OSError as reason:
-        raise FileError(f"could not be written ({reason.strerror}).") from reason
-    for name, data in files.items():
-        write_atomically(path / name, data)
-
-
 # ---- reading -------------------------------------------------------------------------------------
 
 
@@ -270,6 +261,9 @@ def read_huggingface(folder: str | os.PathLike[str]) -> StoredHost:
             raise FileError("is not a folder.")
         if (path / _SHARDS).exists():
             raise FileError("holds sharded weights, and only one model.safetensors is read.")
+        other = [name for name in _OTHER_PARTS if (path / name).exists()]
+        if other:
+            raise FileError(f"holds {other[0]}, which changes what is loaded: delete it.")
     names = [CONFIG, WEIGHTS, DESCRIPTION]
     names += [name for name in (TOKENIZER, SETTINGS) if (path / name).exists()]
     files: dict[str, bytes] = {}
@@ -338,4 +332,8 @@ def _object(data: bytes | None, name: str) -> Config:
 def _stored_labels(stored: StoredConstruction, format: Format) -> Labels | None:
     if stored.encoded_target is None:
         raise FileError("does not hold the target of its claim.")
-    return _labels(stored.domain, decode_target(stored.encoded_target), format)
+    claim = stored.join(decode_target(stored.encoded_target)).claim
+    labels = _labels(claim.domain, claim.target, format)
+    if labels is not None and not labels.told_apart_within(claim.error):
+        raise FileError("claims an error at which its answers are not told apart.")
+    return labels

@@ -12,6 +12,7 @@ A ReLU is gelu(s z)/s, the tanh form, which is off by at most 0.1700408/s.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -56,6 +57,7 @@ from hardmax.numerics import Format
 ABILITIES = Abilities(biases=True, causal=True, distances=False, prelude=None)
 CLASS = "GPT2LMHeadModel"
 EPSILON = 1e-5
+_LEAST_WIDTH = 128  # the mean of few columns would be large, and all columns lose digits to it
 _FIXED = {
     "model_type": "gpt2",
     "activation_function": "gelu_new",
@@ -129,7 +131,8 @@ def write(
         for block in _reading(form, steepness, math.isqrt(width))
     ]
     zeros = max(part.rests.shape[1] for part in (answers, *(p for b in reads for p in b.values())))
-    request = NormRequest("layer", EPSILON, choice, whole=_power(form.heads) * width)
+    whole_heads = _power(form.heads) * width
+    request = NormRequest("layer", EPSILON, choice, width=_LEAST_WIDTH, whole=whole_heads)
     squares = largest_squares(construction)
     columns = columns_for(transformer.width, squares, format, request, ones=1, zeros=zeros)
     size = vocabulary(transformer, ids)
@@ -266,11 +269,20 @@ def read(files: Files, promise: Promise) -> Read:
         sublayers += [*heads, *units]
         activations += [None] * len(heads) + [_activation(config)] * len(units)
     last = _norm(files, "transformer.ln_f", stream, epsilon)
-    rows = last.scale * _centred(tensors["lm_head.weight"])
+    rows = stream.scaled(_centred(tensors["lm_head.weight"], stream), last.scale)
     readout = read_answers(rows[:, : promise.ours], stream.biases(rows), promise)
     source = promise.input_from(table, places[:, : promise.ours])
     transformer = Transformer(source, sublayers, readout)
-    host = Host("gpt2", (*norms, replace(last, biases_normed=True)), activations)
+    zeros = _most_zeros(tensors, stream)
+    every = [None if one is None else replace(one, zeros=zeros) for one in (*norms, last)]
+    every[-1] = replace(last, zeros=zeros, biases_normed=True)
+    host = Host(
+        "gpt2",
+        every,
+        activations,
+        mask=promise.format.largest,
+        classes=() if promise.labels is None else promise.labels.codes,
+    )
     return transformer, host, stream.constants
 
 
@@ -281,15 +293,41 @@ def _activation(config: Config) -> Activation:
 def _norm(files: Files, name: str, stream: Stream, epsilon: float) -> Norm:
     if files.tensors[f"{name}.bias"].any():
         raise FileError("has a norm with a bias, which is not understood.")
-    return stream.norm("layer", files.tensors[f"{name}.weight"], epsilon)
+    norm = stream.norm("layer", files.tensors[f"{name}.weight"], epsilon)
+    # PyTorch takes means and variances of bfloat16 in float32.
+    return replace(norm, variance_in="float32") if files.config["dtype"] == "bfloat16" else norm
 
 
-def _centred(rows: np.ndarray) -> np.ndarray:
-    """Rows that add up to 0 exactly, so that a layer norm's mean is nothing to them."""
-    for row in rows[rows.any(axis=1)].tolist():
+def _centred(rows: np.ndarray, stream: Stream) -> np.ndarray:
+    """Rows that add up to 0 exactly, so that a layer norm's mean is nothing to them.
+
+    Columns that hold 0 have weights no larger, together, than `core.Norm` says.
+    """
+    zeros = _zeros(stream)
+    for row in rows[rows.any(axis=1)]:
         if math.fsum(row) != 0.0:
             raise FileError("has a row that does not add up to 0, so that it sees a norm's mean.")
+        size = np.abs(row)
+        if 64.0 * math.fsum(size[zeros]) > 65.0 * math.fsum(size[~zeros]):
+            raise FileError("has a row with weights on empty columns that cancel each other.")
     return rows
+
+
+def _zeros(stream: Stream) -> np.ndarray:
+    """Which columns hold 0 for good."""
+    return np.concatenate([np.zeros(stream.ours, dtype=bool), stream.constants == 0.0])
+
+
+def _most_zeros(tensors: Mapping[str, np.ndarray], stream: Stream) -> int:
+    """How many columns that hold 0 one row reads, at most."""
+    readers = [
+        rows.T for name, rows in tensors.items() if name.endswith(("c_attn.weight", "fc.weight"))
+    ]
+    zeros = _zeros(stream)
+    every = [
+        (rows[:, zeros] != 0.0).sum(axis=1).max() for rows in [*readers, tensors["lm_head.weight"]]
+    ]
+    return int(max(every))
 
 
 def _check_head_width(config: Config) -> None:
@@ -328,7 +366,8 @@ def _read_attention(files: Files, name: str, stream: Stream, scale: float) -> li
     tensors = files.tensors
     if tensors[f"{name}.c_attn.bias"].any() or tensors[f"{name}.c_proj.bias"].any():
         raise FileError("has heads with biases, which are not understood.")
-    rows = stream.linear(scale * _centred(tensors[f"{name}.c_attn.weight"].T), "heads")
+    weights = _centred(tensors[f"{name}.c_attn.weight"].T, stream)
+    rows = stream.linear(stream.scaled(weights, scale), "heads")
     query, key, value = rows.reshape(3, heads, n // heads, stream.ours)
     query = query / math.isqrt(n // heads)
     written = stream.writes(tensors[f"{name}.c_proj.weight"].T, "heads")
@@ -343,7 +382,8 @@ def _read_feed_forward(files: Files, name: str, stream: Stream, scale: float) ->
     """Units act(s z)/s, s being the slope that the format's homes have: a power of two."""
     tensors = files.tensors
     slope = STEEPNESS[str(files.config["dtype"])]
-    rows = stream.linear(scale * _centred(tensors[f"{name}.c_fc.weight"].T), "hidden units")
+    weights = _centred(tensors[f"{name}.c_fc.weight"].T, stream)
+    rows = stream.linear(stream.scaled(weights, scale), "hidden units")
     outer = stream.writes(tensors[f"{name}.c_proj.weight"].T, "hidden units")
     bias = stream.writes(tensors[f"{name}.c_proj.bias"][:, None], "hidden units")[:, 0]
     return feed_forward_of(rows / slope, tensors[f"{name}.c_fc.bias"] / slope, slope * outer, bias)

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hardmax._errors import RequestError
+from hardmax._errors import FileError, RequestError
 from hardmax.core import Construction, Host, Input, SequenceInput, Transformer, VectorInput
 from hardmax.interop.huggingface._columns import Columns
 from hardmax.interop.huggingface._config import Config
@@ -125,7 +125,11 @@ class Promise:
         """The input whose symbols are the rows of an embedding; maps are rounded."""
         source = self.transformer.input
         if isinstance(source, VectorInput):
+            if positions is not None and positions.any():
+                raise FileError("adds positions to real inputs, which were not made for them.")
             return VectorInput(self.format.stored(source.maps), self.format.stored(source.offsets))
+        if len(table) != len(self.ids.tokens):
+            raise FileError("has rows of an embedding that stand for no symbol.")
         rows = table[:, : self.ours]
         places = np.zeros((self.tokens, self.ours)) if positions is None else positions
         start = None if self.ids.start is None else rows[self.ids.start]

@@ -4,9 +4,9 @@ A program answers with a number y near the code c_v of an item v. The logit of v
 = y^2 - (y - c_v)^2, so that the largest one names the nearest code; where |y - c| <= d/4, d being
 the distance of codes, it leads by at least d^2/2. With y = w x + b the class v has the row 2 c_v w
 and the bias 2 c_v b - c_v^2. A code takes at most half of a format's digits, so that its square is
-exact; rows and biases have to be exact, too, and where they are not y is written into a column of
-its own first. So whoever reads the rows finds w and b again, exactly, or knows that they are not of
-this kind.
+exact; rows and biases have to be exact, too. So whoever reads the rows finds w again, exactly, or
+knows that they are not of this kind. And y has to be one column, with b = 0: then what rounding
+does to a logit depends on the codes alone. Where it is not, y is written into a column of its own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from hardmax._errors import FileError, RequestError
 from hardmax.core import ReadOut, SequenceTarget, Target
 from hardmax.languages.programs import ProgramTarget
-from hardmax.numerics import Format
+from hardmax.numerics import Format, above_float
 
 NOTHING = "<none>"  # how a label says that a program answers with nothing
 
@@ -32,6 +32,11 @@ class Labels:
 
     texts: tuple[str, ...]
     codes: tuple[float, ...]
+    rounding: float = 0.0  # of codes, which have few digits
+
+    def told_apart_within(self, error: float) -> bool:
+        """Whether an answer that is off by so much is nearest to its own code."""
+        return error + self.rounding < gaps(self) / 2.0
 
     @property
     def lowest(self) -> float:
@@ -59,12 +64,13 @@ def labels_of(target: Target | SequenceTarget, format: Format) -> Labels:
     exact = [Fraction(code.number(one)) for one in code.items]
     codes = tuple(_short(float(number), format) for number in exact)
     room = target.spacing(output) / 16
-    if any(abs(Fraction(c) - number) > room for c, number in zip(codes, exact, strict=True)):
+    off = max((abs(Fraction(c) - n) for c, n in zip(codes, exact, strict=True)), default=0)
+    if off > room:
         raise RequestError(
             f"The codes of this program's answers need more than {format.digits // 2} digits: "
             f"choose dtype='float64', or a program whose answers are smaller numbers."
         )
-    return Labels(tuple(texts), codes)
+    return Labels(tuple(texts), codes, above_float(Fraction(off)))
 
 
 def _short(number: float, format: Format) -> float:
@@ -77,7 +83,9 @@ def _short(number: float, format: Format) -> float:
 def logit_rows(
     readout: ReadOut, labels: Labels, format: Format
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """The rows and the biases of the classes; None if the format does not hold one of them."""
+    """The rows and the biases of the classes; None if y is no column, or the format lacks one."""
+    if (readout.weights[0] != 0.0).sum() > 1 or readout.bias[0] != 0.0:
+        return None
     weights, bias = format.stored(readout.weights[0]), Fraction(float(readout.bias[0]))
     rows = np.zeros((len(labels.codes), len(weights)))
     biases = np.zeros(len(labels.codes))
@@ -110,6 +118,8 @@ def read_out_of(rows: np.ndarray, biases: np.ndarray, labels: Labels, token: int
         fits = all(Fraction(row[i]) == 2 * code * weights[i] for i in used)
         if not fits or Fraction(constant) != 2 * code * bias - code * code:
             raise FileError("has classes whose rows are not those of the codes of its answers.")
+    if bias or sum(w != 0 for w in weights) > 1:
+        raise FileError("has classes that read several columns.")
     found, shift = np.array([float(w) for w in weights]), float(bias)
     if [Fraction(w) for w in found.tolist()] != weights or Fraction(shift) != bias:
         raise FileError("has a read-out that float64 does not hold.")

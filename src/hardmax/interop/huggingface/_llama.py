@@ -2,7 +2,8 @@
 
 Heads are causal, hidden units are gated: down (silu(gate x) * up x). A ReLU unit of slope s is the
 gate s z with the constant 1/s as its other factor: silu(s z)/s is above max(z, 0) by at most
-0.2784645/s. (A gated unit of the waist would have its own row in place of that constant.) There
+0.2784645/s. A gated unit of the waist has its own row in place of that constant; two that make a
+product are the same with silus (`core.GatedFeedForward`), so that nothing has to be steep. There
 are no biases: they are weights on a column that holds 1. Positions are made by `_prelude`.
 
 Rotary positions are on, as in stock. A head's coordinates lie on the slowest planes, one on the
@@ -25,6 +26,7 @@ from hardmax.core import (
     Attention,
     Construction,
     FeedForward,
+    GatedFeedForward,
     Host,
     Norm,
     Rotary,
@@ -56,7 +58,9 @@ from hardmax.interop.huggingface._prepare import Abilities, largest_squares
 from hardmax.interop.huggingface._rotary import OFF, is_off, rotary_fits
 from hardmax.numerics import Format
 
-ABILITIES = Abilities(biases=False, causal=True, distances=False, prelude="uniform")
+ABILITIES = Abilities(
+    biases=False, causal=True, distances=False, prelude="uniform", gates=("relu", "silu")
+)
 CLASS = "LlamaForCausalLM"
 EPSILON = 1e-6
 THETA = 10000.0
@@ -94,7 +98,8 @@ def write(
     construction: Construction, format: Format, labels: Labels | None, ids: Ids, choice: str
 ) -> Written:
     transformer = construction.transformer
-    form = standard_form(transformer, heads=1, key_width=1, value_width=1, hidden_width=1)
+    least = {"heads": 1, "key_width": 1, "value_width": 1, "hidden_width": 1}
+    form = standard_form(transformer, **least, gates=True)
     heads = 1 << (form.heads - 1).bit_length()
     rope, head_width, notes = _rope(construction, form.key_width, form.value_width)
     squares = largest_squares(construction)
@@ -190,10 +195,17 @@ def _feed_forward(
     if block is not None:
         part, ours = block.feed_forward, columns.ours
         units = len(part.inner)
-        gate[:units, :ours] = steepness * part.inner
-        gate[:units, columns.one] = steepness * part.inner_bias
-        # A gated unit would have its gate here, over the steepness.
-        up[:units, columns.one] = part.outer.any(axis=0) / steepness
+        if part.gates is None:
+            gate[:units, :ours] = steepness * part.inner
+            gate[:units, columns.one] = steepness * part.inner_bias
+            up[:units, columns.one] = part.outer.any(axis=0) / steepness
+        else:
+            plain = part.gates.multiplies | (part.gates.activation == "silu")
+            steep = np.where(plain, 1.0, steepness)
+            gate[:units, :ours] = steep[:, None] * part.gates.gate
+            gate[:units, columns.one] = steep * part.gates.gate_bias
+            up[:units, :ours] = part.inner / steep[:, None]
+            up[:units, columns.one] = part.inner_bias / steep
         down[:ours, :units] = part.outer
     own = f"{name}.mlp"
     return {
@@ -232,11 +244,19 @@ def read(files: Files, promise: Promise) -> Read:
         norms += [norm] * len(units)
         activations += [activation] * len(units)
     last = _norm(stream, tensors["model.norm.weight"], epsilon)
-    rows = last.scale * tensors["lm_head.weight"]
+    rows = stream.scaled(tensors["lm_head.weight"], last.scale)
     readout = read_answers(rows[:, : promise.ours], stream.biases(rows), promise)
     transformer = Transformer(promise.input_from(table), sublayers, readout)
     rotary = _read_rotary(files, transformer)
-    host = Host("llama", (*norms, last), activations, rotary=rotary)
+    host = Host(
+        "llama",
+        (*norms, last),
+        activations,
+        softmax_in="float32",  # of its eager attention
+        rotary=rotary,
+        mask=promise.format.largest,
+        classes=() if promise.labels is None else promise.labels.codes,
+    )
     return transformer, host, stream.constants
 
 
@@ -278,7 +298,8 @@ def _read_attention(files: Files, name: str, stream: Stream, scale: float) -> li
     own = f"{name}.self_attn"
 
     def rows(one: str) -> np.ndarray:
-        matrix = stream.linear(scale * files.tensors[f"{own}.{one}_proj.weight"], "heads")
+        weights = stream.scaled(files.tensors[f"{own}.{one}_proj.weight"], scale)
+        matrix = stream.linear(weights, "heads")
         return matrix.reshape(heads, width, stream.ours)
 
     query, key, value = rows("q") / np.sqrt(width), rows("k"), rows("v")
@@ -294,12 +315,17 @@ def _read_attention(files: Files, name: str, stream: Stream, scale: float) -> li
 
 def _read_feed_forward(
     files: Files, name: str, stream: Stream, scale: float
-) -> tuple[list[FeedForward], Activation | None]:
-    """ReLU units of one slope: gates whose other factor is a constant power of two."""
-    gate, up = (scale * files.tensors[f"{name}.mlp.{one}_proj.weight"] for one in ("gate", "up"))
+) -> tuple[list[FeedForward] | list[GatedFeedForward], Activation | None]:
+    """Gated units; or ReLU units of one slope, whose other factor is a constant power of two."""
+    gate, up = (
+        stream.scaled(files.tensors[f"{name}.mlp.{one}_proj.weight"], scale)
+        for one in ("gate", "up")
+    )
     outer = stream.writes(files.tensors[f"{name}.mlp.down_proj.weight"], "hidden units")
-    factors = stream.biases(_constant(stream, up))
-    working = outer.any(axis=0) & gate.any(axis=1) & (factors != 0.0)
+    if up[:, : stream.ours].any():
+        return _read_gates(stream, gate, up, outer), None
+    factors = stream.biases(up)
+    working = outer.any(axis=0) | gate.any(axis=1) | (factors != 0.0)
     if not working.any():
         return [], None
     factor = float(factors[working][0])
@@ -316,11 +342,20 @@ def _read_feed_forward(
     return units, activation
 
 
-def _constant(stream: Stream, rows: np.ndarray) -> np.ndarray:
-    """Rows that read constant columns alone."""
-    if rows[:, : stream.ours].any():
-        raise FileError("has gated hidden units, which are not understood.")
-    return rows
+def _read_gates(
+    stream: Stream, gate: np.ndarray, up: np.ndarray, outer: np.ndarray
+) -> list[GatedFeedForward]:
+    """Units as they are stored, all but those that are all zeros."""
+    alive = gate.any(axis=1) | up.any(axis=1) | outer.any(axis=0)
+    read = (part for rows in (gate[alive], up[alive]) for part in _read_affine(stream, rows))
+    gate, gate_bias, inner, inner_bias = read
+    outer_bias = np.zeros(stream.ours)
+    parts = gate, gate_bias, inner, inner_bias, outer[:, alive], outer_bias
+    return [GatedFeedForward(*parts, activation="silu")]
+
+
+def _read_affine(stream: Stream, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return rows[:, : stream.ours], stream.biases(rows)
 
 
 def _read_rotary(files: Files, transformer: Transformer) -> Rotary | None:

@@ -27,6 +27,7 @@ import numpy as np
 from hardmax.core import (
     Attention,
     FeedForward,
+    GatedFeedForward,
     Head,
     ReadOut,
     SequenceInput,
@@ -146,7 +147,23 @@ def _widened(layer: Sublayer, wide: int, tokens: int, hidden: float) -> Sublayer
         inner = np.pad(layer.inner, ((0, 0), (0, new)))
         outer = np.pad(layer.outer, ((0, new), (0, 0)))
         return FeedForward(inner, layer.inner_bias, outer, np.pad(layer.outer_bias, (0, new)))
+    if isinstance(layer, GatedFeedForward):
+        return widened_gates(layer, wide)
     return Attention(_widened_head(head, wide, tokens, hidden) for head in layer.heads)
+
+
+def widened_gates(layer: GatedFeedForward, wide: int) -> GatedFeedForward:
+    """A gated layer over a wider stream, of which it reads and writes the first columns."""
+    read, written = ((0, 0), (0, wide - layer.width)), ((0, wide - layer.width), (0, 0))
+    return GatedFeedForward(
+        np.pad(layer.gate, read),
+        layer.gate_bias,
+        np.pad(layer.inner, read),
+        layer.inner_bias,
+        np.pad(layer.outer, written),
+        np.pad(layer.outer_bias, written[0]),
+        layer.activation,
+    )
 
 
 def _widened_head(head: Head, wide: int, tokens: int, hidden: float) -> Head:

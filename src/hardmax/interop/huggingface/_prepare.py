@@ -13,13 +13,17 @@ import numpy as np
 from hardmax._errors import RequestError
 from hardmax.core import (
     Attention,
+    Box,
     Claim,
     Construction,
     FeedForward,
+    GatedFeedForward,
     Head,
     Legend,
     ReadOut,
     SequenceInput,
+    Share,
+    Softmax,
     Sublayer,
     Transformer,
     VectorInput,
@@ -29,7 +33,7 @@ from hardmax.core import (
     streams,
 )
 from hardmax.interop.huggingface._labels import Labels, logit_rows
-from hardmax.interop.huggingface._prelude import with_prelude
+from hardmax.interop.huggingface._prelude import widened_gates, with_prelude
 from hardmax.numerics import Format
 
 _SAMPLES = 64
@@ -45,21 +49,17 @@ class Abilities:
     causal: bool  # every head sees earlier tokens only
     distances: bool  # position biases, of the distance alone
     prelude: str | None  # how positions are made where there is no table
+    gates: tuple[str, ...] = ()  # activations of gated units; a ReLU among pairs is any of them
 
 
 def prepared(
     construction: Construction, format: Format, labels: Labels | None, home: Abilities
 ) -> Construction:
     """The construction in the form of a home; what does not fit is refused with the reason."""
-    claim = construction.claim
-    construction = replace(
-        construction,
-        claim=Claim(
-            claim.target, claim.domain, claim.ledger, format=format.name, asked=claim.asked
-        ),
-    )
+    construction = replace(construction, claim=_roomy(construction.claim, format))
     _refuse_biases(construction.transformer, home)
-    construction = _trimmed(construction)
+    _refuse_gates(construction.transformer, home)
+    construction = _with_cold_keys(_trimmed(construction))
     if home.causal:
         construction = _causal(_read_last(construction))
     if home.prelude is not None and isinstance(construction.transformer.input, SequenceInput):
@@ -104,12 +104,30 @@ def _samples(construction: Construction):  # type: ignore[no-untyped-def]
     return construction.claim.domain.sample(_SAMPLES, rng)
 
 
+def _roomy(claim: Claim, format: Format) -> Claim:
+    """The claim in the folder's format; what is left of the error asked for is the host's."""
+    ledger = list(claim.ledger)
+    if isinstance(claim.domain, Box) and claim.asked > claim.error:
+        left = (claim.asked - claim.error) * (1.0 - SHARE)
+        ledger.append(Share("margin", "norms, activations and roundings of the class", left))
+    return Claim(claim.target, claim.domain, ledger, format=format.name, asked=claim.asked)
+
+
 # ---- what is refused -----------------------------------------------------------------------------
 
 
 def _refuse_biases(transformer: Transformer, home: Abilities) -> None:
     if not home.distances and any(head.position_bias is not None for head in transformer.heads):
         raise RequestError("it has heads with position biases, which this class does not have")
+
+
+def _refuse_gates(transformer: Transformer, home: Abilities) -> None:
+    gated = any(isinstance(layer, GatedFeedForward) for layer in transformer.sublayers)
+    if gated and not home.gates:
+        raise RequestError(
+            "it has gated hidden units, which this class does not have (the nearest home that has "
+            "them is llama)"
+        )
 
 
 # ---- steps ---------------------------------------------------------------------------------------
@@ -138,11 +156,37 @@ def _trimmed(construction: Construction) -> Construction:
     )
 
 
+def _with_cold_keys(construction: Construction) -> Construction:
+    """Coldness goes into keys that are single numbers, where queries are sums.
+
+    It would be multiplied into every weight of a query otherwise, and a sum that nearly cancels
+    would be off by roundings of its large terms.
+    """
+    transformer = construction.transformer
+    sublayers = [
+        Attention(_with_cold_key(head) for head in layer.heads)
+        if isinstance(layer, Attention)
+        else layer
+        for layer in transformer.sublayers
+    ]
+    changed = Transformer(transformer.input, sublayers, transformer.readout)
+    return _rebuilt(construction, changed, lambda k: k)
+
+
+def _with_cold_key(head: Head) -> Head:
+    sums, numbers = ((rows != 0.0).sum(axis=1) > 1 for rows in (head.query, head.key))
+    if head.position_bias is not None or not sums.any() or numbers.any():
+        return head
+    return replace(head, key=head.coldness * head.key, weighting=Softmax(1.0))
+
+
 def _working(sublayer: Sublayer) -> list[int]:
-    if isinstance(sublayer, FeedForward):
+    if not isinstance(sublayer, Attention):
         alive = sublayer.outer.any(axis=0) & (
             sublayer.inner.any(axis=1) | (sublayer.inner_bias != 0)
         )
+        if isinstance(sublayer, GatedFeedForward):
+            alive &= sublayer.gate.any(axis=1) | (sublayer.gate_bias != 0)
         return [int(i) for i in np.flatnonzero(alive)]
     return [i for i, head in enumerate(sublayer.heads) if _moves(head)]
 
@@ -157,6 +201,10 @@ def _only(sublayer: Sublayer, found: list[int]) -> Sublayer | None:
     if not found and not sublayer.outer_bias.any():
         return None
     inner, bias = sublayer.inner[found], sublayer.inner_bias[found]
+    if isinstance(sublayer, GatedFeedForward):
+        gate = sublayer.gate[found], sublayer.gate_bias[found]
+        written = sublayer.outer[:, found], sublayer.outer_bias
+        return GatedFeedForward(*gate, inner, bias, *written, sublayer.activation)
     return FeedForward(inner, bias, sublayer.outer[:, found], sublayer.outer_bias)
 
 
@@ -266,6 +314,8 @@ def _wider(layer: Sublayer) -> Sublayer:
     if isinstance(layer, FeedForward):
         inner, outer = np.pad(layer.inner, read), np.pad(layer.outer, written)
         return FeedForward(inner, layer.inner_bias, outer, np.pad(layer.outer_bias, (0, 1)))
+    if isinstance(layer, GatedFeedForward):
+        return widened_gates(layer, layer.width + 1)
     return Attention(
         replace(
             head,
@@ -293,6 +343,19 @@ def _without_outer_biases(construction: Construction) -> Construction:
             )
             if legend is not None:
                 steps[number] = (*steps[number], "a constant")
+        if isinstance(layer, GatedFeedForward) and layer.outer_bias.any():
+            nothing, bias = ((0, 2), (0, 0)), layer.outer_bias
+            layer = GatedFeedForward(  # one times one, whatever the activation
+                np.pad(layer.gate, nothing),
+                np.append(layer.gate_bias, [1.0, -1.0]),
+                np.pad(layer.inner, nothing),
+                np.append(layer.inner_bias, [1.0, 1.0]),
+                np.column_stack([layer.outer, bias, -bias]),
+                np.zeros(layer.width),
+                layer.activation,
+            )
+            if legend is not None:
+                steps[number] = (*steps[number], *("a constant",) * 2)
         sublayers.append(layer)
     return _rebuilt(
         construction,

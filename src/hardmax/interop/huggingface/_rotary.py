@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from hardmax.core import Attention, Construction, Head, Rotary, Sublayer, Transformer
+from hardmax.core import Attention, Box, Construction, Head, Rotary, Sublayer, Transformer
 from hardmax.core import streams as plain_streams
 from hardmax.interop.huggingface._prepare import SHARE, embedded_samples
+from hardmax.numerics import FLOAT32
 
 OFF = 1e30  # the factor by which positions are divided to switch them off
 _LOSS = 2.0**-4  # of a logit: far below the gaps that programs leave between their scores
+_UNITS = 42  # roundings of a product that is turned
 _NEAR = 64.0  # scores further below the best one have weights below e^-64
 _IS_OFF = 1e25  # from here on: angles below 1e-19 at 10^6 tokens, whose cosine is 1 in any format
 
@@ -18,15 +20,17 @@ def rotary_fits(construction: Construction, rotary: Rotary) -> bool:
     """Whether rotary positions change too little, on samples, to stand in a proof's way.
 
     Plane i turns by a_i = theta^(-i/planes) per token, so that a product q k in a score loses
-    |q k| (1 - cos((t - s) a_i)), at most |q k| ((t - s) a_i)^2/2. Answers may move by a small share
-    of the error claimed, and no score that is near the best one may lose more than _LOSS.
+    |q k| (1 - cos((t - s) a_i)), at most |q k| ((t - s) a_i)^2/2, and some units of |q k|. Answers
+    may move by a small share of the error claimed, and no score that is near the best one may lose
+    more than _LOSS; of real inputs, whose answers follow their scores, no more than a share.
     """
-    transformer = construction.transformer
+    transformer, claim = construction.transformer, construction.claim
+    allowed = min(_LOSS, _LOSS * claim.error) if isinstance(claim.domain, Box) else _LOSS
     for batch in embedded_samples(construction):
         *_, last = plain_streams(transformer, batch)
         turned, lost = _turned_stream(construction, rotary, batch)
         moved = np.abs((turned - last) @ transformer.readout.weights.T).max(initial=0.0)
-        if lost > _LOSS or moved > SHARE * construction.claim.error:
+        if lost > allowed or moved > SHARE * claim.error:
             return False
     return True
 
@@ -68,7 +72,7 @@ def _turned_weights(head: Head, rotary: Rotary, stream: np.ndarray) -> tuple[np.
     products = query[:, :, None] * key[:, None]  # batch x asking x asked x coordinates
     scores = np.where(apart >= 0, (products * turned).sum(axis=-1), -np.inf)
     below = scores - scores.max(axis=-1, keepdims=True)
-    losses = (np.abs(products) * (1.0 - turned)).sum(axis=-1)
+    losses = (np.abs(products) * (1.0 - turned + _UNITS * FLOAT32.unit)).sum(axis=-1)
     powers = np.exp(below)
     weights = powers / powers.sum(axis=-1, keepdims=True)
     return weights, float(losses[below > -_NEAR].max(initial=0.0))

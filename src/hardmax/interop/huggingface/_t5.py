@@ -140,8 +140,8 @@ def write(
         name = f"{_BLOCK}.{number_}"
         tensors[f"{name}.layer.0.layer_norm.weight"] = gains
         tensors[f"{name}.layer.1.layer_norm.weight"] = gains
-        places = _places(block, transformer, slots)
-        tensors |= _attention(block, name, places, columns, (max(1, len(slots)), key_width))
+        found = places(block, transformer, slots)
+        tensors |= _attention(block, name, found, columns, (max(1, len(slots)), key_width))
         tensors |= _feed_forward(block, name, columns, hidden)
     texts = _texts(labels, transformer.outputs)
     config: Config = {
@@ -212,7 +212,7 @@ def _buckets(slots: list[np.ndarray], tokens: int) -> np.ndarray:
     return table
 
 
-def _places(block: Block | None, transformer: Transformer, slots: list[np.ndarray]) -> list[int]:
+def places(block: Block | None, transformer: Transformer, slots: list[np.ndarray]) -> list[int]:
     """The slot of each head of a block."""
     if block is None or block.attention.sublayer is None:
         return []
@@ -278,28 +278,39 @@ def read(files: Files, promise: Promise) -> Read:
     table = tensors["transformer.shared.weight"]
     stream = Stream(promise.ours, constants_of(table, promise.ours))
     epsilon = number(config, "layer_norm_epsilon")
+    _check_distances(config)
     sublayers: list[Sublayer] = []
     norms: list[Norm | None] = []
     for i in range(whole(config, "num_layers")):
         for part, make in ((0, _read_attention), (1, _read_feed_forward)):
             name = f"{_BLOCK}.{i}.layer.{part}"
-            norm = stream.norm("rms", tensors[f"{name}.layer_norm.weight"], epsilon)
+            norm = _norm(stream, tensors[f"{name}.layer_norm.weight"], epsilon)
             found = make(files, name, stream, norm.scale, tokens)
             sublayers += found
-            norms += [_normed(norm)] * len(found)
-    last = stream.norm("rms", tensors["transformer.encoder.final_layer_norm.weight"], epsilon)
-    rows = last.scale * tensors["classifier.weight"]
-    biases = tensors["classifier.bias"] + stream.biases(rows)
-    readout = ReadOut(rows[:, : promise.ours], biases, promise.token)
+            norms += [replace(norm, biases_normed=True)] * len(found)
+    last = _norm(stream, tensors["transformer.encoder.final_layer_norm.weight"], epsilon)
+    rows = stream.linear(stream.scaled(tensors["classifier.weight"], last.scale), "classes")
+    biases = tensors["classifier.bias"]
+    readout = ReadOut(rows, biases, promise.token)
     if promise.labels is not None:
-        readout = read_out_of(readout.weights, biases, promise.labels, promise.token)
+        readout = read_out_of(rows, biases, promise.labels, promise.token)
     transformer = Transformer(promise.input_from(table), sublayers, readout)
-    host = Host("t5", (*norms, last), (None,) * len(sublayers))
+    mask = _least_mask(tensors[_BIAS], tokens)
+    codes = () if promise.labels is None else promise.labels.codes
+    host = Host("t5", (*norms, last), (None,) * len(sublayers), mask=mask, classes=codes)
     return transformer, host, stream.constants
 
 
-def _normed(norm: Norm) -> Norm:
-    return replace(norm, biases_normed=True)
+def _norm(stream: Stream, weight: np.ndarray, epsilon: float) -> Norm:
+    return replace(stream.norm("rms", weight, epsilon), variance_in="float32")
+
+
+def _check_distances(config: Config) -> None:
+    """The class takes a logarithm of the largest distance over that of the exact buckets."""
+    if whole(config, "relative_attention_max_distance") <= (
+        whole(config, "relative_attention_num_buckets") // 4
+    ):
+        raise FileError("says relative_attention_max_distance, but less than its buckets hold.")
 
 
 def _shapes(config: Config) -> Shapes:
@@ -337,7 +348,7 @@ def _read_attention(
     own = f"{name}.SelfAttention"
 
     def rows(one: str) -> np.ndarray:
-        matrix = stream.linear(scale * files.tensors[f"{own}.{one}.weight"], "heads")
+        matrix = stream.linear(stream.scaled(files.tensors[f"{own}.{one}.weight"], scale), "heads")
         return matrix.reshape(heads, -1, stream.ours)
 
     query, key, value = rows("q"), rows("k"), rows("v")
@@ -354,8 +365,7 @@ def _read_attention(
 
 def _read_bias(column: np.ndarray, tokens: int) -> tuple[bool, np.ndarray | None]:
     """Whether a slot is causal, and its position bias over so many tokens."""
-    half = len(column) // 2
-    later = column[half + 1 : half + tokens]
+    later = _later(column, tokens)
     causal = len(later) > 0 and bool((later <= _A_MASK).all())
     bias = np.concatenate([column[:tokens][::-1], np.zeros(len(later)) if causal else later])
     if not bias.any():
@@ -365,10 +375,25 @@ def _read_bias(column: np.ndarray, tokens: int) -> tuple[bool, np.ndarray | None
     return causal, np.tril(square) if causal else square
 
 
+def _later(column: np.ndarray, tokens: int) -> np.ndarray:
+    """The biases of later tokens in a column of buckets."""
+    half = len(column) // 2
+    return column[half + 1 : half + tokens]
+
+
+def _least_mask(table: np.ndarray, tokens: int) -> float | None:
+    """The least number that a causal slot lowers a later token's score by."""
+    slots = [_later(column, tokens) for column in table.T]
+    return min(
+        (float(-later.max()) for later in slots if len(later) and (later <= _A_MASK).all()),
+        default=None,
+    )
+
+
 def _read_feed_forward(
     files: Files, name: str, stream: Stream, scale: float, tokens: int
 ) -> list[Sublayer]:
-    inner = scale * files.tensors[f"{name}.DenseReluDense.wi.weight"]
+    inner = stream.scaled(files.tensors[f"{name}.DenseReluDense.wi.weight"], scale)
     outer = stream.writes(files.tensors[f"{name}.DenseReluDense.wo.weight"], "hidden units")
     rows, biases = inner[:, : stream.ours], stream.biases(inner)
     return list(feed_forward_of(rows, biases, outer, np.zeros(stream.ours)))

@@ -13,15 +13,12 @@ from hardmax._errors import FileError, RequestError
 from hardmax.interop.huggingface._home import PAD, START, Ids
 
 _INERT = {"version", "truncation", "padding", "decoder"}  # what no identity depends on
-_SETTINGS_INERT = {
-    "tokenizer_class",
-    "backend",
-    "is_local",
-    "local_files_only",
-    "clean_up_tokenization_spaces",
-    "model_input_names",
-    "padding_side",
-    "extra_special_tokens",
+_SETTINGS_INERT = {"backend", "is_local", "local_files_only", "clean_up_tokenization_spaces"}
+_CLASS = "PreTrainedTokenizerFast"
+_SETTINGS_ALIKE: dict[str, tuple[object, ...]] = {  # values that mean the same
+    "tokenizer_class": (_CLASS, "TokenizersBackend"),
+    "padding_side": (None, "right"),
+    "extra_special_tokens": (None, [], {}),
 }
 
 
@@ -43,7 +40,7 @@ def tokenizer_files(ids: Ids, tokens: int) -> tuple[dict[str, object], dict[str,
             f"Symbols that spell {START} would be read as the start: leave one of them out."
         )
     settings: dict[str, object] = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
+        "tokenizer_class": _CLASS,
         "model_max_length": tokens,
         "pad_token": PAD,
         "clean_up_tokenization_spaces": False,
@@ -68,7 +65,8 @@ def check_tokenizer(
     if tokenizer.get("truncation") is not None or tokenizer.get("padding") is not None:
         raise FileError("cuts or pads words by itself, which the model was not made for.")
     for name in sorted({*wanted_settings, *settings} - _SETTINGS_INERT):
-        if settings.get(name) != wanted_settings.get(name):
+        alike = _SETTINGS_ALIKE.get(name, (wanted_settings.get(name),))
+        if settings.get(name) not in alike:
             raise FileError(
                 f"is not the tokenizer of this alphabet: its settings say {name} = "
                 f"{settings.get(name)!r}."

@@ -73,6 +73,7 @@ class NodePart(MachinePart, total=False):
     """One value of a program, by its kind; values that it reads are told by their places."""
 
     kind: str
+    name: str
     item: Packed
     sources: list[int]
     source: int
@@ -93,20 +94,24 @@ class _Unwritable(Exception):
     """The tables would be too long for a file, or hold what no file can."""
 
 
-def encode_program(program: Program, words: Words, sets: Sets) -> EncodedTarget | None:
+def encode_program(
+    program: Program, words: Words, sets: Sets, *, closed: bool = False
+) -> EncodedTarget | None:
     """The program on these words as JSON; None if its tables cannot be written."""
     writer = _JsonWriter(sets)
     try:
-        nodes = [writer.node(value) for value in program.values]
+        nodes = [writer.named_node(value) for value in program.values]
     except _Unwritable:
         return None
-    content = {
+    content: dict[str, object] = {
         "name": program.name,
         "at": program.at,
         "words": str(words),
         "nodes": nodes,
         "outputs": [writer.place[output] for output in program.outputs],
     }
+    if closed:
+        content["closed"] = True
     return EncodedTarget(KIND, json.dumps(content, separators=(",", ":")), {})
 
 
@@ -115,6 +120,12 @@ class _JsonWriter:
         self.sets = sets
         self.place: dict[Value, int] = {}
         self.rows = 0
+
+    def named_node(self, value: Value) -> NodePart:
+        part = self.node(value)
+        if value.given_name is not None:
+            part["name"] = value.given_name
+        return part
 
     def node(self, value: Value) -> NodePart:
         self.place[value] = len(self.place)
@@ -268,16 +279,16 @@ def _fraction(text: str) -> Fraction:
 # ---- reading -----------------------------------------------------------------------------------
 
 
-def decode_program(text: str) -> tuple[Program, Words]:
-    """The program that `encode_program` wrote, and the words it is about."""
+def decode_program(text: str) -> tuple[Program, Words, bool]:
+    """The program that `encode_program` wrote, the words it is about, and whether it is closed."""
     try:
         content = json.loads(text)
         reader = _JsonReader()
         for node in content["nodes"]:
-            reader.values.append(reader.value(node))
+            reader.values.append(reader.named_value(node))
         outputs = [reader.values[place] for place in content["outputs"]]
         program = Program(outputs, str(content["name"]), content["at"])
-        return program, Words.parse(content["words"])
+        return program, Words.parse(content["words"]), content.get("closed") is True
     except HardmaxError:
         raise
     except RecursionError as reason:
@@ -289,6 +300,10 @@ def decode_program(text: str) -> tuple[Program, Words]:
 class _JsonReader:
     def __init__(self) -> None:
         self.values: list[Value] = []
+
+    def named_value(self, node: NodePart) -> Value:
+        value = self.value(node)
+        return value.named(str(node["name"])) if "name" in node else value
 
     def value(self, node: NodePart) -> Value:
         kind = node["kind"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import TypeVar
 
@@ -31,10 +31,17 @@ Row = list[Item]
 _T = TypeVar("_T")
 
 
-def values_on(outputs: Iterable[Value], word: Iterable[Item]) -> dict[Value, Row]:
-    """What every position holds, for the outputs and for all values behind them."""
+def values_on(
+    outputs: Iterable[Value],
+    word: Iterable[Item],
+    where: Mapping[Value, Mapping[int, Item]] | None = None,
+) -> dict[Value, Row]:
+    """What every position holds, for the outputs and for all values behind them.
+
+    `where` says what some values hold at some positions instead of what they would.
+    """
     symbols = list(word)
-    run = _Run(symbols)
+    run = _Run(symbols, where or {})
     return {value: run.of(value) for output in outputs for value in values_behind(output)}
 
 
@@ -79,14 +86,17 @@ def values_compared(selection: Selection) -> list[Value]:
 class _Run:
     """One word; every value is worked out once."""
 
-    def __init__(self, symbols: list[Item]) -> None:
-        self.symbols = symbols
+    def __init__(self, symbols: list[Item], where: Mapping[Value, Mapping[int, Item]]) -> None:
+        self.symbols, self.where = symbols, where
         self._known: dict[int, tuple[Value, Row]] = {}  # by identity; the value is kept alive
 
     def of(self, value: Value) -> Row:
         for behind in values_behind(value):
             if id(behind) not in self._known:
-                self._known[id(behind)] = behind, self._work_out(behind)
+                row = self._work_out(behind)
+                for place, held in self.where.get(behind, {}).items():
+                    row[place] = held
+                self._known[id(behind)] = behind, row
         return self._known[id(value)][1]
 
     def _row(self, value: Value) -> Row:

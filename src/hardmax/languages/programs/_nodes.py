@@ -12,6 +12,7 @@ identity is the object; their meaning is `_interpreter`.
 
 from __future__ import annotations
 
+import copy
 import operator
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ from hardmax.languages.programs._items import Item, exact_number, item
 from hardmax.languages.programs._machines import Machine
 
 _Key = TypeVar("_Key", bound=Hashable)
+GIVEN = ("tokens", "index", "length")
+LONGEST_NAME = 60
 KINDS = ("only", "mean", "sum", "count", "min", "max")
 
 
@@ -35,7 +38,23 @@ class Value:
     [0, 1, 1]
     """
 
+    given_name: str | None = None  # of the step, in legends, traces and interventions
     __hash__ = object.__hash__
+
+    def named(self, name: str) -> Value:
+        """The same step under a name of its own: a new value, to be used in place of this one.
+
+        >>> back = (Sequence().length - 1 - Sequence().index).named("back")
+        >>> hm.program(lambda s: s.tokens.at(back))("abc")
+        ['c', 'b', 'a']
+        """
+        if not isinstance(name, str) or not name.strip() or len(name) > LONGEST_NAME:
+            raise RequestError(f"A name is a text of 1 to {LONGEST_NAME} letters, not {name!r}.")
+        if isinstance(self, Given) or name in GIVEN:
+            raise RequestError(f"The names {', '.join(GIVEN)} belong to what a word has; {name!r}.")
+        made = copy.copy(self)
+        object.__setattr__(made, "given_name", name)
+        return made
 
     def __add__(self, other: Operand) -> Value:
         return combination([(1, self), (1, other)])
@@ -130,7 +149,7 @@ class Given(Value):
     what: str  # tokens | index | length
 
     def __post_init__(self) -> None:
-        if self.what not in ("tokens", "index", "length"):
+        if self.what not in GIVEN:
             raise RequestError(f"A word has tokens, index and length, but no {self.what!r}.")
 
 

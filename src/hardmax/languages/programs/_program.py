@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from hardmax._errors import RequestError
 from hardmax.languages.programs._interpreter import Row, sources_of, values_behind, values_on
-from hardmax.languages.programs._items import Item
+from hardmax.languages.programs._items import Item, item
+from hardmax.languages.programs._naming import step_names
 from hardmax.languages.programs._nodes import Operand, Sequence, Value, as_value
 from hardmax.languages.programs._printing import step_text
 
+Where = Mapping["str | Value", Mapping[int, Item]]  # steps that hold other items, by position
 Answer = list[Item] | list[tuple[Item, ...]] | tuple[Item, ...] | Item
 
 
@@ -43,16 +45,24 @@ class Program:
         if not self.outputs:
             raise RequestError("A program needs at least one output.")
 
-    def __call__(self, word: Iterable[Item]) -> Answer:
-        """The answer for a word: a text, or a list of symbols."""
+    def __call__(self, word: Iterable[Item], where: Where | None = None) -> Answer:
+        """The answer for a word: a text, or a list of symbols.
+
+        With `where`, {step: {position: item}}, some steps hold other items at some positions: a
+        step is named by the value, or as `values_by_name` does.
+
+        >>> reverse = program(lambda s: s.tokens.at((s.length - 1 - s.index).named("back")))
+        >>> reverse("abc", where={"back": {0: 1}})
+        ['b', 'b', 'a']
+        """
         if not isinstance(word, Iterable):
             raise RequestError(f"A program reads a text or a list of symbols, not {word!r}.")
-        return self.answer(self.rows(word))
+        return self.answer(self.rows(word, where))
 
-    def rows(self, word: Iterable[Item]) -> list[tuple[Item, ...]]:
+    def rows(self, word: Iterable[Item], where: Where | None = None) -> list[tuple[Item, ...]]:
         """The outputs at every position that answers."""
         symbols = list(word)
-        held = self.trace(symbols)
+        held = self.trace(symbols, where)
         rows = list(zip(*(held[output] for output in self.outputs), strict=True))
         if self.at is None:
             return rows
@@ -70,9 +80,39 @@ class Program:
         items = [row[0] for row in rows]
         return items if self.at is None else items[0]
 
-    def trace(self, word: Iterable[Item]) -> dict[Value, Row]:
+    def trace(self, word: Iterable[Item], where: Where | None = None) -> dict[Value, Row]:
         """What every position holds, value by value, in the order of the steps."""
-        return values_on(self.outputs, word)
+        symbols = list(word)
+        return values_on(self.outputs, symbols, self._overwritten(where or {}, len(symbols)))
+
+    def _overwritten(self, where: Where, length: int) -> dict[Value, dict[int, Item]]:
+        """By values, with positions that are there."""
+        named = self.values_by_name
+        known = dict.fromkeys(named.values())
+        found: dict[Value, dict[int, Item]] = {}
+        for step, held in where.items():
+            value = named.get(step) if isinstance(step, str) else step
+            if value is None or value not in known:
+                raise RequestError(
+                    f"There is no step {step!r} in this program; it has {', '.join(named)}."
+                )
+            for place in held:
+                if isinstance(place, bool) or place not in range(length):
+                    raise RequestError(
+                        f"A word of {length} symbols has the positions 0 to {length - 1}, but "
+                        f"{place!r} was to be overwritten."
+                    )
+            found[value] = {place: item(one) for place, one in held.items()}
+        return found
+
+    @property
+    def values_by_name(self) -> dict[str, Value]:
+        """The steps by their names: those given by `named`, tokens, index, length, count, ...
+
+        >>> list(program(lambda s: s.tokens.at(s.index - 1)).values_by_name)
+        ['index', 'tokens', 'combination', 'answer']
+        """
+        return {name: value for value, name in step_names(self.outputs).items()}
 
     @property
     def values(self) -> list[Value]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from hardmax._errors import RequestError
 from hardmax.core import EncodedTarget, SequenceSteps, Words
+from hardmax.languages.programs._closed_steps import ClosedSteps, closed_steps_of
 from hardmax.languages.programs._encoding import decode_program, encode_program
 from hardmax.languages.programs._items import Exact, Item
 from hardmax.languages.programs._nodes import Value
@@ -22,16 +23,18 @@ class ProgramTarget:
     """A program on the words of a domain.
 
     An output whose items are all numbers that floats tell apart answers with them; otherwise with
-    the item's place in its value set. `decode` reads numbers that are near enough back.
+    the item's place in its value set. `decode` reads numbers that are near enough back. A `closed`
+    target numbers what steps can hold under interventions, too, as legible models do.
     """
 
     program: Program
     words: Words
+    closed: bool = False
 
     @cached_property
     def codes(self) -> dict[Value, Code]:
         """How the items of every value are numbered."""
-        return codes_of(value_sets(self.program.outputs, self.words))
+        return codes_of(value_sets(self.program.outputs, self.words, closed=self.closed))
 
     def spacing(self, output: Value) -> float:
         """The smallest distance between the numbers of two items of an output."""
@@ -52,9 +55,9 @@ class ProgramTarget:
         return None
 
     def __call__(self, word: Sequence[Item], /) -> list[list[Exact]]:
-        return [self._numbers(row) for row in self.program.rows(self._symbols_of(word))]
+        return [self._numbers(row) for row in self.program.rows(self.symbols_of(word))]
 
-    def _symbols_of(self, word: Sequence[Item]) -> list[Item]:
+    def symbols_of(self, word: Iterable[Item]) -> list[Item]:
         """Longer words and foreign symbols are refused, not guessed at."""
         symbols = list(word)
         if len(symbols) not in self.words.lengths:
@@ -97,13 +100,22 @@ class ProgramTarget:
         return self._steps.scans.get(value, [])
 
     @cached_property
+    def closed_steps(self) -> ClosedSteps:
+        """The steps with sets of numbers that are closed under interventions."""
+        if not self.closed:
+            raise RequestError("The target is not closed: ProgramTarget(program, words, True) is.")
+        return closed_steps_of(self.program, self.words, self.codes)
+
+    @cached_property
     def _steps(self) -> ProgramSteps:
+        if self.closed:
+            return ProgramSteps(self.closed_steps.steps, self.closed_steps.place, {})
         return steps_of(self.program, self.words, self.codes)
 
     def encode(self) -> EncodedTarget | None:
         """The program with its functions as tables; None if these would be too long."""
         sets = {value: code.items for value, code in self.codes.items()}
-        return encode_program(self.program, self.words, sets)
+        return encode_program(self.program, self.words, sets, closed=self.closed)
 
     @classmethod
     def decode_text(cls, text: str) -> ProgramTarget:

@@ -19,6 +19,9 @@ from typing import TypeAlias
 from hardmax._errors import RequestError
 from hardmax.languages.programs._items import Item
 from hardmax.languages.programs._nodes import (
+    LONGEST_NAME,
+    Constant,
+    Given,
     Selection,
     Sequence,
     There,
@@ -96,6 +99,14 @@ def parse_program(text: str, name: str | None = None) -> Program:
     return Program([as_value(one) for one in outputs], answer if name is None else name)
 
 
+def _named(meaning: Meaning, name: str) -> Meaning:
+    """A value by the name of its definition, unless it has one already."""
+    if not isinstance(meaning, Value) or isinstance(meaning, Given | Constant):
+        return meaning
+    keeps = meaning.given_name is not None or len(name) > LONGEST_NAME
+    return meaning if keeps else meaning.named(name)
+
+
 class _TextReader:
     def __init__(self, text: str) -> None:
         self.definitions: dict[str, ast.expr] = {}
@@ -129,7 +140,7 @@ class _TextReader:
             raise RequestError(f"The definition of {name!r} is cyclic: {around}.")
         if name not in self._made:
             self._open.append(name)
-            self._made[name] = self.meaning_at(self.definitions[name])
+            self._made[name] = _named(self.meaning_at(self.definitions[name]), name)
             self._open.pop()
         return self._made[name]
 

@@ -59,14 +59,21 @@ class TooLarge(RequestError):
     """
 
 
-def value_sets(outputs: Iterable[Value], words: Words) -> dict[Value, Items]:
-    """The items of every value behind the outputs, in an order of their own."""
-    return _Sets(words).of(list(values_behind(*outputs)))
+def value_sets(
+    outputs: Iterable[Value], words: Words, *, closed: bool = False
+) -> dict[Value, Items]:
+    """The items of every value behind the outputs, in an order of their own.
+
+    Closed sets are closed under interventions: whatever items the sources of a step are given,
+    each of its own set and together or not, what the step makes of them is in its set. So they are
+    images of products, and `length - 1 - index` can be -5.
+    """
+    return _Sets(words, closed).of(list(values_behind(*outputs)))
 
 
 class _Sets:
-    def __init__(self, words: Words) -> None:
-        self.words = words
+    def __init__(self, words: Words, closed: bool = False) -> None:
+        self.words, self.closed = words, closed
         self.sets: dict[Value, Items] = {}
         self.local: dict[Value, dict[Case, Item]] = {}  # values of the own position alone
         self.reads: dict[Value, Reads] = {}  # which of token, index and length they depend on
@@ -107,7 +114,7 @@ class _Sets:
                 self.reads[value] = (False, False, False)
                 return {(0, 0, 0): same}
             case Applied(sources=sources) | Combined(sources=sources):
-                if all(source in self.local for source in sources):
+                if not self.closed and all(source in self.local for source in sources):
                     return self._compute_cases(value, sources)
         return None
 
@@ -219,6 +226,8 @@ class _Sets:
             some = any(map(self._selects_one_at_most, selection.parts))
             return selection.how == "and" and some
         assert isinstance(selection, Related)
+        if self.closed:
+            return False  # an index may be given to two positions
         is_index = [isinstance(key, Given) and key.what == "index" for key in selection.keys]
         asked = [self.sets[query] for query in selection.queries]
         if is_index != [True] or math.prod(map(len, asked)) * self.words.longest > _MOST_CASES:
@@ -235,7 +244,7 @@ class _Sets:
         selection = value.selection
         if self._selects_itself(selection):
             return True
-        if not isinstance(selection, Related) or len(selection.queries) != 1:
+        if self.closed or not isinstance(selection, Related) or len(selection.queries) != 1:
             return False
         is_index = [isinstance(key, Given) and key.what == "index" for key in selection.keys]
         query = selection.queries[0]
@@ -248,6 +257,8 @@ class _Sets:
 
     def _has_rank(self, value: Ranked, items: Items) -> bool:
         """Whether there is always an item of that rank, as there is for the index everywhere."""
+        if self.closed:
+            return False
         everybody = isinstance(value.selection, Related) and not value.selection.keys
         rank = value.rank
         return None not in items and everybody and isinstance(rank, Given) and rank.what == "index"

@@ -210,12 +210,18 @@ def sigmoids_for(
             return found
         best = min(best, found.error)
         reached.append(best)
-        if _hopeless(reached, error, most):
+        if np.isinf(found.error) or _hopeless(reached, error, most):  # inf: the curve's own doing
             break
     raise _missed(curve, error, len(reached) - 1, best)
 
 
 def _missed(curve: Curve, error: float, heads: int, best: float) -> PrecisionError:
+    if np.isinf(best):
+        return PrecisionError(
+            f"No sum of sigmoids is proved to follow {curve.name} on [{curve.low:g}, "
+            f"{curve.high:g}], as it has no bound up to an end. Shrink the domain, so that "
+            "rounding does not leave where it is defined."
+        )
     return PrecisionError(
         f"{heads} heads bring a sum of sigmoids within {best:.3g} of {curve.name} on "
         f"[{curve.low:g}, {curve.high:g}], but {error:.3g} was asked. "

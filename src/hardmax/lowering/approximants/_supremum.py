@@ -47,8 +47,9 @@ def supremum(
     series does not exist, as for sqrt at 0, F of the whole box is used instead.
 
     The box with the largest bound is halved until proved <= (1 + tolerance) found, or until the
-    budget of boxes is spent: the bound is proved in any case. Sums that cancel are harmless, for
-    the balls carry 160 bits.
+    budget of boxes is spent: the bound is proved in any case. It is infinite where F has none on a
+    box as narrow as floats tell points apart, as beyond the end of its domain: nothing helps then.
+    Sums that cancel are harmless, for the balls carry 160 bits.
     """
     if not low < high:
         raise DomainError(f"A supremum needs low < high, but got [{low}, {high}].")
@@ -58,6 +59,8 @@ def supremum(
         heapq.heapify(queue)
         for _ in range(boxes):
             if -queue[0][0] <= max((1.0 + tolerance) * found, 2.0 * FAINT):
+                break
+            if np.isinf(queue[0][0]) and queue[0][3] <= stray(1, high - low):
                 break
             _, _, middle, radius = heapq.heappop(queue)
             for sign in (-0.5, 0.5):

@@ -28,6 +28,7 @@ class GridFit:
     coldness: float
     error: float
     spread: float = inf  # sum_jk p_j p_k sum_i L_i |e_j - e_k|_i at most, at any x
+    slopes: tuple[float, ...] = ()  # L_i
 
     def __repr__(self) -> str:
         sizes = " x ".join(str(number) for _, _, number in self.axes)
@@ -36,6 +37,14 @@ class GridFit:
     @property
     def count(self) -> int:
         return prod(number for _, _, number in self.axes)
+
+    def moved(self, off: float, apart: Sequence[float], fading: float) -> float:
+        """How far rounding moves the head's mean, as in `moved_by_rounding`, axis by axis."""
+        total = 0.0
+        for (_, spacing, number), slope, shift in zip(self.axes, self.slopes, apart, strict=True):
+            if number > 1 and slope:
+                total += slope * moved_by_rounding(spacing, self.coldness, off, shift, fading)
+        return float(inflate(total, len(self.slopes) + 2))
 
     def points(self) -> np.ndarray:
         """The anchors, one a row, the last coordinate running fastest."""
@@ -65,6 +74,33 @@ def mean_distance(spacing: float, coldness: float) -> float:
     if not theta >= 4.0:
         raise RequestError(f"coldness * spacing^2 must be 4 or more, but is {theta:.3g}.")
     return float(inflate(spacing * (0.5 + 1.15 * exp(-theta / 2.0)), 16))
+
+
+def moved_by_rounding(
+    spacing: float, coldness: float, off: float, apart: float, fading: float
+) -> float:
+    """How far sum_k p_k v_k moves for values of slope 1, if logits are off by at most `off`.
+
+    Their differences besides by the share `fading` of what they are, and the question by `apart`.
+    Let logits move by t d_k, |d_k| <= d, t from 0 to 1. The mean's derivative is at most d times
+    the mean difference of two values drawn by weight, whatever the weights are by then: if both are
+    next to x, D times 2 p (1 - p) <= 1/2; else one of them is not, and its weight is at most
+    e^(2 d) times what `mean_difference` reckons with. So it moves by at most
+
+        d D (1/2 + 8.3 * 1.15 exp(2 d - theta/2)),
+
+    with equality for two anchors that tie and small d. A question that is off by a moves logits
+    by coldness a (e_k - x), and the mean by coldness a times E (e_k - x)^2 at most, which is less
+    than 2 D^2 e^(2 d) (E <= D^2 sum_j (j + 1)^2 exp(-theta j^2/2), as an anchor j spacings beyond
+    the nearest two is at most (j + 1) D away). Differences of logits that matter are 16 theta at
+    most: it takes six spacings to be further behind, with a weight of e^(-16 theta). QED
+    """
+    theta = coldness * spacing**2
+    d = off + 16.0 * theta * fading
+    if not (theta >= 4.0 and 4.0 * d <= theta):
+        return inf
+    difference = 0.5 + 8.3 * 1.15 * exp(2.0 * d - theta / 2.0)
+    return float(inflate(spacing * d * difference + 2.0 * theta * exp(2.0 * d) * apart, 32))
 
 
 def mean_difference(spacing: float, coldness: float) -> float:
@@ -126,7 +162,8 @@ def grid_for(
         axes.append((float(a) + 0.5 * D, D, n))
         total += L * (mean_distance(D, coldness) if n > 1 else 0.5 * D)
         spread += L * mean_difference(D, coldness) if n > 1 else 0.0
-    return GridFit(tuple(axes), coldness, float(inflate(total, 16)), float(inflate(spread, 16)))
+    ends = float(inflate(total, 16)), float(inflate(spread, 16))
+    return GridFit(tuple(axes), coldness, *ends, tuple(slope))
 
 
 def _checked(

@@ -11,7 +11,12 @@ from hardmax._errors import PrecisionError
 from hardmax.core import MARGIN, Box
 from hardmax.languages import Function
 from hardmax.lowering.functions._proposal import Proposal, Whereabouts, too_small
-from hardmax.lowering.functions._route_gadgets import RouteGadgets, is_native, quotient
+from hardmax.lowering.functions._route_gadgets import (
+    RouteGadgets,
+    is_exact,
+    is_native,
+    quotient,
+)
 from hardmax.lowering.gadgets import Approximation, Site, sigmoid_by_gate, softmax_by_head
 from hardmax.lowering.graph import (
     NONLINEAR,
@@ -22,7 +27,6 @@ from hardmax.lowering.graph import (
     LinearNode,
     MaximumNode,
     MinimumNode,
-    Node,
     ProductNode,
     QuotientNode,
     SoftmaxNode,
@@ -34,6 +38,7 @@ from hardmax.lowering.sketch import BoxForm, BoxSketch, Pair, exact_form, reuse_
 from hardmax.numerics import FAINT, FLOAT64, Format
 
 _ATTEMPTS = 6
+_LITTLE, _ROUNDINGS = 2e-6, 32.0  # of a node's size: what it may be off with rounding
 
 
 def compose(
@@ -99,6 +104,19 @@ def _is_reached(task: _Task, error: float) -> bool:
 def _attempted(task: _Task, error: float) -> Proposal | None:
     """A proposal within the error, or None where rounding takes too much.
 
+    In coarse formats one that leaves the checker room is tried first, and where waves are folded
+    six layers deep nothing less is any good.
+    """
+    if task.format is not FLOAT64:
+        found = _fitted(task, error, roomy=True)
+        if found is not None or task.gadgets.folds:
+            return found
+    return _fitted(task, error, roomy=False)
+
+
+def _fitted(task: _Task, error: float, *, roomy: bool) -> Proposal | None:
+    """Within the error, with room for the checker or without; None where rounding takes too much.
+
     Rounding grows as the approximation gets better (a warm head multiplies by 1/coldness), so
     approximation first gets nearly everything, and then what the rounding seen leaves of it.
     """
@@ -108,9 +126,10 @@ def _attempted(task: _Task, error: float) -> Proposal | None:
         try:
             proposal = _within(task, share * whole, weights)
         except PrecisionError:
-            if attempt == 0:
+            if attempt == 0 and not roomy:
                 raise
             break
+        proposal.roomy = roomy
         bound = proposal.needed
         if bound <= whole:
             proposal.asked = error
@@ -132,7 +151,7 @@ def _within(task: _Task, budget: float, weights: dict[int, float]) -> Proposal:
     scale, best = 0.9999 * (1.0 - softening(task.graph, task.domain) / budget), None
     for _ in range(6):
         errors = _split(analysis, weights, budget * scale)
-        analysis = task.analysed(_allowed(analysis, errors))
+        analysis = task.analysed(_allowed(analysis, errors, task))
         again = _split(analysis, weights, budget * scale)
         errors = {node: min(e, errors[node]) for node, e in again.items()}
         proposal = _build(task, errors, analysis)
@@ -193,7 +212,7 @@ def _weights(task: _Task, analysis: Analysis) -> dict[int, float]:
     nodes = {
         i: node
         for i, node in enumerate(task.graph.nodes)
-        if isinstance(node, NONLINEAR) and not _is_exact(node, task.gadgets)
+        if isinstance(node, NONLINEAR) and not is_exact(node, task.gadgets)
     }
     weights = {}
     for i, node in nodes.items():
@@ -207,12 +226,6 @@ def _weights(task: _Task, analysis: Analysis) -> dict[int, float]:
     if task.gadgets.by_pieces:
         return {i: max(w / largest, 0.05) for i, w in weights.items()}
     return dict.fromkeys(weights, 1.0)
-
-
-def _is_exact(node: Node, gadgets: RouteGadgets) -> bool:
-    if isinstance(node, CurveNode | QuotientNode):
-        return is_native(node.curve) and gadgets.native
-    return isinstance(node, SoftmaxNode)
 
 
 def _build(task: _Task, errors: dict[int, float], analysis: Analysis) -> Proposal:
@@ -231,14 +244,14 @@ def _build(task: _Task, errors: dict[int, float], analysis: Analysis) -> Proposa
                 parts = zip(node.coefficients, arguments, strict=True)
                 forms.append(sum((form * c for c, form in parts), exact_form()) + node.constant)
                 continue
-            case CurveNode(curve=curve) if _is_exact(node, gadgets):
+            case CurveNode(curve=curve) if gadgets.native and is_native(curve):
                 built[i] = sigmoid_by_gate(site, *arguments, is_tanh=curve.operation == "tanh")
             case CurveNode(curve=curve):
-                built[i] = gadgets.curve(site, curve, errors[i])
+                built[i] = gadgets.curve(site, curve, errors.get(i, 0.0))
             case ProductNode():
-                built[i] = gadgets.product(site, errors[i])
+                built[i] = gadgets.product(site, errors.get(i, 0.0))
             case MaximumNode():
-                built[i] = gadgets.maximum(site, errors[i])
+                built[i] = gadgets.maximum(site, errors.get(i, 0.0))
             case MinimumNode(arguments=(_, _, larger)):
                 a, b, shared = arguments
                 built[i] = replace(built[larger], form=a + b - shared)
@@ -249,7 +262,7 @@ def _build(task: _Task, errors: dict[int, float], analysis: Analysis) -> Proposa
         forms.append(built[i].form)
     sketch.outputs = [forms[i] for i in graph.outputs]
     where = _where(sketch, forms)
-    allowed = _allowed(analysis, {i: own.error for i, own in built.items()})
+    allowed = _allowed(analysis, {i: own.error for i, own in built.items()}, task)
     final = task.analysed(allowed)
     labels = {i: str(graph.nodes[i].expression) for i in built}
     return Proposal(
@@ -270,17 +283,21 @@ def _where(sketch: BoxSketch, forms: list[BoxForm]) -> dict[int, Whereabouts]:
     return where
 
 
-def _allowed(analysis: Analysis, errors: dict[int, float]) -> dict[int, float]:
+def _allowed(analysis: Analysis, errors: dict[int, float], task: _Task) -> dict[int, float]:
     """What a node may be off with rounding: twice its error, and a little for exact ones.
 
-    Ranges are widened by this much, so that gadgets are still where their theorems hold.
+    Ranges are widened by this much, so that gadgets are still where their theorems hold. Where
+    products and maxima have no error at all it is some roundings of the format.
     """
+    little = _LITTLE
+    if task.gadgets.multiplies:
+        little = max(little, _ROUNDINGS * task.format.unit)
     allowed = {}
     for i, node in enumerate(analysis.graph.nodes):
         if isinstance(node, (*NONLINEAR, MinimumNode)):
             low, high = analysis.range(i)
             own = node.arguments[2] if isinstance(node, MinimumNode) else i
-            allowed[i] = 2 * errors.get(own, 0.0) + 2e-6 * max(abs(low), abs(high))
+            allowed[i] = 2 * errors.get(own, 0.0) + little * max(abs(low), abs(high))
     return allowed
 
 

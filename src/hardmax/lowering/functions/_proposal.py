@@ -40,6 +40,8 @@ from hardmax.numerics import STEP
 _SMALL = 4096.0 * STEP  # covers the rounding of stored rows in a holding
 _JUST_BELOW = 1.0 - 1e-12  # of what was asked: sums of shares are rounded
 _CARE = 1.25  # of the rounding that is promised in coarse formats at least
+_ROOMY = 13.0  # the same where the checker follows values through layers that multiply them ...
+_DEEP = 3  # ... so many of them
 TWICE = 2.0  # the checker bounds rounding by lemmas of its own: that often it may find ours
 _SPARE = 2.0**-12  # of the claim: a holding that is nearly exact need not be shown to the last bit
 
@@ -72,6 +74,7 @@ class Proposal:
     where: dict[int, Whereabouts] = field(default_factory=dict)  # of each node's value
     format: str = "float64"
     asked: float | None = None
+    roomy: bool = False  # whether a checker is left room for what it knows less of in deep models
 
     @cached_property
     def ranges(self) -> RangeTable:
@@ -113,7 +116,12 @@ class Proposal:
         bound = self.bound(self.format)
         if self.format == "float64" or not np.isfinite(bound):
             return bound
-        return bound + (_CARE - 1.0) * self.rounded(self.format)
+        care = _ROOMY if self._leaves_room else _CARE
+        return bound + (care - 1.0) * self.rounded(self.format)
+
+    @property
+    def _leaves_room(self) -> bool:
+        return self.roomy and self.statement.layers >= _DEEP
 
     def _parts(self, dtype: str) -> tuple[float, dict[int, float]]:
         """The bound, and what of it is each node's approximation; the rest is rounding."""
@@ -173,7 +181,7 @@ class Proposal:
         if self.asked is None:
             return TWICE * rounding
         room = self.asked * _JUST_BELOW / (1.0 + MARGIN) - named
-        return min(TWICE * rounding, max(room, rounding))
+        return min((_ROOMY if self._leaves_room else TWICE) * rounding, max(room, rounding))
 
     @property
     def error(self) -> float:

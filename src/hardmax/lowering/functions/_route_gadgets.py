@@ -32,9 +32,12 @@ from hardmax.lowering.gadgets import (
     curve_by_soft_pieces,
     curve_by_units,
     is_of_inputs,
+    is_polynomial,
     maximum_by_head,
     maximum_by_tree,
+    polynomial_by_pairs,
     product_by_gates,
+    product_by_pair,
     product_by_tents,
     relu_by_gate,
     relu_by_unit,
@@ -48,7 +51,9 @@ from hardmax.lowering.graph import (
     CurveNode,
     Graph,
     MaximumNode,
+    Node,
     ProductNode,
+    QuotientNode,
     SoftmaxNode,
     T,
     as_line,
@@ -77,6 +82,7 @@ class RouteGadgets:
     anchors: Counter | None = None  # how many tokens a curve needs
     format: Format = FLOAT64  # in which fits have to be good
     folds: bool = False  # sines and cosines of many waves are nodes of their own
+    multiplies: bool = False  # products, polynomials and maxima leave no error
 
     def graph(self, outputs: Sequence[Expression], variables: Sequence[str], domain: Box) -> Graph:
         """The graph that this route builds from, on the domain."""
@@ -88,7 +94,8 @@ class RouteGadgets:
 
         built = build_graph(known, variables, native=self.native, apart=apart)
         graph = simplified(built, domain)
-        return with_quotients(graph) if self.native and not self.folds else graph
+        merges = self.native and not (self.folds or self.multiplies)
+        return with_quotients(graph) if merges else graph
 
     def tokens(self, graph: Graph, analysis: Analysis, errors: Mapping[int, float]) -> int:
         """How long the prompt will be: as the largest maximum, softmax or row of anchors."""
@@ -114,6 +121,7 @@ def differing_routes(
     curves = [n.curve for n in nodes if isinstance(n, CurveNode) and not is_native(n.curve)]
     multiplies = any(isinstance(n, ProductNode) for n in nodes) or any(map(is_square, curves))
     same = [*([] if multiplies else ["direct-2", "direct-3"]), *([] if curves else ["anchors"])]
+    same += [] if multiplies or any(map(is_polynomial, curves)) else ["gated"]
     names = [name for name in ROUTE_GADGETS if name not in ("folded", *same)]
     folds = _folding_pays(outputs, dict(zip(variables, _ends(domain), strict=True)))
     return ["folded", *names] if folds else names
@@ -130,6 +138,19 @@ def is_square(curve: Expression) -> bool:
 def is_native(curve: Expression) -> bool:
     """sigmoid and tanh of the argument itself: a softmax over two tokens, without any error."""
     return curve.operation in ("sigmoid", "tanh") and curve.arguments[0] is T
+
+
+def is_exact(node: Node, gadgets: RouteGadgets) -> bool:
+    """Whether a route builds a node without any error over the reals."""
+    match node:
+        case CurveNode(curve=curve):
+            polynomial = gadgets.multiplies and is_polynomial(curve)
+            return polynomial or (gadgets.native and is_native(curve))
+        case QuotientNode(curve=curve):
+            return gadgets.native and is_native(curve)
+        case ProductNode() | MaximumNode():
+            return gadgets.multiplies
+    return isinstance(node, SoftmaxNode)
 
 
 def recipe(format: Format = FLOAT64, most: int = MOST_PIECES) -> RouteGadgets:
@@ -195,6 +216,21 @@ def folded(format: Format = FLOAT64) -> RouteGadgets:
     )
 
 
+def gated(format: Format = FLOAT64) -> RouteGadgets:
+    """Gated units multiply and rectify, exactly; heads make the curves that are no polynomials."""
+    plain = direct(format, heads=1)
+
+    def curve(site: Site, expression: Expression, error: float) -> Approximation:
+        exact = polynomial_by_pairs(site, expression, format)
+        return plain.curve(site, expression, error) if exact is None else exact
+
+    product = partial(product_by_pair, format=format)
+    maximum = partial(maximum_by_tree, rectify=relu_by_unit)
+    return RouteGadgets(
+        "gated", curve, product, maximum, False, True, format=format, multiplies=True
+    )
+
+
 def _as_wave(curve: Expression) -> tuple[Fraction, Fraction] | None:
     """(a, b) of a curve that is cos(a t + b); a sine is that a quarter of a wave later."""
     if curve.operation not in ("sin", "cos"):
@@ -231,6 +267,12 @@ def _is_affine(expression: Expression) -> bool:
         return False
     is_scaled = expression.operation in ("multiply", "divide") and len(moving) == 1
     return is_scaled and _is_affine(moving[0])
+
+
+def longest_wave(outputs: Sequence[Expression], variables: Sequence[str], domain: Box) -> float:
+    """Half-waves of the longest sine or cosine on the domain."""
+    ends = dict(zip(variables, _ends(domain), strict=True))
+    return max((_half_waves(part, ends) for part in postorder(*outputs)), default=0.0)
 
 
 def _folding_pays(outputs: Sequence[Expression], ends: Mapping[str, Interval]) -> bool:
@@ -327,4 +369,5 @@ ROUTE_GADGETS: dict[str, Callable[..., RouteGadgets]] = {
     "anchors": anchors,
     "recipe": recipe,
     "feedforward": feedforward,
+    "gated": gated,
 }

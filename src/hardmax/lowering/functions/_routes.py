@@ -11,7 +11,7 @@ import numpy as np
 from hardmax._errors import PrecisionError, RequestError
 from hardmax.core import MARGIN, Box, Construction
 from hardmax.languages import CallableFunction, Function
-from hardmax.lowering._planner import BASELINES, Offer, Plan, make_offers
+from hardmax.lowering._planner import BASELINES, Offer, Plan, TooSmall, make_offers
 from hardmax.lowering.approximants import (
     COARSE_FLATNESS,
     FLATNESS,
@@ -29,6 +29,7 @@ from hardmax.lowering.functions._route_gadgets import (
     anchors,
     differing_routes,
     direct,
+    longest_wave,
     recipe,
 )
 from hardmax.lowering.gadgets import (
@@ -45,6 +46,9 @@ from hardmax.numerics import FLOAT64, Format, Interval, up
 
 MOST_TOKENS = 10_000
 _ROOM = 1e-6  # of the error, for rounding
+# Units of a coarse format, for each half-wave: sums of sigmoids that follow 10 to 80 half-waves of
+# a sine come within 3200 to 5000 of them, anchors beyond 15 and pieces no closer.
+_ROUNDED_WAVES = 1500.0
 _LARGER = (2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1e3, 1e4)  # times an error that is refused
 
 
@@ -180,7 +184,22 @@ def _routes_of_text(
         if name in routes:
             routes[name] = by_sigmoids(products)
     routes["recipe"] = by_recipe
+    if not every and format.is_coarse and "folded" in routes:
+        waves = longest_wave(function.expressions, function.variables, domain)
+        followers = [name for name in routes if name != "folded"]
+        hopeless = [n for n in followers if _ROUNDED_WAVES * format.unit * waves > error]
+        routes |= dict.fromkeys(hopeless, partial(_refuse_to_follow, waves, error, format))
     return routes | {"universal": _universal_route(function, domain, error, format)}
+
+
+def _refuse_to_follow(waves: float, error: float, format: Format, least: int | None) -> Proposal:
+    """Where waves are folded on another route: what follows them all rounds more, and is slow."""
+    raise TooSmall(
+        f"Sums that follow all {waves:.0f} half-waves round too much in {format.name} for an error "
+        f"of {error:.3g}, and are not sought where waves can be folded. Ask for a larger error, or "
+        "name the route to see how far it comes.",
+        float("inf"),
+    )
 
 
 def _universal_route(
@@ -251,12 +270,13 @@ def _by_anchors(
             f"parameters; more than {most:,} tokens are not built. Ask for a larger error."
         )
     values, uncertain = _values(target, grid.points())
+    by_modulus = isinstance(target, CallableFunction) and target.lipschitz is None
+    moved = None if by_modulus else grid.moved
 
     def built(site: Site, output: int) -> Approximation:
-        return Approximation(
-            function_by_grid(site, grid, values[:, output], spread + 2.0 * uncertain),
-            bound + uncertain,
-        )
+        apart = spread + 2.0 * uncertain
+        form = function_by_grid(site, grid, values[:, output], apart, moved)
+        return Approximation(form, bound + uncertain)
 
     return _opaque(target, domain, "universal", built)
 

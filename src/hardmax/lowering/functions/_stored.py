@@ -6,7 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from hardmax.core import Attention, FeedForward, Head, ReadOut, Transformer, VectorInput
+from hardmax.core import (
+    Attention,
+    FeedForward,
+    GatedFeedForward,
+    Head,
+    ReadOut,
+    Sublayer,
+    Transformer,
+    VectorInput,
+)
 from hardmax.numerics import FLOAT64, Format
 
 
@@ -32,13 +41,16 @@ def stored_in(transformer: Transformer, format: Format) -> Transformer:
     )
 
 
-def _stored_sublayer(sublayer: Attention | FeedForward, format: Format) -> Attention | FeedForward:
+def _stored_sublayer(sublayer: Sublayer, format: Format) -> Sublayer:
     match sublayer:
         case Attention():
             return Attention(_stored_head(head, format) for head in sublayer.heads)
         case FeedForward():
             parts = sublayer.inner, sublayer.inner_bias, sublayer.outer, sublayer.outer_bias
             return FeedForward(*(_cast(part, format) for part in parts))
+        case GatedFeedForward():
+            cast = {name: _cast(part, format) for name, part in sublayer.parts().items()}
+            return GatedFeedForward.of(cast, sublayer.activation)
 
 
 def _stored_head(head: Head, format: Format) -> Head:

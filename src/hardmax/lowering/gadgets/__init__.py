@@ -3,6 +3,9 @@
 from hardmax.lowering.gadgets._anchors import curve_by_anchors as curve_by_anchors
 from hardmax.lowering.gadgets._anchors import function_by_grid as function_by_grid
 from hardmax.lowering.gadgets._averaging import averaging_head as averaging_head
+from hardmax.lowering.gadgets._exact_products import is_polynomial as is_polynomial
+from hardmax.lowering.gadgets._exact_products import polynomial_by_pairs as polynomial_by_pairs
+from hardmax.lowering.gadgets._exact_products import product_by_pair as product_by_pair
 from hardmax.lowering.gadgets._folding import MOST_HALF_WAVES as MOST_HALF_WAVES
 from hardmax.lowering.gadgets._folding import PI as PI
 from hardmax.lowering.gadgets._folding import wave_by_folding as wave_by_folding

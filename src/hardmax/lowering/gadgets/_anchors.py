@@ -9,7 +9,7 @@ import numpy as np
 
 from hardmax.lowering.approximants import AnchorFit, GridFit
 from hardmax.lowering.gadgets._site import Approximation, Site
-from hardmax.lowering.sketch import BoxForm, Chooser, Pair, attention_from, exact_form
+from hardmax.lowering.sketch import BoxForm, Chooser, Moved, Pair, attention_from, exact_form
 from hardmax.numerics import inflate, stray
 
 _FINE = 0.05  # weights grow by no more than 5% within a piece of the range ...
@@ -77,11 +77,16 @@ def spread_of(fit: AnchorFit, pair: Pair) -> tuple[float, float]:
 
 
 def function_by_grid(
-    site: Site, grid: GridFit, values: np.ndarray, spread: float = np.inf
+    site: Site,
+    grid: GridFit,
+    values: np.ndarray,
+    spread: float = np.inf,
+    moved: Moved | None = None,
 ) -> BoxForm:
     """The same in several variables: scores coldness (x.e - |e|^2/2) about the middle of the box.
 
-    `grid_for` proves the error of the values at the grid's points, averaged so.
+    `grid_for` proves the error of the values at the grid's points, averaged so, and `moved` says
+    how far rounding moves them.
     """
     points, domain = grid.points(), site.sketch.domain
     if len(points) == 1:
@@ -94,7 +99,8 @@ def function_by_grid(
     ends = np.maximum(places * low, places * high).sum(axis=1) + halves
     starts = np.minimum(places * low, places * high).sum(axis=1) + halves
     return _mean_over_anchors(
-        site, asked, [*places.T, halves], values, grid.coldness, (starts, ends), spread
+        *(site, asked, [*places.T, halves], values, grid.coldness, (starts, ends), spread),
+        moved=moved,
     )
 
 
@@ -107,6 +113,7 @@ def _mean_over_anchors(
     score_ends: tuple[np.ndarray, np.ndarray],
     spread: float,
     weighed: float = np.inf,
+    moved: Moved | None = None,
 ) -> BoxForm:
     """The last key, half the square, is the same whoever asks: its query is 1."""
     inputs = site.sketch.domain.dimension
@@ -122,6 +129,7 @@ def _mean_over_anchors(
         value_range=(float(values.min()), float(values.max())),
         spread=spread,
         weighed=weighed,
+        moved=moved,
     )
     return site.sketch.written(site.sketch.choose(chooser))
 

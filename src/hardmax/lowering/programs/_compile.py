@@ -33,6 +33,8 @@ from hardmax.lowering.programs._relations import Relations
 from hardmax.lowering.programs._scans import Scans
 from hardmax.lowering.programs._tables import Tables
 from hardmax.lowering.programs._totals import counted_by_values
+from hardmax.lowering.programs.legible import ROUTE as LEGIBLE
+from hardmax.lowering.programs.legible import lower_legibly
 from hardmax.lowering.sketch import (
     Care,
     NeedsSaneStart,
@@ -86,21 +88,28 @@ def lower_program(
     program: Program,
     words: Words,
     *,
-    positions: str = "scalar",
+    positions: str | None = None,
     route: str | None = None,
     format: Format = FLOAT64,
 ) -> Construction:
     """The smallest Transformer for a program on words, of all that it can choose between.
 
+    On the route "legible" it is one that can be read instead, with positions held one-hot.
+
     Claims of programs are distances to codes, which leave room for decoding: in a coarse format
     they are kept where what it rounds fits that room, and refused elsewhere.
     """
+    legible = route == LEGIBLE
+    positions = ("one-hot" if legible else "scalar") if positions is None else positions
     check_positions(program, words, positions)
-    if route not in (None, *ROUTES):
+    if route not in (None, *ROUTES, LEGIBLE):
         raise RequestError(
-            f"There is no route {route!r} for a program; choose one of {', '.join(ROUTES)}."
+            f"There is no route {route!r} for a program; choose one of "
+            f"{', '.join((*ROUTES, LEGIBLE))}."
         )
     _try(program, words)
+    if legible:
+        return lower_legibly(program, words, positions=positions, format=format)
     target = ProgramTarget(program, words)
     open_choices = [
         replace(choices, parallel=route == "parallel") for choices in _open_choices(program)

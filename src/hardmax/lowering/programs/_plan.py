@@ -10,6 +10,7 @@ from hardmax.core import Construction, Words, padded_parameters
 from hardmax.languages.programs import Program, Scanned
 from hardmax.lowering._planner import RoutePlan, ranking
 from hardmax.lowering.programs._compile import ROUTES, lower_program
+from hardmax.lowering.programs.legible import ROUTE as LEGIBLE
 from hardmax.numerics import FLOAT64, Format
 
 
@@ -51,7 +52,7 @@ class ProgramPlan(RoutePlan[ProgramOffer]):
     >>> import hardmax as hm
     >>> plan = hm.plan(hm.programs.fsm("(ab)*", alphabet="ab"), alphabet="ab", length=4)
     >>> [offer.route for offer in plan.open]
-    ['shallow', 'parallel']
+    ['shallow', 'parallel', 'legible']
     """
 
     program: Program
@@ -59,16 +60,20 @@ class ProgramPlan(RoutePlan[ProgramOffer]):
     offers: tuple[ProgramOffer, ...]
 
     def choose(self, prefer: str | None = None) -> ProgramOffer:
-        """The first that stands, which is the shallow one; or the least of what is preferred."""
+        """The first that stands, which is the shallow one; or the least of what is preferred.
+
+        A legible model is larger, and built only when it is asked for by name.
+        """
         if prefer == "float32":
             raise RequestError(
                 "Routes of a program are not compared by float format: plan them for one, with "
                 'float="float32"; prefer parameters, layers, heads or logit.'
             )
         rank = ranking(prefer)
-        if not self.open:
+        compact = [offer for offer in self.open if offer.route != LEGIBLE]
+        if not compact:
             raise RequestError(self.offers[0].why)
-        return self.open[0] if prefer is None else min(self.open, key=rank)
+        return compact[0] if prefer is None else min(compact, key=rank)
 
     def as_dict(self) -> dict[str, object]:
         offers = [offer.as_dict() for offer in self.offers]
@@ -88,12 +93,12 @@ class ProgramPlan(RoutePlan[ProgramOffer]):
 
 
 def plan_program(
-    program: Program, words: Words, *, positions: str = "scalar", format: Format = FLOAT64
+    program: Program, words: Words, *, positions: str | None = None, format: Format = FLOAT64
 ) -> ProgramPlan:
-    """The routes of a program: one, unless it runs a machine."""
+    """The routes of a program: a compact one (two, if it runs a machine), and a legible one."""
     machines = [value for value in program.values if isinstance(value, Scanned)]
     offers = []
-    for route in ROUTES if machines else ROUTES[:1]:
+    for route in (*(ROUTES if machines else ROUTES[:1]), LEGIBLE):
         try:
             made = lower_program(program, words, positions=positions, route=route, format=format)
             offers.append(ProgramOffer(route, _why(machines, route, words), made))
@@ -104,6 +109,8 @@ def plan_program(
 
 def _why(machines: list[Scanned], route: str, words: Words) -> str:
     """What the machines of a program allow."""
+    if route == LEGIBLE:
+        return "one step, one component, one named block"
     rounds = max(words.longest - 1, 0).bit_length()
     composed = f"where each state leads is composed in {rounds} rounds over 1, 2, 4, ... symbols"
     if not machines:

@@ -12,6 +12,8 @@ from hardmax.lowering.sketch._box_sketch import BoxForm as BoxForm
 from hardmax.lowering.sketch._box_sketch import BoxRegister as BoxRegister
 from hardmax.lowering.sketch._box_sketch import BoxSketch as BoxSketch
 from hardmax.lowering.sketch._box_sketch import Chooser as Chooser
+from hardmax.lowering.sketch._box_sketch import Moved as Moved
+from hardmax.lowering.sketch._box_sketch import Multiplier as Multiplier
 from hardmax.lowering.sketch._box_sketch import Pair as Pair
 from hardmax.lowering.sketch._box_sketch import exact_form as exact_form
 from hardmax.lowering.sketch._layers import EXCLUDED as EXCLUDED

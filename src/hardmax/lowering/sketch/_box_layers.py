@@ -6,7 +6,7 @@ Coordinates whose old content is dead take the new one (`reuse_registers`).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -20,6 +20,7 @@ from hardmax.lowering.sketch._box_sketch import (
     BoxSketch,
     Chooser,
     Gate,
+    Multiplier,
     Unit,
     exact_form,
 )
@@ -61,9 +62,7 @@ class BoxAssembly:
         self._flag, self._one = BoxRegister("flag"), BoxRegister("one")
         self._tables: list[BoxRegister] = []
         layers = self._layers()
-        used = {
-            register for part in layers.all_heads for form in part.forms for register in form.terms
-        }
+        used = {register for form in layers.forms for register in form.terms}
         held = [*self.registers, *self._tables, *(r for r in (self._flag, self._one) if r in used)]
         place = {register: coordinate for coordinate, register in enumerate(held)}
         self.assembly = Assembly(layers, place, len(held))
@@ -105,8 +104,10 @@ class BoxAssembly:
         for m, maker in enumerate(self.sketch.makers):
             match maker:
                 case Unit():
-                    unit = UnitSketch("", maker.value, self._written(m))
+                    unit = UnitSketch("", self._read_by_units(maker.value), self._written(m))
                     layers.units.setdefault(maker.sublayer, []).append(unit)
+                case Multiplier():
+                    layers.units.setdefault(maker.sublayer, []).extend(self._pair(m, maker))
                 case Gate():
                     key = (maker.sublayer, maker.gate.key, maker.coldness)
                     shared.setdefault(key, []).append(m)
@@ -117,6 +118,18 @@ class BoxAssembly:
             heads[gates[0].sublayer].append(self._gates(members, gates))
         layers.heads = dict(heads)
         return layers
+
+    def _read_by_units(self, form: BoxForm) -> BoxForm:
+        """Constants are biases; beside a sink, where units must stay 0, a register of data."""
+        return form if self.sketch.tokens == 1 else _held_by(self._one, form, form.constant)
+
+    def _pair(self, m: int, maker: Multiplier) -> Iterator[UnitSketch[BoxRegister, Fraction]]:
+        """relu(a) b - relu(-a) b = a b."""
+        first, second = self._read_by_units(maker.first), self._read_by_units(maker.second)
+        written = self._written(m)
+        for sign in (1, -1):
+            outer = {register: weight * sign for register, weight in written.items()}
+            yield UnitSketch("", first * sign, outer, factor=second)
 
     def _gates(self, members: list[int], gates: list[Gate]) -> HeadSketch[BoxRegister, Fraction]:
         """Gates with one question share a head, one value register each."""
@@ -204,7 +217,8 @@ def _held_by(register: BoxRegister, form: BoxForm, constant: Fraction) -> BoxFor
 def _largest_logit(sketch: BoxSketch, ranges: RangeTable) -> float:
     """The sink asks too (flag -1/2, registers 0), and it matters if somebody looks at it later."""
     makers = sketch.makers
-    last = max((maker.sublayer for maker in makers if not isinstance(maker, Unit)), default=0)
+    heads = [maker for maker in makers if isinstance(maker, Gate | Chooser)]
+    last = max((maker.sublayer for maker in heads), default=0)
     largest = 0.0
     for m, maker in enumerate(makers):
         size = max(map(abs, ranges.gates[m]))

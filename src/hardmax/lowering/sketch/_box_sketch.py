@@ -8,7 +8,7 @@ holds 0 in all of them. Everything here is small and exact; `BoxAssembly` turns 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import ClassVar
@@ -77,6 +77,10 @@ class Unit:
     gain: float
 
 
+# by logits that are off by so much, questions that are, and the share that differences are off by
+Moved = Callable[[float, Sequence[float], float], float]
+
+
 @dataclass(frozen=True, eq=False)
 class Chooser:
     """One head over all tokens, whose keys and values are laid down by the embedding.
@@ -97,13 +101,29 @@ class Chooser:
     contest: bool = False  # the scores are the values
     spread: float = math.inf  # sum_jk p_j p_k |values_j - values_k| at most, whatever is asked
     weighed: float = math.inf  # and sum_k p_k |values_k|
+    moved: Moved | None = None  # how far rounding moves the mean; the last query is 1
 
     @property
     def tokens(self) -> int:
         return self.values.shape[0]
 
 
-Maker = Gate | Unit | Chooser  # what writes to registers
+@dataclass(frozen=True, eq=False)
+class Multiplier:
+    """Two gated units of a feed-forward layer: first * second, exactly."""
+
+    sublayer: int
+    first: BoxForm
+    second: BoxForm
+    node: int
+    gain: float
+
+    @property
+    def is_square(self) -> bool:
+        return self.first.key == self.second.key
+
+
+Maker = Gate | Unit | Chooser | Multiplier  # what writes to registers
 
 
 def forms_of(maker: Maker) -> tuple[BoxForm, ...]:
@@ -115,6 +135,8 @@ def forms_of(maker: Maker) -> tuple[BoxForm, ...]:
             return (maker.value,)
         case Chooser():
             return maker.query
+        case Multiplier():
+            return maker.first, maker.second
 
 
 class BoxSketch:
@@ -180,6 +202,11 @@ class BoxSketch:
         sublayer = feed_forward_from(self.ready(value)) if sublayer is None else sublayer
         return self._emit(Unit(sublayer, value, node, gain))
 
+    def multiply(self, first: BoxForm, second: BoxForm, *, node: int, gain: float) -> int:
+        """Emit first * second at the first feed-forward layer that can."""
+        sublayer = feed_forward_from(self.ready(first, second))
+        return self._emit(Multiplier(sublayer, first, second, node, gain))
+
     def choose(self, chooser: Chooser) -> int:
         return self._emit(chooser)
 
@@ -237,6 +264,9 @@ def _without(maker: Maker, register: BoxRegister) -> Maker:
             return replace(maker, value=_drop(maker.value, register))
         case Chooser():
             return replace(maker, query=tuple(_drop(form, register) for form in maker.query))
+        case Multiplier():
+            first, second = _drop(maker.first, register), _drop(maker.second, register)
+            return replace(maker, first=first, second=second)
 
 
 def _drop(form: BoxForm, register: BoxRegister) -> BoxForm:

@@ -18,6 +18,7 @@ import numpy as np
 from hardmax.core import (
     Attention,
     FeedForward,
+    GatedFeedForward,
     Head,
     Holding,
     Legend,
@@ -202,12 +203,21 @@ Law = Levels | OneOf | Ladder | None
 
 @dataclass(eq=False)
 class UnitSketch(Generic[R, N]):
-    """One hidden unit: relu(inner), added to registers times weights; and what is known of it."""
+    """One hidden unit: relu(inner), added to registers times weights; and what is known of it.
+
+    With a `factor` it is gated: relu(inner) factor.
+    """
 
     step: str
     inner: Form[R, N]
     outer: dict[R, N]
     law: Law = None
+    factor: Form[R, N] | None = None
+
+    @property
+    def forms(self) -> list[Form[R, N]]:
+        """All that it reads."""
+        return [self.inner] if self.factor is None else [self.inner, self.factor]
 
 
 @dataclass(eq=False)
@@ -233,7 +243,7 @@ class Layers(Generic[R, N]):
     @property
     def forms(self) -> list[Form[R, N]]:
         """All that units and heads read."""
-        found = [unit.inner for unit in self.all_units]
+        found = [form for unit in self.all_units for form in unit.forms]
         for head in self.all_heads:
             found += head.forms
         return found
@@ -348,9 +358,15 @@ class Assembly(Generic[R, N]):
         output = self._columns(head.output)
         return Head(query, key, value, output, head.weighting, head.causal, head.bias)
 
-    def _feed_forward(self, number: int) -> FeedForward:
+    def _feed_forward(self, number: int) -> FeedForward | GatedFeedForward:
+        """Gated as soon as one unit is: the others' second factor is the constant 1 then."""
         units = self.layers.units[number]
         inner = [unit.inner for unit in units]
+        gated = any(unit.factor is not None for unit in units)
         outer = self._columns([unit.outer for unit in units])
         (added,) = self._columns([self.layers.offsets.get(number, {})]).T
-        return FeedForward(self._rows(inner), self._constants(inner), outer, added)
+        read = self._rows(inner), self._constants(inner)
+        if not gated:
+            return FeedForward(*read, outer, added)
+        factors: list[Form[R, N]] = [unit.factor or unit.inner * 0 + 1 for unit in units]
+        return GatedFeedForward(*read, self._rows(factors), self._constants(factors), outer, added)

@@ -23,6 +23,7 @@ from hardmax.lowering.sketch._box_sketch import (
     Chooser,
     Gate,
     Maker,
+    Multiplier,
     Pair,
     Unit,
     exact_form,
@@ -121,6 +122,10 @@ def _make(m: int, maker: Maker, table: RangeTable) -> None:
         case Unit():
             gate = value = read(maker.value, registers)
             made = (max(value[0], 0.0), max(value[1], 0.0))
+        case Multiplier():
+            gate, value = read(maker.first, registers), read(maker.second, registers)
+            made = _times(gate, value)
+            made = (max(made[0], 0.0), made[1]) if maker.is_square else made
         case Chooser():
             scores = _scores(maker, registers)
             bound = float(scores.magnitude.max())
@@ -189,7 +194,7 @@ def _in_place(
     `line_with_kink` says where such a function is extreme. The float taken for -b/a is off by
     3 u |b/a| at most, and the function moves by 1 + |w a| times that.
     """
-    if isinstance(maker, Chooser):
+    if isinstance(maker, Chooser | Multiplier):
         return None
     if isinstance(maker, Gate) and not maker.is_soft_maximum:
         return None

@@ -13,6 +13,9 @@ Rounding is charged where it happens and multiplied by what it can do from there
 - *A gate that is its own value* computes z p(z), whose slope lies in [-0.1, 1.1], and a logit that
   is off by d moves it by d |z| p (1 - p) <= 0.28 d/coldness, an error relative to the logit by at
   most 0.28 |z|: y^2 e^-y/(1 + e^-y)^2 <= 0.44 and y p (1 - p) <= 0.23.
+- *A product.* Its two units read a and -a, each within d, and b within e, each for itself. One of
+  them is 0, or nearly: relu(a + d1) - relu(d2 - a) is within d of a, and the sum of both at most
+  |a| + 2 d. So they err by d |b| + (|a| + 2 d) e and by one rounding of (|a| + 2 d)(|b| + e).
 - *A chooser.* If logits are off by d, the weights move by tanh(d/2) in total variation; if it is a
   contest, the maximum moves by at most 2 d (c_n + d)/coldness (see `analysis`'s contest lemma).
   If the values that weigh something lie close together, sum_jk p_j p_k |v_j - v_k| <= s, the mean
@@ -45,6 +48,7 @@ from hardmax.lowering.sketch._box_sketch import (
     Chooser,
     Gate,
     Maker,
+    Multiplier,
     Pair,
     Unit,
 )
@@ -151,6 +155,8 @@ class _Pass:
                 return self._read(maker.value, registers)
             case Chooser():
                 return self._chosen(m, maker, registers)
+            case Multiplier():
+                return self._multiplied(m, maker, registers)
 
     def _gated(self, m: int, maker: Gate, registers: dict[BoxRegister, Pair]) -> float:
         asked, value = self._read(maker.gate, registers), self._read(maker.value, registers)
@@ -166,6 +172,12 @@ class _Pass:
             share = sigmoid(maker.coldness * self.ranges.gates[m][1]) + moved
             total = size * (moved + self._units(3) * share) + value
         return float(inflate(total + self.format.smallest * (size + 4), 16))
+
+    def _multiplied(self, m: int, maker: Multiplier, registers: dict[BoxRegister, Pair]) -> float:
+        d, e = self._read(maker.first, registers), self._read(maker.second, registers)
+        a, b = size_of(self.ranges.gates[m]) + 2.0 * d, size_of(self.ranges.values[m]) + e
+        lost = 2.0 * self.format.smallest * (a + b + 2.0)
+        return float(inflate(d * b + a * e + self._units(1) * a * b + lost, 12))
 
     def _chosen(self, m: int, maker: Chooser, registers: dict[BoxRegister, Pair]) -> float:
         """Tables are rounded like embeddings: relative to |weights| |x| + |constant|."""
@@ -185,11 +197,35 @@ class _Pass:
         else:
             near = 0.25 * np.expm1(min(4.0 * off, 700.0)) * maker.spread
             moved = min(weights_moved(off) * (high - low), inflate(near, 8))
+            moved = min(moved, self._moved(maker, registers))
         lost = self._vanished(2 * maker.coldness * size_of(self.ranges.gates[m]), n)
         # terms are rounded by their own sizes, p_k |v_k|, and partial sums are no larger than all
         size = min(self._table_size(maker.values), maker.weighed * np.exp(min(2.0 * off, 700.0)))
         total = moved + lost * (high - low) + self._units(n + inputs + 5) * size
         return float(inflate(total + self.format.smallest * (n + 4), 2 * len(maker.keys) + 32))
+
+    def _moved(self, maker: Chooser, registers: dict[BoxRegister, Pair]) -> float:
+        """How far rounding moves the mean of a chooser that says so by itself.
+
+        A key is cast, multiplied and added to the others: that is each logit's own error. What a
+        query goes through besides, in its weights, the coldness and their product, is one factor
+        for all keys: a factor for all logits, and another question. Subtracting the largest logit
+        rounds a difference.
+        """
+        if maker.moved is None:
+            return np.inf
+        read_errors = [self._read(form, registers) for form in maker.query]
+        asked = [
+            size_of(read(form, registers)) + error
+            for form, error in zip(maker.query, read_errors, strict=True)
+        ]
+        sizes = sum(q * self._table_size(k) for q, k in zip(asked, maker.keys, strict=True))
+        own = self._units(self.format.exp_units)
+        own += maker.coldness * self._units(len(maker.keys) + 1) * sizes
+        common = self._units(8)
+        pairs = zip(asked[:-1], read_errors[:-1], strict=True)
+        apart = [float(inflate(error + common * size, 2)) for size, error in pairs]
+        return maker.moved(float(inflate(own, 8)), apart, common)
 
     def _table_size(self, table: np.ndarray) -> float:
         """The largest sum of |terms| of a table's entries over the domain.
@@ -205,7 +241,7 @@ class _Pass:
     def _write(self, acting: set[int], registers: dict[BoxRegister, Pair]) -> None:
         before = dict(self.left)
         for register in self.sketch.registers:
-            writers = [m for m in register.writes if m in acting]
+            writers = [m for m in register.writes if m in acting for _ in range(self._parts(m))]
             if not writers:
                 continue
             weights = [register.writes[m] for m in writers]
@@ -214,7 +250,7 @@ class _Pass:
             products = self._terms(weights) - (len(weights) - 1)
             inner = (len(writers) - 1) * (total + size_of(registers[register]))
             sums = inner + self.ranges.largest[register] + len(writers) * self.stored[register]
-            left = self._left_on_sink(writers, register, before)
+            left = self._left_on_sink(list(dict.fromkeys(writers)), register, before)
             lost = self.format.smallest * (len(writers) + 1 + sum(sizes))  # weights', too
             rounded = self._units(products) * total + self._units(1) * sums + lost
             self.left[register] = float(inflate(self.left[register] + left, 1))
@@ -222,12 +258,17 @@ class _Pass:
                 inflate(self.stored[register] + left + rounded, len(writers) + 8)
             )
 
+    def _parts(self, maker: int) -> int:
+        """How many numbers it writes: a product is two units, each as large as the product."""
+        return 2 if isinstance(self.sketch.makers[maker], Multiplier) else 1
+
     def _left_on_sink(
         self, writers: list[int], register: BoxRegister, before: dict[BoxRegister, float]
     ) -> float:
         """What is left on the sink, where registers should be 0: charged as if stored on data.
 
-        A chooser leaves its rounding; a gate, which the sink asks too, passes on what is there.
+        A chooser leaves its rounding; a gate, which the sink asks too, passes on what is there,
+        and so do units, whose constants are 0 on the sink.
         """
         left = 0.0
         for m in writers:
@@ -237,9 +278,11 @@ class _Pass:
                     terms = maker.tokens + maker.values.shape[1] + 4
                     size = self._table_size(maker.values)
                     left += weight * self._units(terms) * size
-                case Gate():
-                    read = maker.value.terms.items()
-                    left += weight * sum(abs(float(w)) * before[r] for r, w in read)
+                case Gate() | Unit():
+                    left += weight * _left_in(maker.value, before)
+                case Multiplier():  # each unit at most that, and some roundings
+                    both = _left_in(maker.first, before), _left_in(maker.second, before)
+                    left += 4.0 * weight * both[0] * both[1]
         return float(inflate(left, len(register.writes) + 8))
 
     def _overflows(self) -> bool:
@@ -247,7 +290,7 @@ class _Pass:
         logits = [
             maker.coldness * size_of(self.ranges.gates[m])
             for m, maker in enumerate(self.sketch.makers)
-            if not isinstance(maker, Unit)
+            if isinstance(maker, Gate | Chooser)
         ]
         tables = [
             self._table_size(table)
@@ -256,6 +299,10 @@ class _Pass:
             for table in (*maker.keys, maker.values)
         ]
         return not self.format.fits([*self.ranges.largest.values(), *logits, *tables])
+
+
+def _left_in(form: BoxForm, left: dict[BoxRegister, float]) -> float:
+    return sum(abs(float(w)) * left.get(r, 0.0) for r, w in form.terms.items())
 
 
 def _odd_part(weight: Fraction) -> int:

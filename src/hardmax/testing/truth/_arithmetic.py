@@ -103,6 +103,8 @@ class Balls:
                 return value ** int(exponent)
             case "exp" | "sin" | "cos" | "tanh" | "log" | "sqrt" | "tan":
                 return getattr(value, name)()
+            case "silu":
+                return value / (1 + (-value).exp())
         raise SemanticsError(f"There is no {name} here.")
 
 

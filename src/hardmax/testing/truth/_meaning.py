@@ -14,6 +14,7 @@ from hardmax.core import (
     Affine,
     Attention,
     FeedForward,
+    GatedFeedForward,
     Head,
     Maximum,
     Product,
@@ -59,8 +60,13 @@ def outputs_of_stream(
     last = max(attention, default=-1)
     for number, layer in enumerate(transformer.sublayers):
         asking = answering if number >= last else range(len(stream))
-        change = _feed_forward if isinstance(layer, FeedForward) else _attention
-        changes = change(layer, stream, asking, numbers)
+        match layer:
+            case FeedForward():
+                changes = _feed_forward(layer, stream, asking, numbers)
+            case GatedFeedForward():
+                changes = _gated(layer, stream, asking, numbers)
+            case Attention():
+                changes = _attention(layer, stream, asking, numbers)
         stream = [_sum(row, changes[t]) if t in changes else row for t, row in enumerate(stream)]
     readout = transformer.readout
     return [_affine(readout.weights, readout.bias, stream[t], numbers) for t in answering]
@@ -100,6 +106,20 @@ def _feed_forward(
         hidden = _affine(layer.inner, layer.inner_bias, stream[t], numbers)
         positive = [numbers.apply("relu", h, 1.0) for h in hidden]
         changes[t] = _affine(layer.outer, layer.outer_bias, positive, numbers)
+    return changes
+
+
+def _gated(
+    layer: GatedFeedForward, stream: list[Row], asking: Sequence[int], numbers: Arithmetic
+) -> dict[int, Row]:
+    changes = {}
+    for t in asking:
+        gates = _affine(layer.gate, layer.gate_bias, stream[t], numbers)
+        factors = _affine(layer.inner, layer.inner_bias, stream[t], numbers)
+        hidden = [
+            numbers.apply(layer.activation, z, 1.0) * u for z, u in zip(gates, factors, strict=True)
+        ]
+        changes[t] = _affine(layer.outer, layer.outer_bias, hidden, numbers)
     return changes
 
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from hardmax.checker._dependence import tokens_read
+from hardmax.checker._hosts import NOTHING
 from hardmax.checker.sequences._reading import Reading, readings
 from hardmax.checker.sequences._stream import Overflow, check, check_weights, sequence_input, stored
 from hardmax.checker.sequences.registers._heads import attend
@@ -25,6 +26,7 @@ from hardmax.core import (
     SYMBOL,
     Construction,
     FeedForward,
+    GatedFeedForward,
     Host,
     Picked,
     ReadOut,
@@ -70,6 +72,8 @@ def bound_by_registers(
         for number, (layer, reading) in enumerate(zip(transformer.sublayers, ways, strict=True)):
             state = _as_read(state, reading)
             said = hints.get(number, {})
+            if isinstance(layer, GatedFeedForward):
+                raise Overflow("Products of gated units are not followed in registers.")
             if isinstance(layer, FeedForward):
                 symbols = feed_forward(state.symbols, layer, format, memory, said, target)
                 start = state.start
@@ -78,7 +82,8 @@ def bound_by_registers(
                 state = State(length, symbols, start)
             else:
                 state = attend(state, layer, format, said, target)
-        return _error(_as_read(state, last), transformer, target, format)
+        owed = last.owed(transformer.readout, NOTHING)
+        return float(up(_error(_as_read(state, last), transformer, target, format) + owed))
     except Overflow:
         return math.inf
 

@@ -8,6 +8,7 @@ win. What is left is one token, a tie, or a contest whose winner is a *max* slot
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -65,10 +66,10 @@ class AsRead:
     stream: Stream
     keyed: Stream
 
-    def asked(self, head: Head, format: Format) -> tuple[Stream, Stream]:
-        """Queries and keys."""
-        key = self.keyed.affine(head.key, None, format)
-        return self.stream.affine(head.query, None, format), key
+    def asked(self, head: Head, format: Format) -> Iterator[Stream]:
+        """Queries and keys, one after the other: often the queries tell enough."""
+        yield self.stream.affine(head.query, None, format)
+        yield self.keyed.affine(head.key, None, format)
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,8 +26,10 @@ from hardmax.checker.sequences.slots._indicators import feed_forward
 from hardmax.checker.sequences.slots._program import Coded, Run, SlotMemory, Summed, Value
 from hardmax.checker.sequences.slots._slots import OWN_SYMBOL, Slots
 from hardmax.core import (
+    Attention,
     Construction,
     FeedForward,
+    GatedFeedForward,
     Host,
     Recalled,
     SequenceSteps,
@@ -98,10 +100,13 @@ def follow_words(
     streams = [stream]
     ways = readings(None, transformer, format) if ways is None else ways
     for number, sublayer in enumerate(transformer.sublayers):
-        if isinstance(sublayer, FeedForward):
-            stream = feed_forward(stream, sublayer, ways[number], slots)
-        else:
-            stream = attend(stream, sublayer, slots, ways[number])
+        match sublayer:
+            case FeedForward():
+                stream = feed_forward(stream, sublayer, ways[number], slots)
+            case Attention():
+                stream = attend(stream, sublayer, slots, ways[number])
+            case GatedFeedForward():
+                raise TooLarge("Products of gated units are not followed on slots.")
         if change is not None:
             stream = change(slots, number, stream)
         streams.append(stream)

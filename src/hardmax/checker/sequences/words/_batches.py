@@ -11,7 +11,7 @@ import numpy as np
 
 from hardmax.checker._budget import CALL, ENTRY, EXP, FLOPS, charge
 from hardmax.checker._dependence import tokens_read
-from hardmax.checker.sequences._layers import feed_forward, read_out, updated
+from hardmax.checker.sequences._layers import feed_forward, passed_gates, read_out, updated
 from hardmax.checker.sequences._reading import Reading, readings
 from hardmax.checker.sequences._scores import (
     is_hard,
@@ -28,7 +28,7 @@ from hardmax.checker.sequences._stream import (
     stored,
     strays,
 )
-from hardmax.core import Attention, FeedForward, Head, Host, Transformer
+from hardmax.core import Attention, FeedForward, GatedFeedForward, Head, Host, Transformer
 from hardmax.numerics import (
     FLOAT64,
     Format,
@@ -56,6 +56,8 @@ def enclose_words(
         match sublayer:
             case FeedForward():
                 stream = feed_forward(stream, sublayer, reading)
+            case GatedFeedForward():
+                stream = passed_gates(stream, sublayer, reading)
             case Attention():
                 stream = _attend(stream, sublayer, reading)
     tokens = np.array(tokens_read(transformer, stream.leading[-1]), dtype=np.int64)

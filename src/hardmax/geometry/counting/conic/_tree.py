@@ -121,6 +121,7 @@ class Tree:
             if isinstance(sublayer, Attention):
                 rows = [row for head in sublayer.heads for row in self._scores(head, node, asking)]
             else:
+                assert isinstance(sublayer, FeedForward)
                 rows = [[(0,) * 6, (*z, 0, 0, 0)] for z in self._rectifiers(sublayer, node, asking)]
             self._contests[id(node)] = [PolynomialContest.of(row, self.factors) for row in rows]
         return self._contests[id(node)]
@@ -139,6 +140,7 @@ class Tree:
                 maps, under = self._stream_after_heads(sublayer, node, asking, names)
                 rows: list[tuple[object, ...]] = _in_groups_of(names, len(asking))
             else:
+                assert isinstance(sublayer, FeedForward)
                 on = [name == (1,) for name in names]  # a rectifier that is 0 throughout: (0, 1)
                 maps, under = self._stream_after_rectifiers(sublayer, node, asking, on)
                 rows = _in_groups_of(on, sublayer.hidden_width) or [()] * len(asking)

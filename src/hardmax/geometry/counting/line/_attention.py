@@ -27,6 +27,7 @@ from hardmax.core import (
     VectorInput,
 )
 from hardmax.geometry.counting._domains import Coordinates, Segment
+from hardmax.geometry.counting._products import refuse_products
 from hardmax.geometry.counting._whole import WholeLayer, lowest_terms, multiply_maps, whole_line
 from hardmax.geometry.counting.line._cells import LineCell
 from hardmax.geometry.counting.line._envelope import Form, Ledger, signs, upper_envelope
@@ -92,6 +93,7 @@ def transformer_line(
 
 
 def _check(model: Transformer, segment: Segment) -> None:
+    refuse_products(model)
     if not model.is_hard:
         raise SemanticsError(
             "A softmax is smooth, so there are no regions; ask for those of the hard skeleton, "

@@ -23,6 +23,7 @@ import numpy as np
 from hardmax._errors import RequestError, SemanticsError
 from hardmax.core import Attention, FeedForward, Head, Transformer, VectorInput
 from hardmax.geometry.counting._domains import Domain, own_dimension
+from hardmax.geometry.counting._products import refuse_products
 from hardmax.geometry.counting.switch._program import (
     Group,
     Piece,
@@ -52,6 +53,7 @@ Projected = dict[int, Forms]  # the same of queries or keys
 
 def vector_input_of(model: Transformer) -> VectorInput:
     """The input of a hard Transformer of vectors; others are refused."""
+    refuse_products(model)
     if not model.is_hard:
         raise SemanticsError(
             "A soft Transformer is smooth: it has no linear regions. Take those of its hard "
@@ -199,7 +201,7 @@ class TransformerProgram:
             sublayer, stream = self.model.sublayers[number], self._streams[context]
             if isinstance(sublayer, Attention):
                 self._steps[key] = self._attention(sublayer, number, stream)
-            else:
+            elif isinstance(sublayer, FeedForward):
                 self._steps[key] = self._feed_forward(sublayer, number, stream)
         return self._steps[key]
 

@@ -1,0 +1,363 @@
+"""Heads: that a head attends to what its step selects, and sends what is held there.
+
+Theorem (rows). Let selected scores lie within d of each other, others and the start token g below
+them, for tokens of at most n symbols, coldness b. Weights are proportional to e^(b score). So a row
+is within n e^(-b g) + (e^(b d) - 1)/2 of uniform on the selected ones, in its largest entry: all
+others together have at most n e^(-b g); of w >= 2 selected ones each has 1/w times a factor between
+e^(-b d) and e^(b d). What is sent is a mean of what is held there: off by what that is off, plus
+the weight of others times how large values are; a mean of equal values is their value whatever the
+weights. Where start and selected have one score, the start token's share is 1/(1 + w), off by
+(w (e^(b d) - 1) + n e^(-b g)) e^(b d)/(1 + w)^2 at most: 1/(1 + x) - 1/(1 + x + y) <= y/(1 + x)^2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from hardmax.checker.blocks._arithmetic import (
+    Balls,
+    affine,
+    check_sizes,
+    growth,
+    lost_in,
+    power,
+    products,
+)
+from hardmax.checker.blocks._holding import (
+    Cases,
+    Distances,
+    Holdings,
+    Question,
+    ShareTable,
+    axes_of,
+    codes_for,
+    spread_of,
+    start_balls,
+    written,
+)
+from hardmax.checker.blocks._sets import Unproved
+from hardmax.core import Aggregate, Attention, Head, Node, Softmax, plain
+from hardmax.numerics import Format, down, gamma, inflate, is_power_of_two, up
+
+_MOST = 2**23  # scores in one table
+
+
+def bound_head(asked: Question, node: Node, holdings: Holdings) -> None:
+    """How far the blocks of a head are from their codes, at symbols and at the start token."""
+    layer = asked.transformer.sublayers[node.sublayer]
+    assert isinstance(layer, Attention)
+    head = _Head(asked, node, layer.heads[node.first], holdings)
+    if any(asked.circuit.blocks[k].form == "share" for k in node.writes):
+        head.bound_share()
+    else:
+        head.bound_values()
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Lower and upper ends of scores: cases here x cases there, and the start token's."""
+
+    low: np.ndarray
+    high: np.ndarray
+    start_low: np.ndarray
+    start_high: np.ndarray
+
+
+class _Head:
+    def __init__(self, asked: Question, node: Node, head: Head, holdings: Holdings) -> None:
+        self.asked, self.node, self.head, self.holdings = asked, node, head, holdings
+        self.sets, self.format = asked.sets, holdings.format
+        self.step = asked.circuit.blocks[node.writes[0]].step
+        made = asked.sets.step(self.step)
+        if not isinstance(made, Aggregate):
+            raise Unproved(
+                f"The head {node.name!r} makes {asked.sets.name(self.step)}, no aggregate."
+            )
+        self.made = made
+        self.reads = dict(node.reads)
+        self.tokens = asked.tokens
+        assert isinstance(head.weighting, Softmax)
+        self.coldness = head.weighting.coldness
+        self.own = written(asked, node)
+
+    # ---- scores --------------------------------------------------------------------------------
+
+    def _projected(self, x: Balls, matrix: np.ndarray, columns: Sequence[int]) -> Balls:
+        middle, spread, lost = affine(x, matrix[:, columns], None, self.format)
+        return Balls(middle, spread + lost)
+
+    def _scores(self, here: Cases, there: Cases) -> Scores:
+        """What every case here gives to every case there, and to the start token."""
+        if here.count * there.count > _MOST:
+            raise Unproved(f"The head {self.node.name!r} has too many cases.")
+        query = self._projected(here.balls(self.holdings), self.head.query, here.columns)
+        key = self._projected(there.balls(self.holdings), self.head.key, there.columns)
+        start = self._projected(there.start(self.holdings), self.head.key, there.columns)
+        return self._ends(query, key, start)
+
+    def _ends(self, query: Balls, key: Balls, start: Balls) -> Scores:
+        own, first = products(query, key, self.format), products(query, start, self.format)
+        extra = 0.0
+        if not is_power_of_two(self.coldness):
+            extra = float(gamma(4, self.format)) * float(np.abs(own.middle).max(initial=1.0))
+        check_sizes(
+            self.format, inflate(self.coldness * (np.abs(own.middle) + own.radius + 1.0), 8)
+        )
+        pads = [inflate(one.radius + extra, 4) if extra else one.radius for one in (own, first)]
+        ends = [
+            (_down(one.middle, pad), _up(one.middle, pad))
+            for one, pad in zip((own, first), pads, strict=True)
+        ]
+        (low, high), (start_low, start_high) = ends
+        return Scores(low, high, start_low, start_high)
+
+    def _others(self, gap: float) -> float:
+        """The weight of all tokens together whose scores are at least so far below the best."""
+        return float(inflate(self.tokens * power(gap, self.coldness, self.format, self.tokens), 4))
+
+    def _start_row(self, there: Cases) -> float:
+        """How much of the start token's own row goes to symbols."""
+        read = self.reads["q"]
+        columns = Cases(self.asked, (), read).columns
+        query = self._projected(
+            start_balls(self.asked, read, self.holdings), self.head.query, columns
+        )
+        key = self._projected(there.balls(self.holdings), self.head.key, there.columns)
+        start = self._projected(there.start(self.holdings), self.head.key, there.columns)
+        found = self._ends(query, key, start)
+        gap = float(found.start_low.min() - found.high.max())
+        return self._others(_surely(gap))
+
+    def _keep_rows(self, away: float) -> None:
+        self.holdings.rows = max(self.holdings.rows, min(away, 1.0))
+
+    # ---- shares --------------------------------------------------------------------------------
+
+    def bound_share(self) -> None:
+        """The start token's share of the rows, for every number of positions selected."""
+        (block,) = self.node.writes
+        self._check_share(block)
+        queries, keys = (self.asked.steps_of(self.reads[port]) for port in ("q", "k"))
+        here = Cases(self.asked, queries, self.reads["q"])
+        there = Cases(self.asked, keys, self.reads["k"])
+        scores = self._scores(here, there)
+        middle = 0.5 * (scores.low + scores.high) - 0.5 * (scores.start_low + scores.start_high)
+        selected = middle > -0.5
+        table = selected.T.reshape((*there.shape, *here.shape))
+        self._keep_table(block, ShareTable(keys, queries, table))
+        spread, gap = self._share_gaps(scores, selected)
+        self._share(block, spread, gap)
+        away = float(self.holdings.shares[block].max())
+        self.holdings.symbols[block] = (away, away)
+        others = self._start_row(there)
+        self.holdings.start[block] = float(inflate(others + self._sum_lost(others, True), 4))
+
+    def _check_share(self, block: int) -> None:
+        """What is sent is 1 by the start token, and 0 by everybody else."""
+        form = self.asked.circuit.blocks[block]
+        if self.made.kind not in ("count", "sum") or form.at_start != (1.0,) or form.items:
+            raise Unproved(f"The share of {form.name!r} belongs to no count.")
+        sent = self.head.output[form.first] @ self.head.value
+        wanted = np.zeros(len(sent))
+        wanted[self.asked.circuit.start] = 1.0
+        used = self.head.output[form.first] != 0.0
+        plain = (self.head.value[used] != 0.0).sum() == 1 and used.sum() == 1
+        if (sent != wanted).any() or not plain or not is_power_of_two(self.head.value[used]).all():
+            raise Unproved(f"The head {self.node.name!r} does not send the start token's share.")
+
+    def _keep_table(self, block: int, table: ShareTable) -> None:
+        known = self.asked.tables.setdefault(block, table)
+        if (known.table != table.table).any():
+            raise Unproved(f"What the head {self.node.name!r} selects differs between formats.")
+
+    def _share_gaps(self, scores: Scores, selected: np.ndarray) -> tuple[float, float]:
+        """How far scores of selected positions are from the start token's; how far others below."""
+        above = np.where(selected, scores.high - scores.start_low, 0.0)
+        below = np.where(selected, scores.start_high - scores.low, 0.0)
+        spread = float(max(above.max(initial=0.0), below.max(initial=0.0)))
+        gaps = np.where(selected, np.inf, scores.start_low - scores.high)
+        return float(inflate(spread, 4)), _surely(float(gaps.min(initial=np.inf)))
+
+    def _share(self, block: int, spread: float, gap: float) -> None:
+        others = self._others(gap)
+        grown = growth(spread, self.coldness, self.format, self.tokens)
+        if not grown < np.inf or not others < np.inf:
+            raise Unproved(f"The scores of {self.node.name!r} are neither equal nor apart.")
+        counts = np.arange(self.asked.longest + 1)
+        moved = (counts * grown + others) * (1.0 + grown) / (1.0 + counts) ** 2
+        lost = self._sum_lost(others, spread == 0.0)
+        self.holdings.shares[block] = inflate(moved + lost * (1.0 / (1.0 + counts) + moved), 16)
+        self._keep_rows(float(inflate(grown / 2 + others + lost, 8)))
+
+    def _sum_lost(self, others: float, equal: bool) -> float:
+        """What dividing by the sum of powers rounds, relatively.
+
+        Sums of ones are exact, and what others add is too little to change them.
+        """
+        whole = self.tokens <= 2.0 ** min(self.format.digits, 53)
+        if equal and whole and others <= self.format.unit / 4:
+            return float(gamma(3, self.format))
+        return float(gamma(self.tokens + 4, self.format))
+
+    # ---- values --------------------------------------------------------------------------------
+
+    def bound_values(self) -> None:
+        """A mean, an extreme, or what the only one selected holds; the default if nothing is."""
+        made, asked = self.made, self.asked
+        if made.kind not in ("mean", "min", "max") or made.value is None:
+            raise Unproved(f"The head {self.node.name!r} makes no mean and no extreme.")
+        queries = asked.steps_of(self.reads["q"])
+        keys = asked.steps_of([*self.reads["k"], *self.reads["v"]])
+        here = Cases(asked, queries, self.reads["q"])
+        there = Cases(asked, keys, list(dict.fromkeys([*self.reads["k"], *self.reads["v"]])))
+        scores = self._scores(here, there)
+        selected = self._selected(queries, keys)
+        values = self._values(keys)
+        spread, gap = self._gaps(scores, selected, values)
+        others = self._others(gap)
+        uneven = made.kind == "mean" and not made.agree
+        grown = growth(spread, self.coldness, self.format, self.tokens)
+        if not others < np.inf or (uneven and not grown < np.inf):
+            raise Unproved(f"The scores of {self.node.name!r} are not apart, or not equal.")
+        lost = self._sum_lost(others, spread == 0.0)
+        self._keep_rows(float(inflate(grown / 2 + others + lost, 8)))
+        self._bound_sent(
+            there, np.asarray(selected.any(axis=0)), values, others + (grown if uneven else 0.0)
+        )
+
+    def _selected(self, queries: Sequence[int], keys: Sequence[int]) -> np.ndarray:
+        """The step's relation, as cases here x cases there."""
+        chosen = self.made.selection
+        axes = [("q", s) for s in queries] + [("k", s) for s in keys]
+        own = [("k", s) for s in chosen.keys] + [("q", s) for s in chosen.queries]
+        table = self.sets.relation(self.step)
+        if not set(own) <= set(axes):
+            own, table = self._essential(own, table)
+        if not set(own) <= set(axes):
+            raise Unproved(f"The head {self.node.name!r} does not read all that it selects by.")
+        shape = [len(self.sets.numbers(s)) for _, s in axes]
+        full = np.broadcast_to(axes_of(table, own, axes), shape)
+        here = int(np.prod([len(self.sets.numbers(s)) for s in queries], dtype=int))
+        return np.asarray(full).reshape(here, -1)
+
+    def _essential(
+        self, own: list[tuple[str, int]], table: np.ndarray
+    ) -> tuple[list[tuple[str, int]], np.ndarray]:
+        """Without the axes along which the table is constant."""
+        for axis in reversed(range(table.ndim)):
+            if (table == table.take([0], axis=axis)).all():
+                table = table.take(0, axis=axis)
+                own = own[:axis] + own[axis + 1 :]
+        return own, table
+
+    def _values(self, keys: Sequence[int]) -> list:
+        """What the step is about, in every case there; nothing where its function refuses."""
+        assert self.made.value is not None
+        base = self.sets.base(self.made.value, frozenset(keys))
+        shape = [len(self.sets.numbers(s)) for s in keys]
+        found = np.full([len(self.sets.numbers(s)) for s in base], None, dtype=object)
+        places = [{n: k for k, n in enumerate(self.sets.numbers(s))} for s in base]
+        for given, answer in self.sets.rows(self.made.value, base):
+            found[tuple(place[n] for place, n in zip(places, given, strict=True))] = answer
+        axes = axes_of(found, [("k", s) for s in base], [("k", s) for s in keys])
+        return list(np.broadcast_to(axes, shape).reshape(-1))
+
+    def _gaps(self, scores: Scores, selected: np.ndarray, values: list) -> tuple[float, float]:
+        """How far equally good positions are apart; how far all others, and the start, are below.
+
+        Where nothing is selected, how far everybody is below the start token.
+        """
+        aside = np.where(selected, -np.inf, scores.high).max(axis=1, initial=-np.inf)
+        start_low, start_high = scores.start_low[:, 0], scores.start_high[:, 0]
+        gap = float((start_low - aside).min(initial=np.inf))
+        spread = 0.0
+        below = np.maximum(aside, start_high)
+        for group in self._ranked_groups(values):
+            mine = selected[:, group]
+            low = np.where(mine, scores.low[:, group], np.inf).min(axis=1, initial=np.inf)
+            high = np.where(mine, scores.high[:, group], -np.inf).max(axis=1, initial=-np.inf)
+            some = mine.any(axis=1)
+            if some.any():
+                gap = min(gap, float((low - below)[some].min()))
+                spread = max(spread, float((high - low)[some].max()))
+            below = np.maximum(below, high)
+        return float(inflate(spread, 4)) if spread > 0 else 0.0, _surely(gap)
+
+    def _ranked_groups(self, values: list) -> list[list[int]]:
+        """Cases there from the worst value to the best; for a mean, all of them together."""
+        if self.made.kind == "mean":
+            return [list(range(len(values)))]
+        held: dict = {}
+        for k, value in enumerate(values):
+            if value is not None:
+                held.setdefault(value, []).append(k)
+        return [held[v] for v in sorted(held, reverse=self.made.kind == "min")]
+
+    def _bound_sent(self, there: Cases, ever: np.ndarray, values: list, others: float) -> None:
+        """What is sent is the code of what is held, by everybody who is ever selected."""
+        x = there.balls(self.holdings)
+        sent = self._sent(x, there.columns)
+        where = [int(k) for k in np.flatnonzero(ever) if values[k] is not None]
+        codes = codes_for(self.asked, self.node, [values[k] for k in where])
+        first = self._sent(there.start(self.holdings), there.columns)
+        default = codes_for(self.asked, self.node, [plain(Fraction(self.made.default))])
+        off = np.abs(sent.middle[where] - codes) + sent.radius[where]
+        off_first = np.abs(first.middle - default) + first.radius
+        sizes = [np.abs(one.middle) + one.radius for one in (sent, first)]
+        size = np.concatenate([*sizes, np.abs(default)]).max(axis=0, keepdims=True)
+        check_sizes(self.format, size * self.tokens)
+        value_width = self.head.value.shape[0]
+        lost = lost_in(np.array(self.tokens + value_width + 8), size, self.format)
+        leaked = 2.0 * others * size + lost
+        self.holdings.symbols.update(self._spread(off, codes, off_first, default, leaked))
+        self._bound_start(there, first, size, lost)
+
+    def _bound_start(self, there: Cases, first: Balls, size: np.ndarray, lost: np.ndarray) -> None:
+        """The start token attends to itself, and holds what its blocks say."""
+        blocks = self.asked.blocks(self.node.writes)
+        said = np.array([[one for block in blocks for one in block.at_start]])
+        leaked = 2.0 * self._start_row(there) * size
+        away = inflate(np.abs(first.middle - said) + first.radius + leaked + lost, 16)
+        for k, both in spread_of(self.asked, self.node, away, said).items():
+            self.holdings.start[k] = max(both)
+
+    def _spread(
+        self,
+        off: np.ndarray,
+        codes: np.ndarray,
+        off_first: np.ndarray,
+        default: np.ndarray,
+        leaked: np.ndarray,
+    ) -> dict[int, Distances]:
+        """Of what is sent: a mean of ones that are lit is lit, one of others is not."""
+        away = inflate(np.concatenate([off, off_first]) + leaked, 16)
+        return spread_of(self.asked, self.node, away, np.concatenate([codes, default]))
+
+    def _sent(self, x: Balls, columns: Sequence[int]) -> Balls:
+        held = self._projected(x, self.head.value, columns)
+        output = self.head.output[self.own]
+        middle, spread, lost = affine(held, output, None, self.format)
+        return Balls(middle, spread + lost)
+
+
+def _down(middle: np.ndarray, pad: np.ndarray) -> np.ndarray:
+    """The lower end; scores that are not rounded have none."""
+    return np.where(pad > 0.0, down(middle - pad), middle)
+
+
+def _up(middle: np.ndarray, pad: np.ndarray) -> np.ndarray:
+    return np.where(pad > 0.0, up(middle + pad), middle)
+
+
+def _surely(gap: float) -> float:
+    """A gap that was computed in two roundings, from below."""
+    return float(down(down(gap)))
+
+
+def about_heads(format: Format) -> str:
+    """What is assumed of softmax beside its exponentials."""
+    return f"{format.name}: exp(0) is 1, and sums of ones are exact."

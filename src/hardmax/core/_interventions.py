@@ -1,0 +1,97 @@
+"""A word on its way through a Transformer whose steps are overwritten, where a circuit says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from hardmax._errors import RequestError
+from hardmax.core._batched import evaluate
+from hardmax.core._circuit import Circuit
+from hardmax.core._layers import Attention, SequenceInput
+from hardmax.core._sequence_target import (
+    GIVEN,
+    INDEX,
+    SYMBOL,
+    Combination,
+    Number,
+    Pointwise,
+    SequenceSteps,
+    plain,
+)
+from hardmax.core._sequences import attended, check_readable, embedded, fed_forward, group_weights
+from hardmax.core._sequences import read_out as read_out_of
+from hardmax.core._transformer import Transformer
+
+Overwritten = Mapping[int, Mapping[int, Number]]  # step, then position: the number to be held there
+
+
+def evaluate_overwritten(
+    transformer: Transformer,
+    circuit: Circuit,
+    steps: SequenceSteps,
+    word: Sequence[object],
+    overwritten: Overwritten,
+) -> np.ndarray:
+    """The outputs, the blocks of steps being overwritten right after they are written.
+
+    What the embedding makes of a token or a place that is overwritten is made again.
+    """
+    source = transformer.input
+    assert isinstance(source, SequenceInput)
+    ids = source.indices(word)
+    if not overwritten or not ids:
+        return np.asarray(evaluate(transformer, list(word)))
+    check_readable(transformer, len(ids))
+    stream = embedded(source, np.array([ids]))
+    _embed_again(stream, circuit, steps, ids, overwritten)
+    for number, sublayer in enumerate(transformer.sublayers):
+        if isinstance(sublayer, Attention):
+            stream = attended(sublayer, stream, group_weights(sublayer, stream))
+        else:
+            stream = fed_forward(sublayer, stream)
+        for block in circuit.blocks:
+            if block.sublayer == number and block.form != "share":
+                for place, held in overwritten.get(block.step, {}).items():
+                    stream[0, place + 1, block.first : block.stop] = block.code(_exact(held))
+    return np.asarray(read_out_of(transformer, stream)[0])
+
+
+def _embed_again(
+    stream: np.ndarray,
+    circuit: Circuit,
+    steps: SequenceSteps,
+    ids: Sequence[int],
+    overwritten: Overwritten,
+) -> None:
+    for place in {place for held in overwritten.values() for place in held}:
+        own = {step: held[place] for step, held in overwritten.items() if place in held}
+        given: dict[int, Number] = {SYMBOL: ids[place], INDEX: place}
+        for block in circuit.blocks:
+            if block.sublayer == -1:
+                held = _exact(_embedded_number(steps, block.step, given, own))
+                stream[0, place + 1, block.first : block.stop] = block.code(held)
+
+
+def _exact(number: Number) -> int | Fraction:
+    return plain(Fraction(number))
+
+
+def _embedded_number(
+    steps: SequenceSteps, step: int, given: Mapping[int, Number], own: Mapping[int, Number]
+) -> Number:
+    """What an embedded step is, of a token, a place, and steps that are overwritten."""
+    if step in own:
+        return own[step]
+    if step < GIVEN:
+        return given[step]
+    made = steps.steps[step - GIVEN]
+    if not isinstance(made, Pointwise | Combination):
+        raise RequestError("The circuit embeds a step that is no function of a token or a place.")
+    held = [_embedded_number(steps, source, given, own) for source in made.sources]
+    if isinstance(made, Pointwise):
+        return made.function(*held)
+    terms = (Fraction(w) * Fraction(h) for w, h in zip(made.weights, held, strict=True))
+    return plain(sum(terms, Fraction(made.constant)))

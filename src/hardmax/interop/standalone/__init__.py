@@ -1,0 +1,1 @@
+"""Files that run compiled models without hardmax: they are copied into folders as they stand."""

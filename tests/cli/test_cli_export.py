@@ -1,0 +1,161 @@
+"""`hardmax export`: what it writes runs, and what it refuses is one sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from click.testing import CliRunner, Result
+
+import hardmax as hm
+from hardmax.cli import main
+from hardmax.core import fingerprint
+from hardmax.interop import read_huggingface, read_onnx
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(a) for a in arguments])
+
+
+def answer(*arguments: object) -> dict:
+    result = run(*arguments, "--json")
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def refusal(*arguments: object) -> str:
+    result = run(*arguments)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 1
+    return result.stderr
+
+
+@pytest.fixture(scope="module")
+def product(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certified model of x*y in a file."""
+    path = tmp_path_factory.mktemp("models") / "product.safetensors"
+    model = hm.compile("x*y", on="[-1,1]^2", error=1e-2)
+    hm.save(model, path, hm.certify(model))
+    return path
+
+
+@pytest.fixture(scope="module")
+def reverse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "reverse.safetensors"
+    hm.save(hm.compile(hm.programs.reverse, alphabet="abc", length=3), path)
+    return path
+
+
+def test_onnx(product: Path, tmp_path: Path) -> None:
+    place = tmp_path / "product.onnx"
+    said = answer("export", product, "--to", "onnx", "-o", place, "--dtype", "float32")
+    model, certificate = hm.load_certified(product)
+    assert said == {
+        "to": "onnx",
+        "written": str(place),
+        "bytes": place.stat().st_size,
+        "dtype": "float32",
+        "certified": certificate.formats["float32"],
+        "fingerprint": fingerprint(model.transformer),
+    }
+    session = onnxruntime.InferenceSession(place)
+    (found,) = session.run(None, {"x": np.array([[0.5, -0.5]], dtype=np.float32)})
+    assert abs(found[0, 0] + 0.25) <= certificate.formats["float32"]
+    texts = {prop.key: prop.value for prop in onnx.load(place).metadata_props}
+    assert json.loads(texts["hardmax.certificate"]) == json.loads(json.dumps(certificate.as_dict()))
+
+
+def test_the_claims_format_is_the_default(product: Path, tmp_path: Path) -> None:
+    result = run("export", product, "--to", "onnx", "-o", tmp_path / "m.onnx")
+    assert result.exit_code == 0
+    assert "(float64, " in result.stdout
+    assert "<= 0.00975 claimed, in float64" in result.stdout
+    transformer = hm.load(product).transformer
+    assert fingerprint(read_onnx(tmp_path / "m.onnx")) == fingerprint(transformer)
+
+
+def test_a_format_without_a_proof_is_said(product: Path, reverse: Path, tmp_path: Path) -> None:
+    place = tmp_path / "m.onnx"
+    half = run("export", product, "--to", "onnx", "-o", place, "--dtype", "float16")
+    assert "but not below the 0.00975 claimed, in float16" in half.stdout
+    without = run("export", reverse, "--to", "onnx", "-o", place)
+    assert "nothing in float64: FILE holds no proof" in without.stdout
+
+
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+def test_folders_of_frameworks(framework: str, reverse: Path, tmp_path: Path) -> None:
+    place = tmp_path / "f"
+    said = answer("export", reverse, "--to", framework, "-o", place, "--dtype", "float32")
+    names = {"config.json", "model.py", "params.safetensors"}
+    assert {path.name for path in place.iterdir()} == names
+    assert said["bytes"] == sum(path.stat().st_size for path in place.iterdir())
+    assert said["certified"] is None
+    assert json.loads((place / "config.json").read_text())["fingerprint"] == said["fingerprint"]
+
+
+def test_huggingface(reverse: Path, tmp_path: Path) -> None:
+    place = tmp_path / "f"
+    said = answer("export", reverse, "--to", "huggingface", "-o", place, "--architecture", "t5")
+    assert (said["architecture"], said["class"]) == ("t5", "T5ForTokenClassification")
+    assert (said["norm"], said["certified"]) == ("ballast", None)
+    assert read_huggingface(place).class_name == said["class"]
+    shown = run("export", reverse, "--to", "huggingface", "-o", place, "--norm", "epsilon")
+    assert "transformers.T5ForTokenClassification.from_pretrained(" in shown.stdout
+    assert "norm        epsilon" in shown.stdout
+    assert f"certified   by itself: hardmax verify {place} --write" in shown.stdout
+
+
+def test_what_is_refused(product: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "m"
+    to = ("--to", "onnx", "-o", place)
+    assert "--to is one of huggingface, onnx, torch, jax, lens, not 'keras'" in refusal(
+        "export", product, "--to", "keras", "-o", place
+    )
+    assert "are for --to huggingface, not for onnx" in refusal(
+        "export", product, *to, "--norm", "epsilon"
+    )
+    assert "no float format 'half'" in refusal("export", product, *to, "--dtype", "half")
+    assert "do not compute in bfloat16" in refusal("export", product, *to, "--dtype", "bfloat16")
+    assert "architecture is one of" in refusal(
+        "export", product, "--to", "huggingface", "-o", place, "--architecture", "bert"
+    )
+    assert "is the model itself" in refusal("export", product, "--to", "onnx", "-o", product)
+    assert "is a file, but --to jax writes a folder" in refusal(
+        "export", product, "--to", "jax", "-o", product
+    )
+    assert "was not found" in refusal("export", tmp_path / "nothing", *to)
+    monkeypatch.delattr(hm.interop, "export_lens_files", raising=False)
+    assert "pip install 'hardmax[lens]'" in refusal("export", product, "--to", "lens", "-o", place)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_hard_model_is_told_to_be_softened(tmp_path: Path) -> None:
+    network = hm.PiecewiseLinear.from_knots([0, 1, 2], [0.0, 1.0, 0.0])
+    hm.save(hm.compile(network, on=(0, 2), error=None), tmp_path / "hard.safetensors")
+    for kind in ("onnx", "torch", "jax", "huggingface"):
+        said = refusal("export", tmp_path / "hard.safetensors", "--to", kind, "-o", tmp_path / "m")
+        assert said.startswith("SemanticsError: Head 0 of sublayer 0 is a hardmax")
+
+
+def test_lens_is_one_call(product: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def write(construction: hm.Construction, folder: str, dtype: str) -> None:
+        Path(folder).mkdir()
+        calls.append((fingerprint(construction.transformer), folder, dtype))
+
+    monkeypatch.setattr(hm.interop, "export_lens_files", write, raising=False)
+    said = answer("export", product, "--to", "lens", "-o", tmp_path / "f", "--dtype", "float32")
+    assert calls == [(said["fingerprint"], str(tmp_path / "f"), "float32")]
+
+
+def test_help_names_every_tool() -> None:
+    from hardmax.cli._export import TOOLS
+
+    shown = run("export", "--help").stdout
+    assert all(f"  {name} " in shown for name in TOOLS)

@@ -1,0 +1,47 @@
+"""Legible models from the command line: compiled, proved block by block, told in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+
+import hardmax as hm
+from hardmax.cli import main
+
+ABC = ("--alphabet", "abc", "--length", "4")
+BACK = ("--program", "back = length - 1 - index; tokens.at(back)", *ABC, "--route", "legible")
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(a) for a in arguments])
+
+
+def test_compile_and_verify_a_legible_model(tmp_path: Path) -> None:
+    place = tmp_path / "back.safetensors"
+    assert run("compile", *BACK, "--certify", "-o", place).exit_code == 0
+    result = run("verify", place)
+    assert result.exit_code == 0
+    assert "blocks" in result.stdout
+    assert "there is no other edge" in " ".join(result.stdout.split())
+    assert hm.load(place).circuit.steps == ("index", "length", "back", "tokens", "answer")
+
+
+def test_a_trace_in_words_and_in_numbers() -> None:
+    result = run("run", *BACK, "abca", "--trace")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "m1.back    back" in result.stdout
+    raw = run("run", *BACK, "abca", "--trace", "--raw")
+    assert "back=3" in raw.stdout
+    assert "m1.back" not in raw.stdout
+
+
+def test_the_plan_shows_it() -> None:
+    result = run("plan", "--program", "reverse", *ABC)
+    assert "one step, one component, one named block" in result.stdout
+
+
+def test_what_the_route_refuses() -> None:
+    result = run("compile", *BACK, "--positions", "relative")
+    assert result.exit_code == 2
+    assert "hold the index one-hot, and not 'relative'" in result.stderr
