@@ -170,7 +170,7 @@ def he(widths, seed=0):
 def test_networks_stray_less_in_float32_than_is_said(route):
     network, domain = he([8, 32, 32, 1]), Box([-1.0] * 8, [1.0] * 8)
     model = hm.compile(network, on=domain, error=1e-2, route=route, float="float32")
-    hard = hm.compile(network, on=domain, error=None, route=route)
+    hard = hm.compile(network, on=domain, error=None, route=route, float="float32")
     flow = follow(model.transformer, domain, skeleton=hard.transformer, format=FLOAT32)
     finer = follow(model.transformer, domain, skeleton=hard.transformer, format=FLOAT64)
     assert finer.error < flow.error <= model.claim.error

@@ -12,6 +12,7 @@ from hardmax.core import Attention, Steps, Transformer
 from hardmax.lowering import lower
 from hardmax.lowering.networks._rectifiers_to_pair import PairStream, is_chain
 from hardmax.lowering.networks._steps_to_rectifiers import rectifier_form
+from hardmax.numerics import FLOAT32
 from hardmax.testing import StepsTarget
 
 
@@ -119,11 +120,20 @@ def test_dense_size_is_flat_in_depth():
 
 
 def test_a_small_network_and_one_with_a_skip_keep_their_form():
-    assert lower(chain(2, 3, 3, 1), box(2), "attention-only").transformer.tokens == 2
+    assert lower(chain(2, 16, 16, 1), box(2), "attention-only").transformer.tokens == 2
     steps = list(chain(2, 4, 4, 1).steps().steps)
     skip = hm.core.Affine((2, 4), np.ones((1, 8)), np.zeros(1))
     form = rectifier_form(StepsTarget(Steps(2, [*steps[:-1], skip])).steps(), box(2))
     assert not is_chain(form)
+
+
+def test_slots_are_not_used_again_for_a_coarse_format():
+    network = chain(8, 32, 32, 1)
+    own = lower(network, box(8), "attention-only", format=FLOAT32).transformer
+    shared = lower(network, box(8), "attention-only").transformer
+    assert (own.tokens, shared.tokens) == (2, 3)
+    model = hm.compile(network, on=box(8), error=1e-2, route="attention-only", float="float32")
+    assert model.transformer.tokens == 2
 
 
 @pytest.mark.parametrize("error", [None, 1e-2])
