@@ -24,7 +24,7 @@ from hardmax.numerics import (
     stray,
 )
 
-_LEAKED = 2.0**-60  # of what the asking token holds: what a sink may hold of others
+_LEAKED = 1e-18  # of what the asking token holds: what a sink may hold of others
 NEGLIGIBLE = 40.0  # a token whose logit is this far behind counts as leakage, not as contender
 
 

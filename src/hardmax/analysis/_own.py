@@ -9,7 +9,7 @@ import numpy as np
 from hardmax.analysis._outlines import Outline
 from hardmax.analysis._places import Place
 from hardmax.analysis._question import Asking
-from hardmax.numerics import Interval, inflate, product_up
+from hardmax.numerics import FLOAT64, Interval, inflate, product_up, stray
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class OwnFactors:
     def __add__(self, other: OwnFactors) -> OwnFactors:
         """Of two groups of heads; numbers are added once, and sums of middles rounded."""
         middle = self.middle + other.middle
-        lost = np.abs(middle) * 2.0**-52
+        lost = stray(1, np.abs(middle), FLOAT64)
         return OwnFactors(
             self.reference + other.reference,
             middle,
@@ -78,7 +78,7 @@ class OwnFactors:
         """
         left = self.reference + 1.0
         middle = self.middle + 1.0  # a sum, rounded
-        away = inflate(self.away + np.where(self.some, np.abs(middle) * 2.0**-52, 0.0), 2)
+        away = inflate(self.away + np.where(self.some, stray(1, np.abs(middle), FLOAT64), 0.0), 2)
         deviation = place.deviation.scaled(middle, away)
         strayed = product_up(self.apart, place.where.magnitude)
         outline = place.outline
@@ -112,7 +112,8 @@ def own_factors(asking: Asking, weights: KnownWeights) -> tuple[np.ndarray, OwnF
     h, v = np.nonzero(chosen)
     j, place = int(own[0]), at[h, v]
     factor = read[h, v] * written[h, v]
-    spare = np.where(np.abs(factor) == 1.0, 0.0, 2.0**-50 * np.abs(factor))  # rounded products
+    plain = np.abs(factor) == 1.0  # other products are rounded
+    spare = np.where(plain, 0.0, stray(2, np.abs(factor), FLOAT64))
     part = (weights.reference[h, j] * Interval.point(factor)).widened(spare)
 
     def by_place(numbers: np.ndarray) -> np.ndarray:
@@ -120,7 +121,8 @@ def own_factors(asking: Asking, weights: KnownWeights) -> tuple[np.ndarray, OwnF
         np.add.at(row, place, numbers)  # several heads may scale one coordinate
         return row
 
-    lost = np.where(by_place(np.ones(len(h))) > 1.0, 2.0**-48 * by_place(np.abs(factor)), 0.0)
+    added = stray(len(h) + 2, by_place(np.abs(factor)), FLOAT64)
+    lost = np.where(by_place(np.ones(len(h))) > 1.0, added, 0.0)
     middle = factor * weights.middle[h, j]
     away = product_up(np.abs(factor), weights.away[h, j]) + spare
     apart = product_up(np.abs(factor), weights.apart[h, j]) + spare

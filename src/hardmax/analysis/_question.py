@@ -239,7 +239,7 @@ class Projected:
         ahead = np.where(equal, bias[:, None, :] - bias[:, :, None], 0.0).max(axis=2)
         hard = np.isinf(self.coldness)
         cold = np.where(hard, 1.0, self.coldness)
-        behind = down(ahead * cold[:, None] * (1.0 - 2.0**-50)) - rounded[:, None]
+        behind = down(down(down(ahead) * cold[:, None]) - rounded[:, None])
         trails = (behind > np.where(hard, 0.0, TRAILING)[:, None]).all(axis=0)
         if not trails.any():
             return every, nothing

@@ -29,6 +29,7 @@ from hardmax.numerics import (
     Format,
     Interval,
     down,
+    exp,
     gamma,
     inflate,
     is_power_of_two,
@@ -42,7 +43,7 @@ _Place = int | slice | np.ndarray | None
 Index = _Place | tuple[_Place, ...]
 
 _TRAILING = 40.0  # logits: a token that trails another by so much only leaks
-_DUST = 2.0**-60  # of what other tokens hold: values that count as 0, and as an error
+_DUST = 1e-18  # of what other tokens hold: values that count as 0, and as an error
 
 _FAR = 700.0  # exponentials of differences are float64 up to here, and beyond, up to 9 logits
 
@@ -293,13 +294,13 @@ class Heads:
         ahead = np.where(equal, ahead, 0.0).max(axis=2)
         off = up(asked.logit_error + asked.shift).max(axis=1, keepdims=True)
         slack = np.where(self.hard, 0.0, 1.0)[:, None]  # what an exponential may be off by
-        behind = down(ahead * (1.0 - 2.0**-50) - inflate(4.0 * off + slack, 4))
+        behind = down(down(ahead) - inflate(4.0 * off + slack, 4))
         trails = (behind > np.where(self.hard, 0.0, _TRAILING)[:, None]).all(axis=0)
         if not trails.any():
             return seen, nothing
         count = int(trails.sum())
-        powers = np.exp(-np.where(trails, behind, np.inf)).sum(axis=1) * (1.0 + 2.0**-40)
-        gone = powers + count * (self.format.vanished + self.format.smallest)
+        powers = np.where(trails, exp(Interval.point(-behind)).hi, 0.0)
+        gone = sum_up(powers, 1) + count * (self.format.vanished + self.format.smallest)
         sizes = (asked.values.size + asked.values.strays).max(axis=(1, 2))
         leak = np.where(self.hard, 0.0, 4.0 * gone * 2.0 * sizes)
         return seen[~trails], np.asarray(inflate(leak, 4))
