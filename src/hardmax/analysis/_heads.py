@@ -253,8 +253,9 @@ def _mix(
             highest = outline_of_contest(asking, contest)[:, None]
             outline = outline.overruled(contest.holds[:, None], highest)
         outline = with_own_noises(outline.overruled(asking.constant[:, None], linear.outline))
+    by_weights = asking.constant & (asking.group.position_bias is not None)
     strayed = np.where(
-        asking.constant[:, None], mixing_stray(asking, weights), asking.value_stray[:, None]
+        by_weights[:, None], mixing_stray(asking, weights), asking.value_stray[:, None]
     )
     mixed = mixed.strayed(strayed)
     return mixed, contest, outline, own
