@@ -105,6 +105,7 @@ def own_factors(asking: Asking, weights: KnownWeights) -> tuple[np.ndarray, OwnF
     read, written = group.value[heads, rows, at], group.output[heads, at, rows]
     alone = ((group.value != 0.0).sum(axis=2) == 1) & ((group.output != 0.0).sum(axis=1) == 1)
     own = np.flatnonzero(asking.seen == asking.t)
+    alone &= group.position_bias is not None  # heads that clear look by biases
     alone &= asking.format.holds(read) & asking.format.holds(written)  # or they would be charged
     chosen = alone & (written != 0.0) & asking.constant[:, None] & (len(own) == 1)
     if not chosen.any():
