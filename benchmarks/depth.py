@@ -3,8 +3,8 @@
     python -m benchmarks.depth                          L = 4, 8, 16, 32
     python -m benchmarks.depth --layers 8 --seeds 1 --json out/depth.json
 
-Prints the largest logit beside the floor of one ReLU of range 1 at that error, the verdict, and
-seconds of CPU. Refusals are printed with their reason.
+Prints the dense parameters beside the network's, the largest logit beside the floor of one ReLU of
+range 1 at that error, the verdict, and seconds of CPU. Refusals are printed with their reason.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ def row(layers: int, route: str, init: str, seed: int) -> dict[str, object]:
     return result | {
         "logit": logit,
         "ratio": logit / FLOOR,
+        "dense": model.bill.parameters / source.parameters,
+        "nonzero": model.bill.nonzero_parameters / source.parameters,
         "verdict": certificate.verdict.name,
         "certified": certificate.certified,
         "compile": compiled - start,
@@ -77,7 +79,8 @@ def line(found: dict[str, object]) -> str:
     if "refused" in found:
         return head + "  refused in {compile:.1f} s: {refused}".format(**found)
     return head + (
-        "  logit {logit:.2e} (x {ratio:.1e})  {verdict:<9} {certified:.3g}  compile {compile:.1f} s"
+        "  dense x {dense:.2f}  logit {logit:.2e} (x {ratio:.1e})"
+        "  {verdict:<9} {certified:.3g}  compile {compile:.1f} s"
         "  certify {certify:.1f} s"
     ).format(**found)
 

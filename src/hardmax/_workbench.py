@@ -146,7 +146,7 @@ def compile(
     domain = Box.of(on, target.inputs)
     if prefer is not None:
         return plan_network(target, domain, error, format=format).build(prefer)
-    return soften(lower(target, domain, route), error=error, float=format.name)
+    return soften(lower(target, domain, route, format=format), error=error, float=format.name)
 
 
 def _format_of(float: str | None, prefer: str | None) -> tuple[Format, str | None]:

@@ -14,7 +14,7 @@ import hardmax as hm
 from hardmax.analysis import _contests as contests
 from hardmax.analysis import follow, rounding_bound
 from hardmax.analysis._affine_rounding import affine_stray, faint_stray
-from hardmax.analysis._constant_scores import _moved, _shares, constant_scores
+from hardmax.analysis._constant_scores import _moved, _shares, constant_scores, known_weights
 from hardmax.analysis._contests import Contest, alone, find_contest, maximum
 from hardmax.analysis._deviations import Deviation, NoiseCounter, deviation_of_maximum
 from hardmax.analysis._heads import _note_logits, follow_group
@@ -53,6 +53,10 @@ from hardmax.numerics import (
 RNG = np.random.default_rng
 NARROW = [FLOAT32, FLOAT16]
 U = Fraction(UNIT)
+
+
+def mixed_by_constants(asking, flows):
+    return constant_scores(asking, known_weights(asking, flows), asking.values, asking.outline)
 
 
 def mild(rng, *shape):
@@ -606,7 +610,7 @@ def test_fragile_heads_deviate_by_the_sum_of_their_values(skeleton):
     rng = RNG(9)
     values = mild(rng, 100, 7)
     asking = constant_head(np.zeros((100, 7)), values, math.inf, 0.1, against_skeleton=skeleton)
-    found = constant_scores(asking, [HeadFlow() for _ in range(100)])
+    found = mixed_by_constants(asking, [HeadFlow() for _ in range(100)])
     assert (exact(found.deviation.hi[:, 0]) >= exact(values).sum(axis=1)).all()
     assert (found.deviation.hi[:, 0] <= values.sum(axis=1) * (1 + 1e-13)).all()
 
@@ -619,11 +623,11 @@ def test_a_soft_constant_head_deviates_from_its_skeleton_by_what_leaks():
     asking = asked(place, group, against_skeleton=True)
     share = 1.0 / (1.0 + math.e)
     for d in (0.0, 0.1):
-        found = constant_scores(replace(asking, logit_stray=np.array([d])), flows)
+        found = mixed_by_constants(replace(asking, logit_stray=np.array([d])), flows)
         moved = share + share * (1 - share) * math.expm1(2 * d)
         assert is_near(found.deviation.hi[0, 0], 12.0 * moved, 1e-9)
     itself = replace(asking, against_skeleton=False, logit_stray=np.array([0.1]))
-    found = constant_scores(itself, flows)
+    found = mixed_by_constants(itself, flows)
     assert is_near(found.deviation.hi[0, 0], 12.0 * share * (1 - share) * math.expm1(0.2), 1e-9)
     assert flows[0].gap == 1.0
 

@@ -17,6 +17,7 @@ from hardmax.analysis._deviations import Deviation
 from hardmax.analysis._noises import NoiseCounter
 from hardmax.analysis._outlines import (
     Outline,
+    Reach,
     SizesOfSums,
     outline_of,
     outline_of_relu,
@@ -24,6 +25,7 @@ from hardmax.analysis._outlines import (
 )
 from hardmax.analysis._places import Place
 from hardmax.analysis._question import Projected
+from hardmax.analysis._routing import selection
 from hardmax.core import Box, VectorInput, evaluate
 from hardmax.numerics import FLOAT32, FLOAT64, Interval
 from hardmax.testing import run_in_format
@@ -116,11 +118,11 @@ def test_an_outline_is_as_long_as_the_vector_can_be():
     assert Outline.of(Interval(np.zeros(2), np.array([3.0, 4.0]))).length == pytest.approx(5.0)
 
 
-def rectifier(format, coldness=1e9, keys=(-0.5, 0.5)):
+def rectifier(format, coldness=1e9, keys=(-0.5, 0.5), low=-3.0):
     """A head that takes max(z, 0) of coordinate 0, keys being coordinate 1; asked by token 1."""
     place = Place(
         Interval(
-            np.array([[0.0, keys[0]], [-3.0, keys[1]]]), np.array([[0.0, keys[0]], [3.0, keys[1]]])
+            np.array([[0.0, keys[0]], [low, keys[1]]]), np.array([[0.0, keys[0]], [3.0, keys[1]]])
         ),
         Deviation.of(Interval.point(np.zeros((2, 2)))),
     )
@@ -147,6 +149,31 @@ def test_logits_with_one_factor_only_fade():
     assert find_contest(rectifier(FLOAT32, 1e12)).stray[0] < 1e-15
 
 
+def test_an_evaluation_may_write_where_the_reference_does_not():
+    narrow = Interval.point(np.array([[3.0, 4.0, 12.0]]))
+    written = Outline.of(Interval.point(np.array([3.0, 4.0])))
+    reach = Reach(narrow, written, None, np.array([[True, True, False]]))
+    assert reach.length_in(np.array([[True, True, False]])) == pytest.approx(5.0)
+    leaked = reach.length_in(np.array([[True, True, True]]))
+    assert 13.0 <= leaked <= 17.0 * (1 + 1e-9)
+
+
+def test_a_selection_leaks_as_a_head_does_whose_logits_have_faded():
+    """The loser is 2 behind at the least, 6 in logits, of which gamma_6 may be gone."""
+    holds, taken = selection(rectifier(FLOAT32, 3.0, low=2.0))
+    assert holds.all()
+    odds = math.exp(-6.0 * (1.0 - 6 * float(UNIT)))
+    attained = 3.0 * odds / (1.0 + odds)
+    assert attained <= taken.deviation.magnitude[0, 0] <= attained * (1 + 1e-5)
+
+
+def test_constant_logits_are_rounded_one_by_one():
+    asking = rectifier(FLOAT32, 3.0, low=3.0)
+    assert asking.constant.all()
+    assert asking.fading[0] == 0.0
+    assert asking.logit_stray[0] > 2 * 9.0 * float(UNIT)
+
+
 def test_keys_that_round_do_not_share_a_factor():
     assert rectifier(FLOAT32).fading[0] > 0.0
     assert rectifier(FLOAT32, keys=(-0.3, 0.3)).fading[0] == 0.0
@@ -170,7 +197,7 @@ def he(widths, seed=0):
 def test_networks_stray_less_in_float32_than_is_said(route):
     network, domain = he([8, 32, 32, 1]), Box([-1.0] * 8, [1.0] * 8)
     model = hm.compile(network, on=domain, error=1e-2, route=route, float="float32")
-    hard = hm.compile(network, on=domain, error=None, route=route)
+    hard = hm.compile(network, on=domain, error=None, route=route, float="float32")
     flow = follow(model.transformer, domain, skeleton=hard.transformer, format=FLOAT32)
     finer = follow(model.transformer, domain, skeleton=hard.transformer, format=FLOAT64)
     assert finer.error < flow.error <= model.claim.error

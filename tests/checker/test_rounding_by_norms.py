@@ -141,10 +141,10 @@ def test_effects_of_errors_hold_whatever_the_slopes(seed, monkeypatch):
         def through(rows: Known, doubt: np.ndarray, e=e) -> np.ndarray:
             return np.abs(rows.middle @ e) + doubt @ np.abs(e)
 
-        backward.add(through, lambda read, e=e: float(np.linalg.norm(read.middle @ e)))
+        backward.add(through, lambda read, closely, e=e: float(np.linalg.norm(read.middle @ e)))
         assert np.abs(rows @ e).max() <= backward.total[0] * (1 + 1e-12)
         by_entries = through(backward.direct, backward.doubt)
-        later = [reach * np.linalg.norm(read.middle @ e) for read, reach in backward.later]
+        later = [reach * np.linalg.norm(read.middle @ e) for read, reach, _ in backward.later]
         by_norms = np.abs(backward.direct.middle @ e) + sum(later)
         assert backward.total[0] == pytest.approx(min(by_entries[0], by_norms[0]), rel=1e-9)
         assert np.abs(rows @ e).max() <= by_norms[0] * (1 + 1e-12)

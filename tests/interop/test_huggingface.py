@@ -293,6 +293,21 @@ def test_a_bias_that_is_not_of_the_distance_fits_nowhere(tmp_path: Path) -> None
     assert not (tmp_path / "x").exists()
 
 
+def test_slots_that_are_used_again_fit_nowhere_and_another_route_does(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    sizes = [(32, 8), (32, 32), (1, 32)]
+    weights = [rng.normal(size=size) / np.sqrt(size[1]) for size in sizes]
+    network = hm.ReluNetwork(weights, [0.1 * rng.normal(size=b) for b, _ in sizes])
+    compiled = {
+        route: hm.compile(network, on="[-1,1]^8", error=1e-2, route=route)
+        for route in ("attention-only", "attention")
+    }
+    with pytest.raises(hm.RequestError, match=r'uses its slots again.*route="attention"'):
+        write_huggingface(compiled["attention-only"], tmp_path / "x")
+    assert not (tmp_path / "x").exists()
+    assert write_huggingface(compiled["attention"], tmp_path / "y").architecture == "t5"
+
+
 def test_rotary_positions_are_switched_off_where_they_must_be(tmp_path: Path) -> None:
     """Long words have large angles and large products; the config says so, and so does the card."""
     far = p.program(lambda s: s.tokens.at(s.index - 30))

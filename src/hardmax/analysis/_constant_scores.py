@@ -6,6 +6,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from hardmax.analysis._outlines import Outline
+from hardmax.analysis._own import KnownWeights
 from hardmax.analysis._places import Place
 from hardmax.analysis._question import Asking, HeadFlow
 from hardmax.numerics import (
@@ -17,35 +19,72 @@ from hardmax.numerics import (
     inflate,
     is_power_of_two,
     softmax_ranges,
+    stray,
     up,
 )
 
 
-def constant_scores(asking: Asking, flows: list[HeadFlow]) -> Place:
+def known_weights(asking: Asking, flows: list[HeadFlow]) -> KnownWeights:
     """Scores that are constants make the head a linear map with known weights.
 
     How far each score is below the best is computed exactly, so that ties are ties. The evaluated
     weights differ from the hard ones by the leakage of the softmax, and from their real values by
-    the rounding of the logits (`_moved`). The outline is mixed alike.
+    the rounding of the logits (`_moved`). Both sum to 1: no weight has gained more than the others
+    have lost, which is how little the winner's differs from 1.
     """
     below = _below_the_best(asking)
     hard, soft = _shares(below == 0.0), _weights(asking, below)
     _note_gaps(asking, below, flows)
-    moved, values = _moved(asking, below, soft.hi), asking.values
-    middle = soft.middle
-    away = (soft - middle).magnitude
-    carried = values.deviation.scaled(middle[:, None, :], away[:, None, :]).total()
-    base = soft
+    moved = _moved(asking, below, soft.hi)
+    leaked = (soft - hard).magnitude
+    others = inflate(leaked @ (1.0 - np.eye(leaked.shape[1])), leaked.shape[1])
+    leaked = np.minimum(leaked, others)
+    by_shares = inflate(leaked + (hard - hard.middle).magnitude)
+    by_range = (soft - soft.middle).magnitude
+    closer = by_shares < by_range
+    base, apart = soft, moved
     if asking.against_skeleton:
-        base, moved = hard, moved + (soft - hard).magnitude
-    total = (moved[:, None, :] * values.where.magnitude).sum(axis=2)
-    mixed = (base.reshape(len(below), 1, -1) * values.range).sum(axis=2)
-    outline = None
-    if asking.outline is not None:
+        base, apart = hard, inflate(moved + leaked)
+    return KnownWeights(
+        base,
+        np.where(closer, hard.middle, soft.middle),
+        np.where(closer, by_shares, by_range),
+        apart,
+        soft.hi,
+    )
+
+
+def constant_scores(
+    asking: Asking, weights: KnownWeights, values: Place, outline: Outline | None
+) -> Place:
+    """The values, mixed by known weights; their outline is mixed alike."""
+    base, heads = weights.reference, len(weights.apart)
+    shape = (heads, 1, -1)
+    carried = values.deviation.scaled(
+        weights.middle.reshape(shape), weights.away.reshape(shape)
+    ).total()
+    total = (weights.apart.reshape(shape) * values.where.magnitude).sum(axis=2)
+    mixed = (base.reshape(*shape) * values.range).sum(axis=2)
+    if outline is not None:
         middle = base.middle
         away = (base - middle).magnitude
-        outline = asking.outline.scaled(middle[:, None, :], away[:, None, :]).total()
+        outline = outline.scaled(middle.reshape(shape), away.reshape(shape)).total()
     return Place(mixed, carried, outline).strayed(inflate(total, len(asking.seen) + 2))
+
+
+def mixing_stray(asking: Asking, known: KnownWeights) -> np.ndarray:
+    """How far rounding moves the mixed values of heads whose scores are constants.
+
+    A sum of products errs by so many units of the sum of their sizes, each a value's times its
+    weight: those of a sink, which looks at nobody, hardly stray. Heads x value width.
+    """
+    if len(asking.seen) == 1:
+        return np.broadcast_to(asking.value_stray[:, None], asking.value_sizes.shape[:2])
+    off = asking.logit_stray[:, None]  # the odds of one against the others change by e^(2 off)
+    weights = np.where(off > 1.0, 1.0, inflate(known.most * np.exp(2 * np.minimum(off, 1.0)), 4))
+    size = inflate((weights[:, None, :] * asking.value_sizes).sum(axis=2), len(asking.seen) + 2)
+    rounds = stray(asking.value_terms[:, None], size, asking.format)
+    return np.asarray(inflate(rounds + asking.value_lost[:, None]))
 
 
 def _shares(tied: np.ndarray) -> Interval:
@@ -130,10 +169,12 @@ def _below_the_best(asking: Asking) -> np.ndarray:
     if seen == 1 or (group.query.shape[1] == 0 and group.position_bias is None):
         return np.zeros((heads, seen))
     below = np.zeros((heads, seen))
-    if group.position_bias is None and _fits_in_floats(asking, stream):
+    if _fits_in_floats(asking, stream):
         q = np.einsum("hkw,w->hk", group.query[asking.constant], stream[asking.t])
         k = np.einsum("hkw,jw->hkj", group.key[asking.constant], stream[asking.seen])
         scores = np.einsum("hk,hkj->hj", q, k)
+        if group.position_bias is not None:
+            scores = scores + group.position_bias[asking.constant, asking.t][:, asking.seen]
         below[asking.constant] = scores - scores.max(axis=1, keepdims=True)
         return below
     for h in np.flatnonzero(asking.constant):
@@ -151,12 +192,16 @@ def _fits_in_floats(asking: Asking, stream: np.ndarray) -> bool:
     """
     query, key = asking.group.query[asking.constant], asking.group.key[asking.constant]
     used = query.any(axis=(0, 1)) | key.any(axis=(0, 1))
-    numbers = (query, key, stream[:, used])
+    bias = np.zeros(1)
+    if asking.group.position_bias is not None:
+        bias = asking.group.position_bias[asking.constant, asking.t]
+    numbers = (query, key, stream[:, used], bias)
     if not all((array * 2.0**8 == np.round(array * 2.0**8)).all() for array in numbers):
         return False
     size = np.abs(query) @ np.abs(stream[asking.t])
     other = np.abs(key) @ np.abs(stream[asking.seen]).T
-    return bool((size[:, :, None] * other).sum(axis=1).max(initial=0.0) < 2.0**20)
+    most = (size[:, :, None] * other).sum(axis=1).max(initial=0.0)
+    return bool(most + np.abs(bias).max(initial=0.0) < 2.0**20)
 
 
 def _exact_scores(asking: Asking, h: int) -> list[Fraction]:

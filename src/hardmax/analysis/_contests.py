@@ -24,6 +24,7 @@ from hardmax.numerics import (
     stray,
 )
 
+_LEAKED = 1e-18  # of what the asking token holds: what a sink may hold of others
 NEGLIGIBLE = 40.0  # a token whose logit is this far behind counts as leakage, not as contender
 
 
@@ -157,10 +158,15 @@ def _has_constant_query(asking: Asking) -> np.ndarray:
 
 
 def _has_constant_keys(asking: Asking) -> np.ndarray:
-    """Constant keys, and constant values but for the asking token's own."""
+    """Constant keys, and nearly constant values but for the asking token's own.
+
+    A sink holds what leaked into it, which `_by_constant_keys` counts as a handicap.
+    """
     group, free, seen = asking.group, ~asking.place.fixed, asking.seen
     keys = group.key.any(axis=1).astype(float) @ free[seen].any(axis=0)
-    values = (group.value[:, 0] != 0).astype(float) @ free[seen[seen != asking.t]].any(axis=0)
+    where = asking.place.where
+    moves = free & ~(where.hi - where.lo <= _LEAKED * where.magnitude[asking.t])
+    values = (group.value[:, 0] != 0).astype(float) @ moves[seen[seen != asking.t]].any(axis=0)
     return np.asarray(keys + values == 0)
 
 

@@ -32,6 +32,7 @@ from hardmax.analysis._outlines import (
     outline_of_relu,
     with_own_noises,
 )
+from hardmax.analysis._own import OwnFactors
 from hardmax.analysis._places import Place, scaled_in_place
 from hardmax.analysis._question import HeadFlow
 from hardmax.core import (
@@ -66,6 +67,7 @@ class Flow:
     heads: dict[tuple[int, int], HeadFlow]  # (sublayer, head) -> what is known of it
     shifts: np.ndarray  # tokens x width: constants that centre the deviation ...
     answer_shift: np.ndarray  # ... and those of the outputs
+    later_shifts: dict[int, np.ndarray]  # ... and what heads of these sublayers are to write more
     peak: float  # no number on the way is larger
     reaches: list[Reach] | None  # what outlines say of the reference; None if there were none
 
@@ -125,6 +127,7 @@ def follow(
     format: Format = FLOAT64,
     skeleton: Transformer | None = None,
     centre: np.ndarray | None = None,
+    written: Mapping[int, np.ndarray] | None = None,
     coldness: Mapping[tuple[int, int], float] | None = None,
     reaches: Sequence[Reach] | None = None,
     round: bool | None = None,
@@ -132,12 +135,14 @@ def follow(
     """Follow ranges and deviations through all sublayers.
 
     Sequences are followed at their full length. With a `skeleton` (equal weights, but possibly
-    other offsets and read-out bias) the reference is its hard
-    semantics; without one it is the Transformer itself over the reals. `coldness` overrides that
-    of single heads, keyed by (sublayer, head). `centre` (tokens x width) names coordinates whose
+    other offsets and read-out bias, and other constants that routing heads write) the reference
+    is its hard semantics; without one it is the Transformer itself over the reals. `coldness`
+    overrides that of single heads, keyed by (sublayer, head). `centre` (tokens x width) names
+    coordinates whose
     deviation is centred by a constant as soon as it arises, unless something read them before;
     adding `shifts` to the input's offsets makes that true. The answer is centred likewise, by
-    `answer_shift` in the read-out's bias.
+    `answer_shift` in the read-out's bias. Afterwards it can be where a head writes a constant:
+    `written` says so by sublayers (tokens x width), and `later_shifts` are those constants.
 
     How large the reference's numbers are is found by outlines, which cost as much as all the rest;
     `reaches` takes what an earlier flow with the same reference has found. They also say how long
@@ -164,6 +169,7 @@ def follow(
     place = place.outlined(outline, None if reaches is None else reaches[0].narrow)
     found = [] if place.narrow is None else [Reach(place.narrow)]
     shifts = np.zeros(place.range.shape)
+    later: dict[int, np.ndarray] = {}
     places = [place]
     heads: dict[tuple[int, int], HeadFlow] = {}
     fresh = np.ones(transformer.width, dtype=bool)
@@ -175,7 +181,9 @@ def follow(
         match sublayer:
             case Attention():
                 known = None if reaches is None else reaches[number + 1]
-                place, copied, reach = _attend(place, sublayer, number, rules, heads, known)
+                base = sublayer if skeleton is None else skeleton.sublayers[number]
+                assert isinstance(base, Attention)
+                place, copied, reach = _attend(place, sublayer, base, number, rules, heads, known)
             case FeedForward():
                 place, copied = _feed_forward(place, sublayer, rules, copied), None
                 narrow = None if reaches is None else reaches[number + 1].narrow
@@ -186,9 +194,15 @@ def follow(
                 rules.peak.see(np.array(largest))
                 copied, reach = None, None
         found += [] if reach is None else [reach]
+        here = None if written is None else written.get(number)
         if centre is not None:
-            middle = np.where(centre & fresh, _worthwhile(place.deviation), 0.0)
-            shifts -= middle
+            at_start = centre & fresh
+            middle = np.where(
+                at_start if here is None else at_start | here, _worthwhile(place.deviation), 0.0
+            )
+            shifts -= np.where(at_start, middle, 0.0)
+            if here is not None:
+                later[number] = np.where(at_start, 0.0, -middle)
             place = place.shifted(-middle)
             copied = None if copied is None else np.where(middle == 0.0, copied, -1)
         places.append(place)
@@ -204,7 +218,7 @@ def follow(
     rules.peak.see(answer.where.magnitude)
     rules.peak.see(np.array([head.largest_logit for head in heads.values()]))
     complete = found if len(found) == len(places) else None
-    return Flow(places, answer, heads, shifts, answer_shift, rules.peak.size, complete)
+    return Flow(places, answer, heads, shifts, answer_shift, later, rules.peak.size, complete)
 
 
 _MANY_TOKENS = 16
@@ -290,6 +304,7 @@ def _reads(sublayer: Sublayer) -> np.ndarray:
 def _attend(
     place: Place,
     sublayer: Attention,
+    base: Attention,
     number: int,
     rules: Rules,
     heads: dict[tuple[int, int], HeadFlow],
@@ -302,12 +317,13 @@ def _attend(
     """
     writers = sum((group.output != 0).sum(axis=(0, 2)) for group in sublayer.groups)
     change = Place.zero(place.range.shape)
-    outline = place.outline
+    outlines: list[Outline | None] = []
     size, moved = np.zeros(place.range.shape), np.zeros(place.range.shape)
     alone: list[GroupFlow] = []
     copied = np.full(place.range.shape, -1)
     factor = low = high = Interval.point(np.zeros(place.range.shape))
-    for group in sublayer.groups:
+    own: OwnFactors | None = None
+    for group, reference in zip(sublayer.groups, base.groups, strict=True):
         override = [
             rules.coldness.get((number, member), own)
             for member, own in zip(group.members, group.coldness, strict=True)
@@ -322,16 +338,22 @@ def _attend(
             rules.against_skeleton,
             rules.asking[number][0],
             rules.asking[number][1],
+            reference,
         )
         change = change + result.change
-        outline = outline and result.outline and outline + result.outline
+        outlines.append(result.outline)
         size += result.size
         moved += result.moved
         factor = factor + result.scaling
         low, high = low + result.scaled[0], high + result.scaled[1]
+        own = result.own if own is None else own + result.own
         alone.append(result)
         heads.update({(number, m): h for m, h in zip(group.members, result.heads, strict=True)})
-    after = scaled_in_place(place, change, factor, (low, high))
+    assert own is not None
+    factor, low, high = (_unless(own.some, part) for part in (factor, low, high))
+    kept = own.times(place)
+    outline = _sum_of([kept.outline, *outlines])
+    after = scaled_in_place(kept, change, factor, (low, high))
     for group_flow in alone:
         at, rows, values = group_flow.alone_at, group_flow.alone_rows, group_flow.alone
         known = after[at, rows]
@@ -347,7 +369,7 @@ def _attend(
         sizes = None
         if len(alone) == 1 and alone[0].sizes is not None:
             sizes = alone[0].sizes
-        reach = Reach(after.narrow, outline[size > 0.0], sizes)
+        reach = Reach(after.narrow, outline[size > 0.0], sizes, size > 0.0)
     return _rounded(place, after, np.asarray(writers), (size, moved), rules, reach), copied, reach
 
 
@@ -381,13 +403,25 @@ def _rounded(
     most, many = int(writers.max(initial=0)) + 1, int(written.sum())
     away = length_up(after.deviation.magnitude[written])
     length = inflate(min(length + length_up(here[written]), length_up(terms.ravel())), 2)
-    around = inflate((known.length if known is not None else np.inf) + away, 1)
+    around = inflate((np.inf if known is None else known.length_in(written)) + away, 1)
     lengths = sum_stray(most, length, min(around, length_up(total.ravel())), rules.format)
     lost = many * (most + 8) * rules.format.smallest
     deviation = after.deviation
     for strays, joint in zip((own, rest), lengths, strict=True):
         deviation = deviation.strayed_together(strays, float(joint) + lost, rules.noises)
     return replace(after, deviation=deviation)
+
+
+def _unless(where: np.ndarray, part: Interval) -> Interval:
+    return Interval(np.where(where, 0.0, part.lo), np.where(where, 0.0, part.hi))
+
+
+def _sum_of(outlines: list[Outline | None]) -> Outline | None:
+    """None if one of them is not known."""
+    total, *others = outlines
+    for other in others:
+        total = total and other and total + other
+    return total
 
 
 def _feed_forward(

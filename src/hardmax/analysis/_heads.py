@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardmax.analysis._affine_rounding import faint_stray
-from hardmax.analysis._constant_scores import constant_scores
+from hardmax.analysis._constant_scores import constant_scores, known_weights, mixing_stray
 from hardmax.analysis._contests import (
     Alone,
     Contest,
@@ -29,8 +29,9 @@ from hardmax.analysis._contests import (
 )
 from hardmax.analysis._noises import NoiseCounter
 from hardmax.analysis._outlines import Outline, SizesOfSums, stacked, with_own_noises
+from hardmax.analysis._own import OwnFactors, own_factors, without_own
 from hardmax.analysis._places import Place, stack_places
-from hardmax.analysis._question import Asking, HeadFlow, Projected
+from hardmax.analysis._question import Asking, HeadFlow, Projected, with_difference
 from hardmax.analysis._routing import hull_of_values, selection
 from hardmax.analysis._scaling import (
     factor_in_place,
@@ -39,7 +40,7 @@ from hardmax.analysis._scaling import (
     weight_ranges,
 )
 from hardmax.core import HeadGroup
-from hardmax.numerics import Format, Interval, matmul_up, product_up
+from hardmax.numerics import Format, Interval, inflate, matmul_up, product_up
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +59,7 @@ class GroupFlow:
     copied: np.ndarray  # ... and the noise that stands for copies, too
     scaling: Interval  # tokens x width: x is multiplied by 1 + this in place ...
     scaled: tuple[Interval, Interval]  # ... which is this part of the change's lower and upper ends
+    own: OwnFactors  # what heads with constant scores make of x, which the change leaves out
 
 
 def follow_group(
@@ -70,15 +72,23 @@ def follow_group(
     against_skeleton: bool,
     asking_tokens: Collection[int],
     needed_tokens: Collection[int],
+    base: HeadGroup | None = None,
 ) -> GroupFlow:
     """Ask the group from the given tokens and add up what its heads write there.
+
+    `base` is the group of the reference, equal but for constants that routing heads write.
 
     The largest logit is that of the needed tokens, on whose questions the answer depends.
 
     With `noises`, the shortfall of every soft maximum becomes a noise of its own.
     """
     flows = [HeadFlow() for _ in range(group.query.shape[0])]
-    stream = Projected(place, group, coldness, format)
+    alike = base is None or all(
+        np.array_equal(own, other)
+        for own, other in ((group.value, base.value), (group.output, base.output))
+    )
+    assert alike or not group.key.shape[1], "only heads without keys may have other constants"
+    stream = Projected(place, group, coldness, format, base)
     answers = []
     for t in range(place.range.shape[0]):
         asking = stream.asked_by(t, against_skeleton)
@@ -100,6 +110,7 @@ def follow_group(
         np.concatenate([a.alone.copied for a in answers]),
         _stacked([a.scaling for a in answers]),
         (_stacked([a.scaled[0] for a in answers]), _stacked([a.scaled[1] for a in answers])),
+        OwnFactors.stacked([a.own for a in answers]),
     )
 
 
@@ -115,6 +126,7 @@ class TokenFlow:
     alone: Alone
     scaling: Interval
     scaled: tuple[Interval, Interval]
+    own: OwnFactors
 
     @classmethod
     def nothing(cls, width: int) -> TokenFlow:
@@ -129,6 +141,7 @@ class TokenFlow:
             Alone.nothing(),
             scaling,
             (scaling, scaling),
+            OwnFactors.none(width),
         )
 
 
@@ -137,8 +150,10 @@ def _answered(
 ) -> TokenFlow:
     """What the token that asks receives."""
     width = asking.group.query.shape[2]
-    joined = asking.group.output.transpose(1, 0, 2).reshape(width, -1)
-    mixed, contest, outline = _mix(asking, flows)
+    joined, base = (
+        group.output.transpose(1, 0, 2).reshape(width, -1) for group in (asking.group, asking.base)
+    )
+    mixed, contest, outline, own = _mix(asking, flows)
     lone = alone(asking, contest, writers, noises)
     deviation = mixed.deviation
     if noises is not None:
@@ -150,14 +165,20 @@ def _answered(
     flat = Place(mixed.range.reshape(-1), deviation.reshape(-1))
     sizes = np.minimum(flat.where.magnitude, asking.value_size.reshape(-1))  # of what is mixed
     faint = np.zeros(width) + faint_stray(joined, sizes, asking.format)
+    kept = own.size * asking.place.close.magnitude[asking.t]
+    more = 0.0 if joined is base else matmul_up(np.abs(joined - base), sizes)
     return TokenFlow(
-        Place(joined @ flat.range, joined @ flat.deviation).strayed(faint),
-        outline and joined @ outline.reshape(-1),
-        matmul_up(np.abs(joined), sizes),
-        None if outline is None else SizesOfSums.of(joined, outline.reshape(-1), flat.range),
-        matmul_up(np.abs(joined), flat.deviation.magnitude),
+        Place(
+            base @ flat.range,
+            with_difference(joined @ flat.deviation, joined, base, flat.range),
+        ).strayed(faint),
+        outline and base @ outline.reshape(-1),
+        inflate(matmul_up(np.abs(joined), sizes) + kept, 2),
+        None if outline is None else SizesOfSums.of(base, outline.reshape(-1), flat.range),
+        inflate(matmul_up(np.abs(joined), flat.deviation.magnitude) + more + kept, 3),
         lone,
         *_scaling(asking, contest, mixed.range, width),
+        own,
     )
 
 
@@ -200,14 +221,18 @@ def _stacked_outlines(outlines: list[Outline | None]) -> Outline | None:
     return stacked(known, axis=0) if len(known) == len(outlines) else None
 
 
-def _mix(asking: Asking, flows: list[HeadFlow]) -> tuple[Place, Contest, Outline | None]:
+def _mix(
+    asking: Asking, flows: list[HeadFlow]
+) -> tuple[Place, Contest, Outline | None, OwnFactors]:
     """The mixed value of every head, by the first lemma that applies; the last is tried first."""
     contest = find_contest(asking)
     ahead, selected = selection(asking)
     maxima = maximum(asking.values[:, 0, :], contest, asking.against_skeleton)
     mixed = hull = hull_of_values(asking)
     name = np.full(len(flows), "hull", dtype=object)
-    linear = constant_scores(asking, flows)
+    weights = known_weights(asking, flows)
+    taken, own = own_factors(asking, weights)
+    linear = constant_scores(asking, weights, *without_own(asking, taken))
     for lemma, applies, result in (
         ("selection", ahead, selected),
         ("contest", contest.holds, maxima[:, None]),
@@ -228,12 +253,16 @@ def _mix(asking: Asking, flows: list[HeadFlow]) -> tuple[Place, Contest, Outline
             highest = outline_of_contest(asking, contest)[:, None]
             outline = outline.overruled(contest.holds[:, None], highest)
         outline = with_own_noises(outline.overruled(asking.constant[:, None], linear.outline))
-    mixed = mixed.strayed(np.broadcast_to(asking.value_stray[:, None], mixed.range.shape))
-    return mixed, contest, outline
+    by_weights = asking.constant & (asking.group.position_bias is not None)
+    strayed = np.where(
+        by_weights[:, None], mixing_stray(asking, weights), asking.value_stray[:, None]
+    )
+    mixed = mixed.strayed(strayed)
+    return mixed, contest, outline, own
 
 
 def _note_logits(asking: Asking, flows: list[HeadFlow], *, counts: bool) -> None:
-    radius = asking.close_scores.magnitude.max(axis=1)
+    radius = asking.radius
     for h, flow in enumerate(flows):
         coldness = asking.coldness[h] if np.isfinite(asking.coldness[h]) else 1.0
         flow.radius = max(flow.radius, float(radius[h]))

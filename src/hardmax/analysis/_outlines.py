@@ -242,9 +242,20 @@ class Reach:
 
     narrow: Interval  # where the stream is
     written: Outline | None = None  # the coordinates that are written, ...
-    sizes: SizesOfSums | None = None  # ... and the sizes of the terms that are written there
+    sizes: SizesOfSums | None = None  # ... the sizes of the terms that are written there, ...
+    where: np.ndarray | None = None  # ... and which coordinates they are
+
+    def length_in(self, chosen: np.ndarray) -> float:
+        """The 2-norm of the reference in these coordinates, afterwards.
+
+        An evaluation may write more of them than the reference, by what leaks.
+        """
+        if self.written is None or self.where is None:
+            return np.inf
+        others = self.narrow.magnitude[chosen & ~self.where]
+        return float(inflate(self._length + length_up(others), 1))
 
     @cached_property
-    def length(self) -> float:
-        """The 2-norm of what is written to, afterwards."""
-        return np.inf if self.written is None else self.written.length
+    def _length(self) -> float:
+        assert self.written is not None
+        return self.written.length

@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hardmax.analysis._affine_rounding import faint_stray
+from hardmax.analysis._deviations import Deviation
 from hardmax.analysis._outlines import Outline
 from hardmax.analysis._places import Place
 from hardmax.core import HeadGroup
 from hardmax.numerics import (
     Format,
     Interval,
+    down,
+    exp,
     gamma,
     inflate,
     is_power_of_two,
@@ -20,6 +23,7 @@ from hardmax.numerics import (
     stray,
 )
 
+TRAILING = 40.0  # logits: a token that trails another by so much whatever is asked only leaks
 _FADING = 6  # roundings that all logits of a head share, `Projected._has_one_factor`
 
 
@@ -28,6 +32,7 @@ class Asking:
     """A group of heads asked by one token: everything the lemmas look at, heads first."""
 
     group: HeadGroup
+    base: HeadGroup  # of the reference: equal, but for constants that routing heads write
     place: Place
     t: int
     seen: np.ndarray  # visible tokens
@@ -40,8 +45,12 @@ class Asking:
     values: Place  # heads x value width x seen
     outline: Outline | None  # of the reference's values, likewise
     value_size: np.ndarray  # heads x value width: how large a mixed value is
-    value_stray: np.ndarray  # heads: rounding of the mixed value
+    value_sizes: np.ndarray  # heads x value width x seen
+    value_terms: np.ndarray  # heads: roundings of a mixed value
+    value_stray: np.ndarray  # heads: how far a mixed value strays by rounding, and ...
+    value_lost: np.ndarray  # ... the part of it that no size of a mixed value enlarges
     constant: np.ndarray  # heads whose scores are constants
+    radius: np.ndarray  # heads: the largest |score| of any token, those left out included
     format: Format
     against_skeleton: bool
 
@@ -50,9 +59,15 @@ class Projected:
     """Queries, keys and values of a group at every token."""
 
     def __init__(
-        self, place: Place, group: HeadGroup, coldness: np.ndarray, format: Format
+        self,
+        place: Place,
+        group: HeadGroup,
+        coldness: np.ndarray,
+        format: Format,
+        base: HeadGroup | None = None,
     ) -> None:
         self.place, self.group, self.coldness, self.format = place, group, coldness, format
+        self.base = base or group
         self.heads, self.key_width, width = group.query.shape
         # exp with a relative error r is exp of a logit that is off by r/(1 - r) at most
         self.exp_stray = gamma(format.exp_units, format)
@@ -70,13 +85,14 @@ class Projected:
         transposed = place.transposed()
         shape = (self.heads, group.value.shape[1], place.range.shape[0])
         faint = (faint_stray(flat, size, format) + np.zeros((len(flat), shape[2]))).reshape(shape)
+        known = self.base.value.reshape(-1, width)
+        moved = with_difference(flat @ transposed.deviation, flat, known, transposed.range)
         self.value = Place(
-            (flat @ transposed.range).reshape(*shape),
-            (flat @ transposed.deviation).reshape(*shape),
+            (known @ transposed.range).reshape(*shape), moved.reshape(*shape)
         ).strayed(faint)
         self.outline = None
         if place.outline is not None:
-            self.outline = (flat @ place.outline.transposed()).reshape(*shape)
+            self.outline = (known @ place.outline.transposed()).reshape(*shape)
         self.value_size = matmul_up(np.abs(flat), size).reshape(*shape)
         self.faint = faint.max(axis=2)
         free = ~place.fixed.T.astype(bool)
@@ -137,16 +153,25 @@ class Projected:
         soft = np.isfinite(coldness)
         finite = np.where(soft, coldness, 1.0)
         rounded = stray(terms, size.max(axis=1), format) * finite
-        fades = self._has_one_factor(seen) & soft & against_skeleton
+        constant = self.query_fixed[:, t] & self.key_fixed[:, seen].all(axis=1)
+        fades = self._has_one_factor(seen) & soft & against_skeleton & ~constant
         rounded = np.where(fades, 0.0, rounded) + self.lost[:, t]
+        rounded = 2 * rounded + self.exp_stray * soft
+        kept, left = self._trailing(t, seen, rounded)
+        spread = _spread(self.value[:, :, seen].where)
+        leak = left * spread * (1.0 if against_skeleton else 2.0)
+        radius = close.magnitude.max(axis=1)
+        seen, scores, close = seen[kept], scores[:, kept], close[:, kept]
         values = self.value[:, :, seen]
         value_terms = _terms(group.value) + 2 * len(seen) + 8
         value_size = self.value_size[:, :, seen].max(axis=2, initial=0.0)
         largest = value_size.max(axis=1, initial=0.0)
         vanished = len(seen) * format.vanished * _may_vanish(scores, finite, soft, format)
-        value_stray = stray(value_terms, largest, format) + 2 * vanished * largest
+        lost = inflate(2 * vanished * largest + leak, 3)
+        value_stray = inflate(stray(value_terms, largest, format) + lost)
         return Asking(
             group,
+            self.base,
             self.place,
             t,
             seen,
@@ -154,13 +179,18 @@ class Projected:
             scores,
             close,
             moved.max(axis=(1, 2)),
-            2 * rounded + self.exp_stray * soft,
+            rounded,
             np.where(fades, float(gamma(_FADING, format)), 0.0),
             values,
             self.outline and self.outline[:, :, seen],
             inflate(value_size + self.faint + value_stray[:, None], 2),
+            self.value_size[:, :, seen],
+            value_terms,
             value_stray,
-            (self.query_fixed[:, t] & self.key_fixed[:, seen].all(axis=1)) | (self.key_width == 0),
+            lost,
+            (self.query_fixed[:, t] & self.key_fixed[:, seen].all(axis=1))
+            | (self.key_width == 0 or len(seen) == 1),
+            radius,
             format,
             against_skeleton,
         )
@@ -186,6 +216,57 @@ class Projected:
         known &= ((stream == 0.0) | is_power_of_two(stream)).all(axis=0)
         shifted = ((key == 0.0) | (is_power_of_two(key) & self.format.holds(key))).all(axis=1)
         return np.asarray(copied & shifted & ~((key != 0.0) & ~known).any(axis=1))
+
+    def _trailing(
+        self, t: int, seen: np.ndarray, rounded: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Which tokens to look at, and heads: the weight of those left out.
+
+        Two tokens with equal keys, of coordinates that are known numbers, differ in their scores
+        by their position biases, whatever is asked and held. One that trails another by enough
+        has a weight below e^-(coldness times that), less what rounding does to two logits; a hard
+        head never takes it. All heads of the group must agree.
+        """
+        group, every = self.group, np.ones(len(seen), dtype=bool)
+        nothing = np.zeros(self.heads)
+        if group.position_bias is None or self.key_width == 0:
+            return every, nothing
+        read = group.key.any(axis=(0, 1))
+        known, fixed = self.place.range.lo[seen][:, read], self.place.fixed[seen][:, read]
+        equal = (known[:, None] == known[None]).all(axis=2) & fixed.all(axis=1)
+        equal &= fixed.all(axis=1)[:, None]
+        bias = group.position_bias[:, t][:, seen]
+        ahead = np.where(equal, bias[:, None, :] - bias[:, :, None], 0.0).max(axis=2)
+        hard = np.isinf(self.coldness)
+        cold = np.where(hard, 1.0, self.coldness)
+        behind = down(down(down(ahead) * cold[:, None]) - rounded[:, None])
+        trails = (behind > np.where(hard, 0.0, TRAILING)[:, None]).all(axis=0)
+        if not trails.any():
+            return every, nothing
+        weights = np.where(trails & ~hard[:, None], exp(Interval.point(-behind)).hi, 0.0)
+        return ~trails, inflate(weights.sum(axis=1), len(seen))
+
+
+def with_difference(
+    deviation: Deviation, matrix: np.ndarray, base: np.ndarray, range: Interval
+) -> Deviation:
+    """M x' - B x = M (x' - x) + (M - B) x, the first of which is known; few entries differ."""
+    if matrix is base or np.array_equal(matrix, base):
+        return deviation
+    more = Interval.point(np.zeros((len(matrix), *range.shape[1:])))
+    for row, column in np.argwhere(matrix != base).tolist():
+        apart = Interval.point(matrix[row, column]) - base[row, column]
+        part = range[column] * apart
+        low, high = np.zeros(more.shape), np.zeros(more.shape)
+        low[row], high[row] = part.lo, part.hi
+        more = more + Interval(low, high)
+    return deviation + more
+
+
+def _spread(values: Interval) -> np.ndarray:
+    """The largest distance of two values, for each head."""
+    apart = values.hi.max(axis=2) - values.lo.min(axis=2)
+    return np.asarray(inflate(apart.max(axis=1, initial=0.0)))
 
 
 def _may_vanish(

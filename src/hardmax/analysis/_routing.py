@@ -47,7 +47,8 @@ def selection(asking: Asking) -> tuple[np.ndarray, Place]:
     others[heads, winner] = -np.inf
     finite = np.where(np.isinf(asking.coldness), 1.0, asking.coldness)
     gap = Interval.point(scores.lo[heads, winner]) - others.max(axis=1)
-    behind = (gap * finite - 2 * asking.logit_stray).lo
+    warmer = Interval(1.0 - asking.fading, 1.0 + asking.fading)
+    behind = (gap * finite * warmer - 2 * asking.logit_stray).lo
     holds = behind > 0
     losers = (len(asking.seen) - 1) * exp(Interval.point(-np.maximum(behind, 0.0))).hi
     outer = values.where

@@ -17,6 +17,7 @@ from hardmax.core import (
     Attention,
     Claim,
     Construction,
+    Holding,
     ReadOut,
     Share,
     Softmax,
@@ -26,6 +27,7 @@ from hardmax.core import (
     with_margin,
 )
 from hardmax.numerics import FLOAT64, REALS, Format, format_named
+from hardmax.passes._constants import Writer, constant_writers, with_constants
 
 _JUST_BELOW = 1.0 - 1e-12  # of the budget: the claim, with its margin, is to be below the error
 _ROUTING = 64.0  # constant scores: the losers' logits fall behind by this much, weight 1.6e-28
@@ -179,6 +181,8 @@ class _Solver:
     radius: dict[_HeadKey, float]  # heads whose scores depend on the input
     routing: dict[_HeadKey, float]  # the other heads' coldness
     centre: np.ndarray
+    writers: dict[tuple[int, int, int], Writer]  # constants that heads write ...
+    written: dict[int, np.ndarray]  # ... and where they centre what the target's values deviate by
     reaches: list[Reach] | None  # where the skeleton's numbers are: the same in all trials
     format: Format = FLOAT64  # in which the deviation is to fit
 
@@ -195,7 +199,9 @@ class _Solver:
                 radius[key] = head.radius
         floor = max(radius.values(), default=0.0) * _SMALL
         radius = {key: max(r, floor) for key, r in radius.items()}
-        return cls(construction, radius, routing, _centrable(construction), flow.reaches, format)
+        centre, writers = _centrable(construction), constant_writers(transformer)
+        written = _written(construction, writers)
+        return cls(construction, radius, routing, centre, writers, written, flow.reaches, format)
 
     @property
     def free(self) -> bool:
@@ -212,6 +218,7 @@ class _Solver:
             domain,
             skeleton=transformer,
             centre=self.centre,
+            written=self.written,
             coldness=coldness,
             format=format or self.format,
             reaches=self.reaches,
@@ -305,6 +312,7 @@ class _Solver:
             softened.sublayers,
             ReadOut(readout.weights, readout.bias + flow.answer_shift, readout.token),
         )
+        centred = with_constants(centred, self.writers, flow.later_shifts)
         return centred, follow(
             centred, domain, skeleton=skeleton, format=self.format, reaches=self.reaches
         )
@@ -360,9 +368,17 @@ class _Trial:
 
 
 def _between(low: _Trial | None, high: _Trial, budget: float) -> float:
-    """Where a/logit + b through both trials (b = 0 if there is but one) just fits the budget."""
+    """Where a/logit + b through both trials (b = 0 if there is but one) just fits the budget.
+
+    Error times logit is a + b logit. Where it is far larger at the lower end, some lemma holds at
+    the upper end only, and the lower one says nothing of the line.
+    """
+    through_one = max(high.logit * high.error / budget * (1 + _CLOSE / 2), _WARMEST)
     if low is None:
-        return max(high.logit * high.error / budget * (1 + _CLOSE / 2), _WARMEST)
+        return through_one
+    if low.error * low.logit > 2.0 * high.error * high.logit:
+        is_new = through_one > low.logit * (1 + _CLOSE)
+        return through_one if is_new else math.sqrt(low.logit * high.logit)
     slope = (low.error - high.error) / (1 / low.logit - 1 / high.logit)
     room = budget - (high.error - slope / high.logit)
     if not room > 0:
@@ -380,17 +396,39 @@ def _head_keys(transformer: Transformer) -> list[_HeadKey]:
     ]
 
 
-def _centrable(construction: Construction) -> np.ndarray:
+def _affine_holdings(construction: Construction) -> list[Holding]:
     """Where the target's affine values live: there a bias is stored, and a constant is free."""
-    transformer, witness = construction.transformer, construction.witness
-    centre = np.zeros((transformer.tokens, transformer.width), dtype=bool)
-    steps = construction.claim.target.steps()
+    witness, steps = construction.witness, construction.claim.target.steps()
     if witness is None or steps is None:
-        return centre
-    for holding in witness.holdings:
-        if holding.value and isinstance(steps.steps[holding.value - 1], Affine):
-            centre[holding.token, holding.coordinates] = True
+        return []
+    return [
+        holding
+        for holding in witness.holdings
+        if holding.value and isinstance(steps.steps[holding.value - 1], Affine)
+    ]
+
+
+def _centrable(construction: Construction) -> np.ndarray:
+    transformer = construction.transformer
+    centre = np.zeros((transformer.tokens, transformer.width), dtype=bool)
+    for holding in _affine_holdings(construction):
+        centre[holding.token, holding.coordinates] = True
     return centre
+
+
+def _written(
+    construction: Construction, writers: dict[tuple[int, int, int], Writer]
+) -> dict[int, np.ndarray]:
+    """The same by sublayers, for values that come with a constant that a head writes."""
+    transformer = construction.transformer
+    found: dict[int, np.ndarray] = {}
+    for holding in _affine_holdings(construction):
+        number, token = holding.sublayer, holding.token % transformer.tokens
+        for place in holding.coordinates.tolist():
+            if (number, token, place) in writers:
+                nothing = np.zeros((transformer.tokens, transformer.width), dtype=bool)
+                found.setdefault(number, nothing)[token, place] = True
+    return found
 
 
 def _too_small(budget: float, reachable: float, claimed: float, format: Format) -> PrecisionError:

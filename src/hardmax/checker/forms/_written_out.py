@@ -301,10 +301,23 @@ class _HeadForms:
             return values[0]
         scores = self.scores(token)
         asked = id(scores), v  # tokens that ask alike get the same list, which is kept
+        if self.coldness is None and self.head.position_bias is not None:
+            ahead = self._not_trailing(token)
+            scores, values = [scores[j] for j in ahead], [values[j] for j in ahead]
         if asked not in self._means:
             join = self.owner.graph.hard_mean if self.coldness is None else self.owner.graph.mean
             self._means[asked] = join(scores, values)
         return self._means[asked]
+
+    def _not_trailing(self, token: int) -> list[int]:
+        """A hard head never takes a token whose key is another's and whose bias is less."""
+        assert self.head.position_bias is not None
+        best: dict[tuple[Form, ...], float] = {}
+        keys = [tuple(self.key(k, j) for k in range(len(self.keys))) for j in self.seen(token)]
+        biases = self.head.position_bias[token].tolist()
+        for key, bias in zip(keys, biases, strict=False):
+            best[key] = max(bias, best.get(key, bias))
+        return [j for j in self.seen(token) if biases[j] == best[keys[j]]]
 
 
 class TargetForms:

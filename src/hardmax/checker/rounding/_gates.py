@@ -16,7 +16,7 @@ import numpy as np
 
 from hardmax.checker.rounding._flow import Attended, FedForward, Flow, Gated, Passed
 from hardmax.checker.rounding._format import Stored
-from hardmax.checker.rounding._inplace import Mixing
+from hardmax.checker.rounding._inplace import Mixing, moves_with_values_alone
 from hardmax.core import ReadOut
 from hardmax.numerics import Interval, inflate, length_up, product_up, sum_up, up
 
@@ -170,7 +170,7 @@ def _units(passed: FedForward, places: Places) -> Gates:
 
 def _heads(passed: Attended, places: Places) -> Gates:
     """One gate for each value that a head sees and that is not 0."""
-    if not passed.mixings or not all(map(_moves_with_values_alone, passed.mixings)):
+    if not passed.mixings or not all(map(moves_with_values_alone, passed.mixings)):
         raise NoGates
     reads, owner, weights, slopes, writes, errors = [], [], [], [], [], []
     means = 0
@@ -208,6 +208,7 @@ def _errors(mixing: Mixing, count: np.ndarray) -> np.ndarray:
     errors, beside = mixing.answer.errors, mixing.answer.from_maximum
     rounded, single = errors.rounded.ravel(), count == 1
     away = np.maximum(beside.below, beside.beyond).ravel()
+    away = np.minimum(away, mixing.answer.mean.magnitude.ravel())  # of a token that is alone
     excess = np.where(single, inflate(away + rounded, 1), np.inf)
     return np.stack(
         [
@@ -217,14 +218,6 @@ def _errors(mixing: Mixing, count: np.ndarray) -> np.ndarray:
             np.where(count == 0, rounded, excess),
         ]
     )
-
-
-def _moves_with_values_alone(mixing: Mixing) -> bool:
-    """What logits do besides is nothing, or nothing moves them; and no head may jump."""
-    derivatives, asked = mixing.answer.derivatives, mixing.asked
-    by_keys = asked.keys.off.any() and derivatives.by_logits.magnitude.any()
-    by_query = asked.query.off.any() and derivatives.by_query.magnitude.any()
-    return not (by_keys or by_query or mixing.answer.errors.jump.any())
 
 
 def _gates_seen(mixing: Mixing) -> np.ndarray:

@@ -14,7 +14,16 @@ import numpy as np
 from hardmax.checker.rounding._head import Answer
 from hardmax.checker.rounding._logits import Asked, Heads
 from hardmax.core import FeedForward
-from hardmax.numerics import Interval, inflate, matmul_up, product_up, stray
+from hardmax.numerics import (
+    Interval,
+    inflate,
+    is_power_of_two,
+    matmul_up,
+    product_up,
+    stray,
+    sum_up,
+    up,
+)
 
 
 def kinked(
@@ -208,10 +217,63 @@ def sharpen_heads(
         rest = rest + ((output[rows] - own[rows]) @ mean.reshape(-1, 1))[:, 0]
         found = scaled(x, rows, own[rows], share, read, np.zeros(len(read)), rest)
         written.narrow(column, rows, found.widened(matmul_up(np.abs(output[rows]), local)))
+        if all(moves_with_values_alone(mixing) for mixing in mixings):
+            carried = _carried(rows, output, off, mixings)
+            rounded = matmul_up(np.abs(output[rows]), local[:, None])[:, 0]
+            written.settle(column, rows, inflate(carried + rounded, 1))
     live = np.where(mean.magnitude > 0.0, output, 0.0)
     rows = np.flatnonzero((live != 0.0).sum(axis=1) == 1)
     for mixing in mixings if rows.size else ():
         _maxima(written, column, mixing, rows, live, x, off, local)
+
+
+def moves_with_values_alone(mixing: Mixing) -> bool:
+    """What logits do besides is nothing, or nothing moves them; and no head may jump."""
+    derivatives, asked = mixing.answer.derivatives, mixing.asked
+    by_keys = asked.keys.off.any() and derivatives.by_logits.magnitude.any()
+    by_query = asked.query.off.any() and derivatives.by_query.magnitude.any()
+    return not (by_keys or by_query or mixing.answer.errors.jump.any())
+
+
+def _carried(
+    rows: np.ndarray, output: np.ndarray, off: np.ndarray, mixings: list[Mixing]
+) -> np.ndarray:
+    """How far x + O (s V x + rest) strays in some rows, the weights of each x added up before.
+
+    Slopes s lie within a radius of a centre; what is cleared strays with the radius alone.
+    """
+    read = np.concatenate([m.heads.read_values for m in mixings])
+    slopes = _joined([_slopes_of_own(m) for m in mixings])
+    centre = np.round(2.0 * slopes.middle) / 2.0
+    radius = up(np.maximum(slopes.hi - centre, centre - slopes.lo))
+    others = [_moved_elsewhere(m) for m in mixings]
+    written = output[rows]
+    joint = (written * centre) @ read
+    size = (np.abs(written) * np.abs(centre)) @ np.abs(read)
+    joint[np.arange(len(rows)), rows] += 1.0
+    size[np.arange(len(rows)), rows] += 1.0
+    # 1 or a half times powers of two, one of them in each entry: a difference to 1 is exact
+    single = (written != 0.0).astype(float) @ (read != 0.0) <= 1.0
+    plain = (is_power_of_two(written) | (written == 0.0)).all(axis=1)
+    exact = single & plain[:, None] & (is_power_of_two(read) | (read == 0.0)).all(axis=0)
+    exact &= size <= 2.0**20
+    strayed = np.where(exact, stray(1, np.abs(joint)), stray(len(read) + 3, size))
+    weights = up(np.abs(joint) + strayed + (np.abs(written) * radius) @ np.abs(read))
+    elsewhere = matmul_up(np.abs(output[rows]), np.concatenate(others)[:, None])
+    return np.asarray(inflate(matmul_up(weights, off[:, None]) + elsewhere, len(read) + 4)[:, 0])
+
+
+def _slopes_of_own(m: Mixing) -> Interval:
+    own = int(np.flatnonzero(m.seen == m.t)[0])
+    found = m.answer.derivatives.by_values[:, :, own]
+    return found.reshape(-1)
+
+
+def _moved_elsewhere(m: Mixing) -> np.ndarray:
+    """What the other tokens' values move each mean by."""
+    slopes = m.answer.derivatives.by_values.magnitude
+    parts = product_up(slopes, m.asked.values.off)[:, :, m.seen != m.t]
+    return np.asarray(sum_up(parts, 2)).ravel()
 
 
 def _own_and_others(mixings: list[Mixing]) -> tuple[Interval, Interval]:

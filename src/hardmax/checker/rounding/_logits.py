@@ -6,7 +6,7 @@ can be follows, soft and hard.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -29,6 +29,7 @@ from hardmax.numerics import (
     Format,
     Interval,
     down,
+    exp,
     gamma,
     inflate,
     is_power_of_two,
@@ -40,6 +41,9 @@ from hardmax.numerics import (
 
 _Place = int | slice | np.ndarray | None
 Index = _Place | tuple[_Place, ...]
+
+_TRAILING = 40.0  # logits: a token that trails another by so much only leaks
+_DUST = 1e-18  # of what other tokens hold: values that count as 0, and as an error
 
 _FAR = 700.0  # exponentials of differences are float64 up to here, and beyond, up to 9 logits
 
@@ -60,6 +64,18 @@ class Read:
         shape = (heads, len(stored.matrix) // heads, where.shape[1])
         error, carried = total.error(), stored.carry(off)
         return cls(total.value.reshape(*shape), error.reshape(shape), carried.reshape(shape))
+
+    def without_dust(self, others: np.ndarray) -> Read:
+        """With 0 for values of other tokens that are next to nothing: they become errors.
+
+        A sink holds what leaked into it. Twice its size: for the real and for the computed stream.
+        """
+        size = up(self.size + self.strays)
+        most = size.max(axis=2, keepdims=True)
+        dust = others & (size > 0.0) & (size <= _DUST * most)
+        value = Interval(np.where(dust, 0.0, self.value.lo), np.where(dust, 0.0, self.value.hi))
+        error = np.where(dust, inflate(2.0 * size), self.error)
+        return Read(value, error, np.where(dust, 0.0, self.off))
 
     def __getitem__(self, key: Index) -> Read:
         return Read(self.value[key], self.error[key], self.off[key])
@@ -213,28 +229,81 @@ class Heads:
         self.value = Stored.of(group.value.reshape(-1, width), format)
         self.keys = Read.of(self.key, where, off, heads, turned)
         self.values = Read.of(self.value, where, off, heads, charge)
+        self._looked: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     @property
     def read_values(self) -> np.ndarray:
         """(Heads and their values) x width."""
         return self.group.value.reshape(-1, self.group.value.shape[2])
 
-    def seen_by(self, t: int) -> np.ndarray:
+    def visible(self, t: int) -> np.ndarray:
         return np.arange(t + 1 if self.group.causal else self.where.shape[1])
+
+    def seen_by(self, t: int) -> np.ndarray:
+        """The tokens that are looked at when token t asks: those that trail are left out."""
+        return self._looks(t)[0]
 
     def asked_by(self, t: int) -> Asked:
         """Everything that the lemmas look at when token t asks."""
-        heads, seen = len(self.hard), self.seen_by(t)
+        seen, leak = self._looks(t)
+        asked = self._asked(t, seen)
+        if not leak.any():
+            return asked
+        error = up(asked.values.error + leak[:, None, None])
+        return replace(asked, values=replace(asked.values, error=error))
+
+    def _asked(self, t: int, seen: np.ndarray) -> Asked:
+        heads = len(self.hard)
         here, off = self.where[:, [t]], self.off[:, [t]]
         query = Read.of(self.query, here, off, heads, self.charge)[:, :, 0]
         keys, values = self.keys[:, :, seen], self.values[:, :, seen]
+        if self.group.position_bias is not None:
+            values = values.without_dust(seen != t)
         plain = self.plain.times(here, off).value.reshape(heads, -1)
         maximum = find_maximum_heads(
-            self.group, self.cold, self.where, self.off, t, seen, plain, keys.value
+            self.group, self.cold, self.where, self.off, t, seen, plain, keys.value, values
         )
         rounds = ~is_power_of_two(self.cold)
         bias, off = self._bias(t, seen)
         return Asked(self.format, self.hard, rounds, query, keys, values, bias, off, maximum)
+
+    def _looks(self, t: int) -> tuple[np.ndarray, np.ndarray]:
+        if t not in self._looked:
+            self._looked[t] = self._not_trailing(t, self.visible(t))
+        return self._looked[t]
+
+    def _not_trailing(self, t: int, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The tokens that count, and heads: what leaving out the others may move a mean by.
+
+        Where two tokens have equal keys, which no rounding touches, their logits differ by their
+        biases, whatever is asked and held. One that trails by b has at most e^-b of the weight,
+        for real and, but for the rounding of both logits, for computed streams; a hard head never
+        takes it. Four times that of the values' spread: for both streams, for what the real mean
+        moves between them, and for the mean of the rest. All heads of a group must agree.
+        """
+        group, nothing = self.group, np.zeros(len(self.hard))
+        if group.position_bias is None or not group.key.shape[1] or len(seen) < 2:
+            return seen, nothing
+        asked = self._asked(t, seen)
+        keys = asked.keys
+        known = is_point(keys.value) & (keys.error == 0.0) & (keys.off == 0.0)
+        known = known.all(axis=(0, 1))
+        equal = (keys.value.lo[..., None] == keys.value.lo[..., None, :]).all(axis=(0, 1))
+        equal &= known & known[:, None]
+        ahead = asked.bias.lo[:, None, :] - asked.bias.hi[:, :, None]
+        ahead = np.where(equal, ahead, 0.0).max(axis=2)
+        off = up(asked.logit_error + asked.shift).max(axis=1, keepdims=True)
+        slack = np.where(self.hard, 0.0, 1.0)[:, None]  # what an exponential may be off by
+        behind = down(down(ahead) - inflate(4.0 * off + slack, 4))
+        trails = (behind > np.where(self.hard, 0.0, _TRAILING)[:, None]).all(axis=0)
+        if not trails.any():
+            return seen, nothing
+        count = int(trails.sum())
+        powers = np.where(trails, exp(Interval.point(-behind)).hi, 0.0)
+        gone = sum_up(powers, 1) + count * (self.format.vanished + self.format.smallest)
+        sizes = (asked.values.size + asked.values.strays).max(axis=(1, 2))
+        leak = np.where(self.hard, 0.0, 4.0 * gone * 2.0 * sizes)
+        return seen[~trails], np.asarray(inflate(leak, 4))
 
     def _bias(self, t: int, seen: np.ndarray) -> tuple[Interval, np.ndarray]:
         """The position bias in logits, and by how much the stored one is off.

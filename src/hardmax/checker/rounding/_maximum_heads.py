@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -28,6 +29,18 @@ _DOUBLING = 2.0**100  # powers of two up to here, and down to its inverse, times
 _PLAIN = 2.0**600  # ... numbers up to here, and down to its inverse, leave no float64
 
 
+class _Values(Protocol):
+    """What tokens hold: heads x value width x seen."""
+
+    @property
+    def value(self) -> Interval: ...
+
+    @property
+    def off(self) -> np.ndarray:
+        """How far that has strayed."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class MaximumHeads:
     """logit_j = slope value_j + handicap_j + a term common to all j, for heads where it holds.
@@ -49,6 +62,7 @@ def find_maximum_heads(
     seen: np.ndarray,
     query: Interval,
     key: Interval,
+    values: _Values,
 ) -> MaximumHeads:
     """Recognise maxima among heads of key width and value width 1 that token t asks.
 
@@ -68,7 +82,7 @@ def find_maximum_heads(
     found = _asked_by_constant(group, where, off, seen, query.lo[:, 0])
     result = _merged(nothing, found, constant, cold)
     if n == 2 and t in seen:
-        constants, found = _asked_of_constants(group, where, off, t, seen, key)
+        constants, found = _asked_of_constants(group, where, off, t, seen, key, values)
         result = _merged(result, found, constants & ~result.holds, cold)
     if group.position_bias is not None:
         bias = Interval.point(group.position_bias[:, t][:, seen] * 1.0)
@@ -110,7 +124,13 @@ def _asked_by_constant(
 
 
 def _asked_of_constants(
-    group: HeadGroup, where: Interval, off: np.ndarray, t: int, seen: np.ndarray, key: Interval
+    group: HeadGroup,
+    where: Interval,
+    off: np.ndarray,
+    t: int,
+    seen: np.ndarray,
+    key: Interval,
+    values: _Values,
 ) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray, Interval]]:
     """score_t - score_o = (key_t - key_o) query . x_t = slope value_t + rest . x_t.
 
@@ -124,11 +144,15 @@ def _asked_of_constants(
     constant &= (ahead + second == first) & (first - ahead == second)  # nothing was rounded
     there = where[:, seen[other]]
     reads = (group.value[:, 0] != 0.0).astype(float)
-    constant &= reads @ (~is_point(there)).astype(float) == 0.0
+    held = values.value[:, 0, other]
+    nothing = is_point(held) & (held.lo == 0.0) & (values.off[:, 0, other] == 0.0)
+    constant &= (reads @ (~is_point(there)).astype(float) == 0.0) | nothing
     here = where[:, t]
     scored = np.where(_is_plain(group.query[:, 0]), ahead[:, None] * group.query[:, 0], np.inf)
     fits, slope, rest = _matched(scored, group.value[:, 0], ~is_point(here), off[:, t] > 0.0)
     value = (group.value[:, 0] @ there.reshape(-1, 1)) * Interval.point(slope[:, None])
+    gone = nothing[:, None]
+    value = Interval(np.where(gone, 0.0, value.lo), np.where(gone, 0.0, value.hi))
     lead = rest @ here.reshape(-1, 1) + value
     lo, hi = np.zeros((len(slope), 2)), np.zeros((len(slope), 2))
     lo[:, own], hi[:, own] = lead.lo[:, 0], lead.hi[:, 0]

@@ -51,6 +51,7 @@ from hardmax.numerics import (
     up,
 )
 
+_LEAKING = 2.0**-30  # radii of gates that are closed, or open, but for what leaks
 _MOST_NUMBERS = 2**21  # of a matrix: beyond, nothing is said
 
 
@@ -110,19 +111,39 @@ class Norms:
         """For what is multiplied by little."""
         return float(up(Factor(known.middle).norm + known.off))
 
+    def scaled(self, known: Known, radius: np.ndarray) -> float:
+        """Of a matrix whose columns are multiplied by radii; of those that only leak, roughly."""
+        found = known.scaled(radius)
+        return self.of(found) if _moves(radius) else self.roughly(found)
 
-def through(x: Known, inner: Known, gates: Gates, centre: np.ndarray) -> Known:
-    """X M, X O being given.
 
-    A bias adds to what multiplies the last coordinate, the constant 1, which never deviates.
-    """
-    after = x.plus(inner.scaled(centre).times(gates.reads))
-    if not gates.drift.any():
-        return after
-    drift = x.times(Factor(gates.drift[:, None]))
-    last = np.zeros(after.middle.shape)
-    last[:, -1:] = drift.middle
-    return after.plus(Known(last, drift.off))
+def _moves(radius: np.ndarray) -> bool:
+    return bool(radius.max(initial=0.0) > _LEAKING)
+
+
+class Step(NamedTuple):
+    """M = I + O c V of a sublayer, multiplied out once: what it clears is 0, and stays so."""
+
+    middle: Factor
+    off: float  # within which M is of it, in Frobenius' norm
+
+    @classmethod
+    def of(cls, gates: Gates, centre: np.ndarray) -> Step:
+        one = Known.point(np.eye(len(gates.writes.matrix)))
+        moved = Known.point(gates.gated.matrix).scaled(centre).times(gates.reads)
+        total = one.plus(moved)
+        if gates.drift.any():  # a bias adds to what multiplies the constant 1
+            last = np.zeros(total.middle.shape)
+            last[:, -1] = gates.drift
+            total = total.plus(Known.point(last))
+        return cls(Factor(total.middle), total.off)
+
+
+def through(x: Known, step: Step) -> Known:
+    """X M."""
+    after = x.times(step.middle)
+    lost = product_up(up(length_up(np.abs(x.middle).ravel()) + x.off), step.off)
+    return Known(after.middle, float(up(after.off + lost)))
 
 
 class TwoNorms:
@@ -140,6 +161,7 @@ class TwoNorms:
         self.offset = Factor(np.append(source.offsets[at], 1.0)[:, None])
         self.map = Factor(np.vstack([source.maps[at], np.zeros((1, source.inputs))]))
         self.inputs = MidRadius.between(domain.low.astype(float), domain.high.astype(float))
+        self.steps = [Step.of(gates, gates.weights.centre) for gates in self.gates]
         self.read: list[float] = []  # N_k
         self.rounded: list[float] = []  # |local errors of the means|
         self.strayed: list[float] = []  # |e_k|, from what intervals say of it
@@ -156,11 +178,11 @@ class TwoNorms:
         total = 0.0
         for j in range(k - 1, -1, -1):
             gates = self.gates[j]
-            inner = x.times(gates.gated)
-            uncertain = product_up(self.norms.of(inner.scaled(gates.weights.radius)), self.read[j])
+            inner = self.norms.scaled(x.times(gates.gated), gates.weights.radius)
+            uncertain = product_up(inner, self.read[j])
             lost = product_up(self.norms.roughly(x), self.strayed[j])
             total = inflate(total + uncertain + lost, 2)
-            x = through(x, inner, gates, gates.weights.centre)
+            x = through(x, self.steps[j])
         return float(up(total + self._at_start(x)))
 
     def _at_start(self, x: Known) -> float:
@@ -223,6 +245,14 @@ def charges_of(stored: Stored, rows: np.ndarray, some: np.ndarray) -> Charges:
     return Charges(*(np.where(some, inflate(part, terms)[rows], 0.0) for part in parts))
 
 
+class Later(NamedTuple):
+    """A gate layer further on."""
+
+    read: Known  # V_k P
+    reach: np.ndarray  # E_k
+    moves: bool  # or else it only leaks
+
+
 class Backward:
     """What roundings do to the answer, collected from the end: R P, and for each gate layer V P."""
 
@@ -230,19 +260,19 @@ class Backward:
         self.norms = norms
         self.direct = Known.point(answer)  # R P
         self.doubt = np.zeros(answer.shape)  # within which R J_n..J_j is, entry by entry
-        self.later: list[tuple[Known, np.ndarray]] = []  # V_k P, E_k
+        self.later: list[Later] = []
         self.total = np.zeros(len(answer))
 
     def add(
         self,
         through: Callable[[Known, np.ndarray], np.ndarray],
-        size: Callable[[Known], float],
+        size: Callable[[Known, bool], float],
     ) -> None:
         """An error e, |X e| <= through(X', D) for X within D of X', and |V P e| <= size(V P).
 
         Through R P and the norms of what comes later, or entry by entry.
         """
-        more = [product_up(reach, size(read)) for read, reach in self.later]
+        more = [product_up(later.reach, size(later.read, later.moves)) for later in self.later]
         nothing = np.zeros(self.doubt.shape)
         by_norms = inflate(through(self.direct, nothing) + sum(more), len(more) + 1)
         by_entries = through(self.direct, self.doubt) if more else by_norms
@@ -260,9 +290,11 @@ class Backward:
             by_norm = inflate(matmul_up(size, steady)[:, 0] + product_up(grown, known.read[k]), 1)
             return np.asarray(np.minimum(matmul_up(size, errors)[:, 0], by_norm))
 
-        def spread(read: Known) -> float:
+        def spread(read: Known, closely: bool) -> float:
             read = read.times(gates.writes)
             by_entries = length_up(matmul_up(read.size, errors).ravel())
+            if not closely:
+                return by_entries
             return min(by_entries, float(product_up(self.norms.of(read), known.rounded[k])))
 
         self.add(through, spread)
@@ -271,22 +303,21 @@ class Backward:
         """To before a sublayer."""
         slopes = gates.slopes
         direct = self.direct.times(gates.gated)
-        inner = [read.times(gates.gated) for read, _ in self.later]
+        inner = [later.read.times(gates.gated) for later in self.later]
         if slopes.radius.any():
             reach = np.array([length_up(row) for row in direct.scaled(slopes.radius).size])
-            for known, (_, later) in zip(inner, self.later, strict=True):
-                norm = self.norms.of(known.scaled(slopes.radius))
-                reach = inflate(reach + product_up(later, norm), 2)
-        held = [
-            (through(read, known, gates, slopes.centre), later)
-            for known, (read, later) in zip(inner, self.later, strict=True)
-        ]
+            for known, later in zip(inner, self.later, strict=True):
+                norm = self.norms.scaled(known, slopes.radius)
+                reach = inflate(reach + product_up(later.reach, norm), 2)
+        step = Step.of(gates, slopes.centre)
+        held = [later._replace(read=through(later.read, step)) for later in self.later]
         doubt = matmul_up(self.doubt, gates.gated.size)
         most = inflate(np.abs(slopes.centre) + slopes.radius, 1)
         doubt = inflate(product_up(doubt, most) + product_up(direct.size, slopes.radius), 1)
         self.doubt = up(self.doubt + matmul_up(doubt, gates.reads.size))
-        self.direct = through(self.direct, direct, gates, slopes.centre)
-        fresh = [(Known.point(gates.reads.matrix), reach)] if slopes.radius.any() else []
+        self.direct = through(self.direct, step)
+        read = Known.point(gates.reads.matrix)
+        fresh = [Later(read, reach, _moves(slopes.radius))] if slopes.radius.any() else []
         self.later = held + fresh
 
     def add_sums(self, known: Sums) -> None:
@@ -295,8 +326,10 @@ class Backward:
         def through(rows: Known, doubt: np.ndarray) -> np.ndarray:
             return np.array([known.effect(row) for row in up(rows.size + doubt)])
 
-        def spread(read: Known) -> float:
+        def spread(read: Known, closely: bool) -> float:
             by_entries = length_up(matmul_up(read.size, known.error[:, None]).ravel())
+            if not closely:
+                return by_entries
             return min(by_entries, float(product_up(self.norms.of(read), known.length)))
 
         self.add(through, spread)

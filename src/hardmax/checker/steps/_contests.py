@@ -17,6 +17,7 @@ If k < 0 everything holds for -F, a minimum. A hard maximum is the limit k -> in
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ import numpy as np
 from flint import fmpq
 
 from hardmax.checker.forms import (
+    NOTHING,
     ONE,
     Form,
     Gate,
@@ -51,6 +53,7 @@ from hardmax.numerics import (
 
 BEATEN = 40.0
 _SMALL = 2.0**-30  # of the goals' range: a form that exceeds the others by less never leads
+_MOST_TRAILED = 8  # tokens among which one is looked for that trails
 _MOST_MAXIMA = 256  # inside of one another that are taken apart
 Ends = tuple[float, float]
 
@@ -180,8 +183,12 @@ def _soft(
 ) -> Tokens | None:
     """The tokens of a softmax, if its logits are its values times one factor, nearly.
 
-    Tokens that stay behind the reference by 40 are left out, whatever they hold.
+    Tokens that stay behind the reference by 40 are left out, whatever they hold; and those that
+    trail another one by a constant of 40 or more, whatever is asked.
     """
+    leader, trailing = _trailing(logits)
+    if trailing:
+        return _without(graph, rest, c, logits, values, leader, trailing)
     tops = [graph.range(logit)[1] for logit in logits]
     lost = _weights_of([-top for top in tops if top <= -BEATEN])
     ends = [(0.0, 0.0), *(graph.range(value) for value in values)]
@@ -192,7 +199,7 @@ def _soft(
     chosen = next(((u, v) for u, v in zip(logits, values, strict=True) if not v.is_constant), None)
     if chosen is None:
         return None
-    factor = _factor(*chosen)
+    factor = _factor(graph, *chosen)
     if factor is None:
         return None
     strays = [graph.range(u - v.scaled(factor)) for u, v in zip(logits, values, strict=True)]
@@ -204,6 +211,53 @@ def _soft(
         found = _handicapped(graph, rest, parts, strays, cold)
         return None if found is None else replace(found, leak=leak)
     return Tokens((rest, *parts), cold, max(keep), leak)
+
+
+def _trailing(logits: Sequence[Form]) -> tuple[int, dict[int, float]]:
+    """Of few tokens, the reference being number 0: those that trail, and by how much.
+
+    Also a token that the reference trails, which is to take its place, or 0.
+    """
+    every = (NOTHING, *logits)
+    found: dict[int, float] = {}
+    if len(every) > _MOST_TRAILED:
+        return 0, found
+    for j, k in itertools.permutations(range(len(every)), 2):
+        ahead = every[k] - every[j]
+        if ahead.is_constant and k not in found:
+            behind = down(nearest(ahead.constant))
+            if behind >= BEATEN:
+                found[j] = max(behind, found.get(j, 0.0))
+    left = [j for j in range(len(every)) if j not in found]
+    return left[0], found
+
+
+def _without(
+    graph: Graph,
+    rest: Form,
+    c: fmpq,
+    logits: Sequence[Form],
+    values: Sequence[Form],
+    leader: int,
+    trailing: dict[int, float],
+) -> Tokens | None:
+    """The softmax of the others: what trails has at most the sum of e^-behind of the weight."""
+    every, held = (NOTHING, *logits), (NOTHING, *values)
+    ends = [graph.range(value) for value in held]
+    wide = max(b for _, b in ends) - min(a for a, _ in ends)
+    leak = inflate(_weights_of(list(trailing.values())) * wide * abs(nearest(c)), 4)
+    kept = [j for j in range(len(every)) if j not in trailing and j != leader]
+    base = rest + held[leader].scaled(c)
+    if not kept:
+        return Tokens((base,), leak=leak)
+    found = _soft(
+        graph,
+        base,
+        c,
+        [every[j] - every[leader] for j in kept],
+        [held[j] - held[leader] for j in kept],
+    )
+    return None if found is None else replace(found, leak=inflate(found.leak + leak))
 
 
 def _handicapped(
@@ -261,11 +315,12 @@ def _weights_of(behind: Sequence[float]) -> float:
     return float(sum_up(exp(Interval.point(-np.array(behind, dtype=float))).hi))
 
 
-def _factor(logit: Form, value: Form) -> fmpq | None:
-    """logit = factor * value, judged by the largest coefficient."""
+def _factor(graph: Graph, logit: Form, value: Form) -> fmpq | None:
+    """logit = factor * value, judged by the term that may be largest: not by what leaks."""
     if logit.body is value.body:
         return logit.scale / value.scale
-    atom = value.heaviest
+    atoms, c = value.floats
+    atom = int(atoms[np.argmax(np.abs(c) * graph.bounds.sizes(atoms))])
     found = logit.get(atom)
     return None if found is None else found / value.coefficient(atom)
 

@@ -162,14 +162,14 @@ class Validation:
         What a row would name one by one, every row's error being larger by 2^30 at least: a
         routing head of a layer leaks into each of its columns, and thousands of leaks would be
         carried through all that follows. Equal sums of leaks are one variable, so that what was
-        equal stays so.
+        equal stays so. A coordinate of leaks alone, as a sink has, is one however few there are.
         """
-        if len(form.atoms) < _SEVERAL:
+        if form.is_constant:
             return form
         atoms, c = form.floats
         small = atoms[np.abs(c) * self.graph.bounds.sizes(atoms) <= self.leak]
         leaks = set(small[~self.graph.are_variables(small)].tolist())
-        if len(leaks) < _SEVERAL:
+        if not leaks or len(leaks) < min(_SEVERAL, len(form.atoms)):
             return form
         kept, joined = form.without(leaks, form.constant), form.only(leaks)
         if joined not in self._leaks:

@@ -198,6 +198,12 @@ def _housed(
             reasons.append(str(reason))
             continue
         return written, home, "; ".join([*reasons, f"{home.class_name}: {home.why}"])
+    heads = construction.transformer.heads
+    if construction.route == "attention-only" and any(h.position_bias is not None for h in heads):
+        raise RequestError(
+            "No home takes the position biases by which a deep network on the route "
+            '"attention-only" uses its slots again: compile it with route="attention".'
+        )
     nearest = next(iter(HOMES.values())).class_name
     raise RequestError(f"No home fits; {nearest} is the nearest one. {' '.join(reasons)}")
 

@@ -47,7 +47,7 @@ def plan_network(
 
     def proposer(route: str) -> Callable[[], BuiltProposal]:
         return lambda: BuiltProposal(
-            soften(lower(source, domain, route), error=error, float=format.name)
+            soften(lower(source, domain, route, format=format), error=error, float=format.name)
         )
 
     routes = [(route, proposer(route)) for route in routes_for(source)]

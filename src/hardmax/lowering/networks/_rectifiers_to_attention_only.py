@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from hardmax.core import Box, Steps, Transformer, Witness
+from hardmax.core import Box, Holding, Steps, Transformer, Witness
 from hardmax.lowering.networks._rectifier_stream import RectifierStream
+from hardmax.lowering.networks._rectifiers import RectifierForm
+from hardmax.lowering.networks._rectifiers_to_pair import PairStream, is_chain
 from hardmax.lowering.networks._steps_to_rectifiers import rectifier_form
+
+_SMALL = 5_000  # parameters: whose size hardly matters, and who fits architectures without biases
 
 
 def rectifiers_to_attention_only(steps: Steps, domain: Box) -> tuple[Transformer, Witness]:
@@ -25,13 +29,37 @@ def rectifiers_to_attention_only(steps: Steps, domain: Box) -> tuple[Transformer
     never added. Nonzero weights of a ReLU network: its own, 3 per switching and 1 per passing
     neuron, 2 flags and one read-out weight per output; 6 per head of a tournament.
 
+    Every unit has a slot of its own for good, so that the dense size of a chain of L layers grows
+    with L^2. Where that is at least twice as much, and not small, a chain is drawn on two data
+    tokens, whose slots are used again (`PairStream`): about 4 times the network's own size at any
+    depth.
+
     Soft error of a tournament: max is 1-Lipschitz in the largest deviation, so each round adds
     `softmax_gap(2)`/beta, ceil(log2 k) times in all, and not once for every head.
     """
     form = rectifier_form(steps, domain)
+    stream, holdings = _in_own_slots(form)
+    dense = stream.sketch.attention_parameters
+    if dense > _SMALL and is_chain(form):
+        pair = PairStream(form, domain)
+        if 2 * pair.sketch.attention_parameters <= dense:
+            return pair.transformer(), Witness(pair.holdings)
+    return stream.transformer(), Witness(holdings)
+
+
+def rectifiers_in_own_slots(steps: Steps, domain: Box) -> tuple[Transformer, Witness]:
+    """The same, where no slot is used again whatever the dense size: for coarse formats.
+
+    What clears a slot leaves the rounding of what it takes away, which a coarse format makes large.
+    """
+    stream, holdings = _in_own_slots(rectifier_form(steps, domain))
+    return stream.transformer(), Witness(holdings)
+
+
+def _in_own_slots(form: RectifierForm) -> tuple[RectifierStream, list[Holding]]:
     stream = RectifierStream(form)
     holdings = stream.holdings(0)
     for level in range(form.depth):
         stream.sketch.attend(stream.heads(stream.addends(level)))
         holdings += stream.holdings(level + 1)
-    return stream.transformer(), Witness(holdings)
+    return stream, holdings

@@ -21,8 +21,12 @@ from hardmax.lowering.networks._max_layers import is_stack_of_maxima
 from hardmax.lowering.networks._max_to_attention import max_to_attention
 from hardmax.lowering.networks._max_to_attention_only import max_to_attention_only
 from hardmax.lowering.networks._rectifiers_to_attention import rectifiers_to_attention
-from hardmax.lowering.networks._rectifiers_to_attention_only import rectifiers_to_attention_only
+from hardmax.lowering.networks._rectifiers_to_attention_only import (
+    rectifiers_in_own_slots,
+    rectifiers_to_attention_only,
+)
 from hardmax.lowering.networks._rectifiers_to_feedforward import rectifiers_to_feedforward
+from hardmax.numerics import FLOAT64, Format
 
 Arrow = Callable[[Steps, Box], tuple[Transformer, Witness]]
 
@@ -49,11 +53,14 @@ def routes_for(source: Target) -> tuple[str, ...]:
     return tuple(_arrows(source, _piecewise_linear_steps(source)))
 
 
-def lower(source: Target, domain: Box, route: str | None = None) -> Construction:
+def lower(
+    source: Target, domain: Box, route: str | None = None, *, format: Format = FLOAT64
+) -> Construction:
     """The hard Transformer of a source: over the reals it equals the source on the whole domain.
 
     Its claim has an empty ledger, since no error is made; evaluating it in floats makes one, which
-    the `soften` pass puts into the ledger together with the softening.
+    the `soften` pass puts into the ledger together with the softening. For claims about a coarse
+    `format` no slot of the stream is used again, which would round more.
     """
     steps = _piecewise_linear_steps(source)
     arrows = _arrows(source, steps)
@@ -67,7 +74,10 @@ def lower(source: Target, domain: Box, route: str | None = None) -> Construction
         raise DomainError(
             f"The source overflows float64 on {domain}. Shrink the domain, or scale the weights."
         )
-    transformer, witness = arrows[route](steps, domain)
+    arrow = arrows[route]
+    if format.is_coarse and arrow is rectifiers_to_attention_only:
+        arrow = rectifiers_in_own_slots
+    transformer, witness = arrow(steps, domain)
     return Construction(transformer, Claim(source, domain, ()), witness, route)
 
 

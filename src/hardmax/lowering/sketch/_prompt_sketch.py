@@ -98,5 +98,15 @@ class PromptSketch:
         return assembly.transformer(source, answers, token)
 
     @property
+    def attention_parameters(self) -> int:
+        """Every entry of what heads and prompt will be, each head at its own widths."""
+        width = len(self.place)
+        count = self.tokens * width * (self.inputs + 1)
+        for head in self.layers.all_heads:
+            count += 2 * width * (len(head.key) + len(head.value))
+            count += 0 if head.bias is None else head.bias.size
+        return count
+
+    @property
     def _drawn(self) -> int:
         return len(self.layers.heads) + len(self.layers.units)
