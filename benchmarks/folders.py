@@ -84,7 +84,8 @@ def _tried(
         return "refused", _reason(refusal), ""
     if certificate is None:
         return "run", "", found
-    return certificate.verdict.name, f"{certificate.formats[dtype]:.2e}", found
+    bound = certificate.formats.get(dtype)  # none where the budget ended before any was found
+    return certificate.verdict.name, "none" if bound is None else f"{bound:.2e}", found
 
 
 def _sheet(settings: Settings, part: str, note: str) -> Sheet:

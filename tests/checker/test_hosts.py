@@ -425,6 +425,17 @@ def test_biases_that_are_read_are_charged(room):
     assert 0.0301 <= found <= 0.0304
 
 
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_gates_constant_is_read_as_biases_are(room):
+    """The same with a steep silu, whose unit multiplies by a 1 that is read 1% off: 0.01 more."""
+    small = ((2.0**7, 1),)
+    norm = rms(constants=small, gain=2.0**4 * 1.01, epsilon=1e-30, biases_normed=True)
+    layer = FeedForward(0 * ONE, [1.0], ONE, [0.0])
+    made = (real if room == "reals" else word)(layer)
+    found = ROOMS[room](made, host_of(norm, 1, Activation("silu", 2.0**60)))
+    assert 0.0401 <= found <= 0.0408
+
+
 def test_a_product_of_one_term_may_change_its_sign_where_a_mean_is_taken_away():
     """A unit reads -x, x > 0, and is off; through a layer norm it may be on by a rounded mean."""
     source = hm.VectorInput(maps=np.zeros((1, 3, 1)), offsets=[[1e-9, 3.0, 0.0]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 from pathlib import Path
 
@@ -13,8 +14,9 @@ from click.testing import CliRunner, Result
 
 import hardmax as hm
 from hardmax.cli import main
+from hardmax.cli._export import TOOLS
 from hardmax.core import fingerprint
-from hardmax.interop import read_huggingface, read_onnx
+from hardmax.interop import export_lens_files, read_huggingface, read_onnx
 
 
 def run(*arguments: object) -> Result:
@@ -110,6 +112,34 @@ def test_huggingface(reverse: Path, tmp_path: Path) -> None:
     assert f"certified   by itself: hardmax verify {place} --write" in shown.stdout
 
 
+@pytest.mark.parametrize("source", ["reverse", "product"])
+def test_lens(source: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """Files for TransformerLens, which need not be there; weights are rounded to the format."""
+    given, place = request.getfixturevalue(source), tmp_path / "f"
+    said = answer("export", given, "--to", "lens", "-o", place, "--dtype", "float32")
+    model, certificate = hm.load_certified(given)
+    proved = None if certificate is None else certificate.formats["float32"]
+    assert (said["to"], said["written"], said["certified"]) == ("lens", str(place), proved)
+    assert said["bytes"] == sum(path.stat().st_size for path in place.iterdir())
+    assert (said["dtype"], said["fingerprint"]) == ("float32", fingerprint(model.transformer))
+    export_lens_files(model, tmp_path / "same", "float32")
+    for path in (tmp_path / "same").iterdir():
+        assert (place / path.name).read_bytes() == path.read_bytes()
+    shown = run("export", given, "--to", "lens", "-o", place).stdout
+    assert f"open it     hardmax.interop.read_lens_files({str(place)!r})" in shown
+
+
+def test_gated_models_name_their_home(tmp_path: Path) -> None:
+    gated = hm.compile("x*y", on="[-1,1]^2", error=1e-3, route="gated")
+    hm.save(gated, tmp_path / "gated.safetensors")
+    for kind in ("lens", "huggingface"):
+        to = ("--to", kind, "-o", tmp_path / "m")
+        home = () if kind == "lens" else ("--architecture", "t5")
+        said = refusal("export", tmp_path / "gated.safetensors", *to, *home)
+        assert "does not fit: it has gated hidden units" in said
+        assert "nearest home that has them is llama" in said
+
+
 def test_what_is_refused(product: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "m"
     to = ("--to", "onnx", "-o", place)
@@ -129,33 +159,26 @@ def test_what_is_refused(product: Path, tmp_path: Path, monkeypatch: pytest.Monk
         "export", product, "--to", "jax", "-o", product
     )
     assert "was not found" in refusal("export", tmp_path / "nothing", *to)
-    monkeypatch.delattr(hm.interop, "export_lens_files", raising=False)
-    assert "pip install 'hardmax[lens]'" in refusal("export", product, "--to", "lens", "-o", place)
+    assert "not in float16" in refusal(
+        "export", product, "--to", "lens", "-o", place, "--dtype", "float16"
+    )
+
+    def missing(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr("hardmax.interop._guests.version", missing)
+    assert "pip install 'hardmax[onnx]'" in refusal("export", product, *to)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_hard_model_is_told_to_be_softened(tmp_path: Path) -> None:
     network = hm.PiecewiseLinear.from_knots([0, 1, 2], [0.0, 1.0, 0.0])
     hm.save(hm.compile(network, on=(0, 2), error=None), tmp_path / "hard.safetensors")
-    for kind in ("onnx", "torch", "jax", "huggingface"):
+    for kind in TOOLS:
         said = refusal("export", tmp_path / "hard.safetensors", "--to", kind, "-o", tmp_path / "m")
         assert said.startswith("SemanticsError: Head 0 of sublayer 0 is a hardmax")
 
 
-def test_lens_is_one_call(product: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = []
-
-    def write(construction: hm.Construction, folder: str, dtype: str) -> None:
-        Path(folder).mkdir()
-        calls.append((fingerprint(construction.transformer), folder, dtype))
-
-    monkeypatch.setattr(hm.interop, "export_lens_files", write, raising=False)
-    said = answer("export", product, "--to", "lens", "-o", tmp_path / "f", "--dtype", "float32")
-    assert calls == [(said["fingerprint"], str(tmp_path / "f"), "float32")]
-
-
 def test_help_names_every_tool() -> None:
-    from hardmax.cli._export import TOOLS
-
     shown = run("export", "--help").stdout
     assert all(f"  {name} " in shown for name in TOOLS)

@@ -230,6 +230,9 @@ def test_what_transformer_lens_lacks_is_refused_with_the_nearest_home(tmp_path: 
     hard = hm.compile(network, on="[-1,1]^2", error=None)
     with pytest.raises(hm.SemanticsError, match="soften the construction first"):
         export_lens_files(hard, tmp_path / "one")
+    gated = hm.compile("x*y", on="[-1,1]^2", error=1e-3, route="gated")
+    with pytest.raises(hm.RequestError, match=r"^TransformerLens does not fit: .* gated .* llama"):
+        export_lens_files(gated, tmp_path / "one")
     with pytest.raises(hm.PrecisionError, match="in float64, float32, bfloat16, not in float16"):
         export_lens_files(model("reverse"), tmp_path / "one", "float16")
     with pytest.raises(hm.RequestError, match="takes a Construction, as hm"):

@@ -221,9 +221,16 @@ def test_the_tour_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_doors_run(capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("doors_onnx", "doors_jax"):
+    """All but TransformerLens, which is run in its own environment."""
+    for name in ("doors_onnx", "doors_jax", "doors_huggingface", "doors_torch"):
         runpy.run_path(str(ROOT / "examples" / f"{name}.py"), run_name="__main__")
     told = capsys.readouterr().out
+    assert told.count("PROVED in float32") == 2
+    assert "cabea -> aebac\n" in told
+    assert "products: [-0.2" in told
+    assert "backwards: ['bac', 'aed']" in told
+    assert "0.5 * -0.5 = -0.250, slopes [-0.4" in told
+    assert "a folder with config.json, model.py, params.safetensors" in told
     assert "  abacab  [3, 2, 3, 1, 3, 2]\n" in told
     assert "read back: True\n" in told
     assert " 0.50 * -0.50 = -0.2" in told

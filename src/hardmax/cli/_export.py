@@ -172,15 +172,8 @@ def _to_framework(framework: str, opened_by: str) -> Callable[[Order], Export]:
 
 
 def _to_lens(order: Order) -> Export:
-    """The one place that knows who writes for TransformerLens."""
-    write = getattr(interop, "export_lens_files", None)
-    if write is None:
-        raise RequestError(
-            "This hardmax does not write files for TransformerLens: export --to huggingface, and "
-            "open that folder with the TransformerBridge of the extra, pip install 'hardmax[lens]'."
-        )
-    write(order.construction, order.place, order.format)
-    return Export(f"transformer_lens, see {order.place}")
+    interop.export_lens_files(order.construction, order.place, order.format)
+    return Export(f"hardmax.interop.read_lens_files({order.place!r})")
 
 
 TOOLS: dict[str, Callable[[Order], Export]] = {

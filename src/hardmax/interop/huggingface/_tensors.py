@@ -61,9 +61,12 @@ def from_bytes(data: bytes) -> tuple[dict[str, np.ndarray], str]:
     try:
         header = json.loads(data[_PREFIX : _PREFIX + length])
         header.pop("__metadata__", None)
+        _refuse_other_types(header)
         found = {name: _tensor(part, body) for name, part in header.items()}
         codes = {part["dtype"] for part in header.values()}
         spans = sorted(tuple(part["data_offsets"]) for part in header.values())
+    except FileError:
+        raise
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as reason:
         raise FileError("is damaged: its header and its bytes do not fit together.") from reason
     ends = [0, *(end for _, end in spans)]
@@ -75,6 +78,16 @@ def from_bytes(data: bytes) -> tuple[dict[str, np.ndarray], str]:
         if not np.isfinite(array).all():
             raise FileError(f"holds numbers in {name} that are not finite.")
     return found, _NAMES[codes.pop()]
+
+
+def _refuse_other_types(header: Mapping[str, Mapping[str, object]]) -> None:
+    """Whole numbers, 8 bits and float16 are told by their names, before any byte is looked at."""
+    for name, part in header.items():
+        if part["dtype"] not in _SIZES:
+            raise FileError(
+                f"stores {name} as {part['dtype']}, but quantised weights and other types than "
+                f"{', '.join(TYPES)} are not understood: export the model again in one of these."
+            )
 
 
 def _encoded(values: np.ndarray, format: Format) -> bytes:

@@ -86,7 +86,12 @@ def lens_parts(construction: Construction, dtype: str | None) -> LensParts:
     claim = construction.claim
     words = isinstance(construction.transformer.input, SequenceInput)
     labels = labels_of(claim.target, format) if words else None
-    fitted = prepared(construction, format, labels, ABILITIES)
+    try:
+        fitted = prepared(construction, format, labels, ABILITIES)
+    except PrecisionError:
+        raise
+    except RequestError as reason:
+        raise RequestError(f"TransformerLens does not fit: {reason}") from reason
     causal = _mask(fitted.transformer)
     form = standard_form(fitted.transformer, heads=1, key_width=1, value_width=1, hidden_width=1)
     ids = ids_of(fitted.transformer)

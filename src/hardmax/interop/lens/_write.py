@@ -36,7 +36,9 @@ def write_transformer_lens(
 
     **Rounding.** Weights are rounded once, after the coldness was multiplied into the queries.
     TransformerLens then adds and multiplies in that format, zeros besides, in some order: the
-    certificate's bound for the format holds for it, as long as exp is as exact as is assumed there.
+    certificate's bound for the format holds for y, as long as exp is as exact as is assumed there.
+    What y loses on its way to logits is not in it, and matters for codes whose squares fill the
+    format's digits: `certify_folder` charges it to folders of `write_huggingface`.
 
     >>> program = hm.compile(hm.programs.reverse, alphabet="abcde", length=5)
     >>> model = hm.interop.write_transformer_lens(program, "float32")
