@@ -35,7 +35,7 @@ from hardmax.lowering.approximants._softening import (
     softening,
 )
 from hardmax.lowering.approximants._supremum import _bounded, _polynomial_bounds, supremum
-from hardmax.lowering.approximants._universal import grid_for, mean_distance
+from hardmax.lowering.approximants._universal import grid_for, least_distance, mean_distance
 from hardmax.lowering.approximants._waves import turns_beyond
 from hardmax.lowering.approximants._zones import Zone, _negligible, convexity_zones, spans
 from hardmax.numerics import FLOAT16, FLOAT64, Interval, precision, stray
@@ -207,7 +207,7 @@ def test_grids_are_charged_for_anchors_that_are_rounded():
         grid = grid_for(low, low + width, slopes, 0.3)
         exactly = Fraction(0)
         for (_, spacing, n), slope in zip(grid.axes, slopes, strict=True):
-            mean = mean_distance(spacing, grid.coldness) if n > 1 else 0.5 * spacing
+            mean = least_distance(spacing, grid.coldness) if n > 1 else 0.5 * spacing
             exactly += Fraction(slope) * Fraction(mean)
         reach = sum(
             Fraction(s) * Fraction(float(a + w)) for s, a, w in zip(slopes, low, width, strict=True)
@@ -221,7 +221,7 @@ def test_grids_keep_to_the_error_that_was_asked():
     for number in range(1, 120):
         for low in (0.0, 1e5, 1e9):
             for slope in (1.0, 0.7):
-                even = slope * mean_distance(1.0, 16.0) / number
+                even = slope * least_distance(1.0, 16.0) / number
                 rounding = float(stray(8, 2.0 * slope * (low + 1.0)))
                 for error in (even, even + rounding, even * (1 + 1.01e-9)):
                     assert grid_for([low], [low + 1.0], [slope], error).error <= error

@@ -25,6 +25,7 @@ from hardmax.numerics import Interval, up
 _MOST_PIECES = 256  # of a query's range
 _MOST_NUMBERS = 2**18  # weights looked at for one head, or at a time
 _FINELY = 16  # times as many of both, where coarse pieces leave a claim open
+_PER_TOKEN = 6  # then, if there are many: next to it logits hardly move within a piece
 _STILL = 2.0**-30  # of its size: a query that moves by less is a constant, rounded, and not cut
 
 
@@ -266,6 +267,9 @@ def in_pieces(asked: Asked, times: int = 1) -> tuple[np.ndarray, Read]:
     moving = query.value.hi - query.value.lo > _STILL * query.value.magnitude
     numbers = asked.seen * asked.values.value.shape[1] * int(cuts.sum())
     most = min(_MOST_PIECES * times, _MOST_NUMBERS * times // max(1, numbers))
+    if times > 1:  # as fine as a grid of so many tokens is
+        enough = 4 * _MOST_NUMBERS * times // max(1, numbers)
+        most = max(most, min(_PER_TOKEN * asked.seen, enough))
     if not cuts.any() or most < 4:
         return np.arange(heads), query
     owners, lows, highs = [], [], []

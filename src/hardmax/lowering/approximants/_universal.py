@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import product
-from math import ceil, exp, inf, prod
+from math import ceil, exp, floor, frexp, inf, ldexp, log, prod, sqrt
 
 import numpy as np
 
 from hardmax._errors import DomainError, PrecisionError, RequestError
-from hardmax.numerics import FLOAT64, inflate, stray
+from hardmax.lowering.approximants._grid_means import (
+    closest_mean_difference,
+    closest_mean_distance,
+    furthest_move,
+)
+from hardmax.numerics import FLOAT64, Format, inflate, stray
 
 FLATNESS = 16.0  # coldness * spacing^2: 0.08% above the hard limit, by `mean_distance`
-COARSE_FLATNESS = 8.0  # 4.3% above, with half the logits: they round by their sizes
+COARSE_FLATNESS = 4.001  # 3.7% above, with a quarter of the logits: they round by their sizes
+_FEWEST_DIGITS = 9  # of a spacing that is not what was asked: 0.4% more anchors at most
 
 
 @dataclass(frozen=True)
@@ -46,10 +53,36 @@ class GridFit:
                 total += slope * moved_by_rounding(spacing, self.coldness, off, shift, fading)
         return float(inflate(total, len(self.slopes) + 2))
 
+    def heavy(self, format: Format) -> int:
+        """As many anchors that all others together weigh less than the format's unit roundoff.
+
+        With d <= theta/4, as `moved_by_rounding` wants it, weights are off by e^(theta/2) at most.
+        Those beyond j anchors of a side weigh at most 1.01 exp(-theta j^2/2) of the nearest.
+        """
+        count = 1
+        for _, spacing, number in self.axes:
+            theta = self.coldness * spacing**2
+            least = -log(format.unit / 8.0) + log(len(self.axes)) + theta / 2.0
+            count *= min(number, 2 * ceil(sqrt(2.0 * least / theta)))
+        return count
+
+    @property
+    def middle(self) -> np.ndarray:
+        """The anchor in the middle."""
+        return np.array([first + spacing * (number // 2) for first, spacing, number in self.axes])
+
+    def places(self) -> np.ndarray:
+        """The anchors as seen from the middle: multiples of the spacings, listed as `points`."""
+        return _rows(D * (np.arange(n) - n // 2) for _, D, n in self.axes)
+
     def points(self) -> np.ndarray:
         """The anchors, one a row, the last coordinate running fastest."""
-        axes = [first + spacing * np.arange(number) for first, spacing, number in self.axes]
-        return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+        return _rows(first + D * np.arange(n) for first, D, n in self.axes)
+
+
+def _rows(axes: Iterable[np.ndarray]) -> np.ndarray:
+    lists = list(axes)
+    return np.stack(np.meshgrid(*lists, indexing="ij"), axis=-1).reshape(-1, len(lists))
 
 
 def mean_distance(spacing: float, coldness: float) -> float:
@@ -82,39 +115,36 @@ def moved_by_rounding(
     """How far sum_k p_k v_k moves for values of slope 1, if logits are off by at most `off`.
 
     Their differences besides by the share `fading` of what they are, and the question by `apart`.
-    Let logits move by t d_k, |d_k| <= d, t from 0 to 1. The mean's derivative is at most d times
-    the mean difference of two values drawn by weight, whatever the weights are by then: if both are
-    next to x, D times 2 p (1 - p) <= 1/2; else one of them is not, and its weight is at most
-    e^(2 d) times what `mean_difference` reckons with. So it moves by at most
+    Errors of logits move the mean by at most D times `furthest_move`, with equality for two anchors
+    that tie and small errors d. A question that is off by a moves logits by coldness a (e_k - x),
+    and the mean by coldness a times the covariance of values and anchors, which is at most the
+    variance of the anchors. That is at most E (e_k - c)^2 for the middle c between the two next to
+    x, or half a spacing outside the last one: D^2/4 and 2 j D^2 for being beyond j anchors of a
+    side. By weights that have grown by e^(2 d) at most this is
 
-        d D (1/2 + 8.3 * 1.15 exp(2 d - theta/2)),
+        D^2 (1/4 + e^(2 d) sum_j j (j + 1) (exp(-theta j^2/2) + exp(-theta j (j + 1)/2))),
 
-    with equality for two anchors that tie and small d. A question that is off by a moves logits
-    by coldness a (e_k - x), and the mean by coldness a times E (e_k - x)^2 at most, which is less
-    than 2 D^2 e^(2 d) (E <= D^2 sum_j (j + 1)^2 exp(-theta j^2/2), as an anchor j spacings beyond
-    the nearest two is at most (j + 1) D away). Differences of logits that matter are 16 theta at
-    most: it takes six spacings to be further behind, with a weight of e^(-16 theta). QED
+    and the sum is below 2.5 exp(-theta/2), of which it is 2.29 at theta = 4, and less beyond.
+    Differences of logits that matter are 16 theta at most: it takes six spacings to be further
+    behind, with a weight of e^(-16 theta). QED
     """
     theta = coldness * spacing**2
     d = off + 16.0 * theta * fading
     if not (theta >= 4.0 and 4.0 * d <= theta):
         return inf
-    difference = 0.5 + 8.3 * 1.15 * exp(2.0 * d - theta / 2.0)
-    return float(inflate(spacing * d * difference + 2.0 * theta * exp(2.0 * d) * apart, 32))
+    variance = 0.25 + 2.5 * exp(2.0 * d - theta / 2.0)
+    return float(inflate(spacing * furthest_move(theta, d) + theta * variance * apart, 32))
 
 
 def mean_difference(spacing: float, coldness: float) -> float:
-    """A bound of sum_jk p_j p_k |e_j - e_k| for all x at most spacing/2 outside the anchors.
+    """A bound of sum_jk p_j p_k |e_j - e_k| for all x at most spacing/2 outside the anchors."""
+    return float(inflate(spacing * closest_mean_difference(coldness * spacing**2), 16))
 
-    In the setting of `mean_distance`, with q the weight of anchors other than the two next to x:
-    two draws that are both next to x are D apart with a chance of 2 p (1 - p) <= 1/2. Else one of
-    them is not: its distance from the nearest anchor is at most 1.15 D exp(-theta/2) on average,
-    summed with its weight (the tail of `mean_distance` counts distances beyond that of the nearest
-    anchor, and being next but one counts one D more: q <= 1.15 exp(-theta/2), too), and the other's
-    is at most 1 D plus that. In all D/2 + 2 (2 * 1.15 exp(-theta/2) D + q (D + 1.15 D)).
-    """
-    tail = 1.15 * exp(-coldness * spacing**2 / 2.0)
-    return float(inflate(spacing * (0.5 + 2.0 * tail * (2.0 + 1.0 + 1.15)), 16))
+
+def least_distance(spacing: float, coldness: float) -> float:
+    """The smaller bound of sum_k p_k |x - e_k|: `mean_distance` if the grid is cold."""
+    closely = float(inflate(spacing * closest_mean_distance(coldness * spacing**2), 16))
+    return min(mean_distance(spacing, coldness), closely)
 
 
 def grid_for(
@@ -124,6 +154,7 @@ def grid_for(
     error: float,
     *,
     flatness: float = FLATNESS,
+    format: Format = FLOAT64,
 ) -> GridFit:
     """The grid for |f(x) - f(y)| <= sum_i L_i |x_i - y_i| on a box of one to three dimensions.
 
@@ -134,7 +165,8 @@ def grid_for(
     axes err alike; the integers next to that are all tried. The hard limit cannot be beaten for
     one dimension: a zigzag of slope L that vanishes at the anchors is L D/2 away from 0.
 
-    The number of anchors is known before anything is evaluated.
+    In a coarse format the spacings have so few digits that their multiples are its numbers, and
+    keys need not be rounded. The number of anchors is known before anything is evaluated.
     """
     width, slope = _checked(low, high, lipschitz, error)
     reach = [max(abs(float(a)), abs(float(b))) for a, b in zip(low, high, strict=True)]
@@ -146,9 +178,14 @@ def grid_for(
             f"Anchors rounded to float64 cost {rounding:.3g}, but an error of {error:.3g} was "
             "asked. Ask for a larger error, or shrink the domain."
         )
-    share = mean_distance(1.0, flatness) / allowed
+    share = least_distance(1.0, flatness) / allowed
     numbers = _fewest([L * W * share for L, W in zip(slope, width, strict=True)])
     spacings = [W / n for W, n in zip(width, numbers, strict=True)]
+    if format.is_coarse:
+        pairs = zip(spacings, numbers, strict=True)
+        spacings = [_with_few_digits(D, n, format) for D, n in pairs]
+        exact = zip(low, high, spacings, strict=True)
+        numbers = [ceil((Fraction(b) - Fraction(a)) / Fraction(D)) for a, b, D in exact]
     moving = [D for D, n in zip(spacings, numbers, strict=True) if n > 1] or [max(spacings)]
     square = min(moving) ** 2
     if not square > flatness / FLOAT64.largest:
@@ -160,10 +197,19 @@ def grid_for(
     axes, total, spread = [], rounding, 0.0
     for a, D, L, n in zip(low, spacings, slope, numbers, strict=True):
         axes.append((float(a) + 0.5 * D, D, n))
-        total += L * (mean_distance(D, coldness) if n > 1 else 0.5 * D)
+        total += L * (least_distance(D, coldness) if n > 1 else 0.5 * D)
         spread += L * mean_difference(D, coldness) if n > 1 else 0.0
     ends = float(inflate(total, 16)), float(inflate(spread, 16))
     return GridFit(tuple(axes), coldness, *ends, tuple(slope))
+
+
+def _with_few_digits(spacing: float, number: int, format: Format) -> float:
+    """At most this and next to it, and a multiple of it by up to `number` / 2 is in the format."""
+    kept = format.digits - (number // 2 + 2).bit_length()
+    if kept < _FEWEST_DIGITS:
+        return spacing
+    significand, exponent = frexp(spacing)
+    return ldexp(floor(ldexp(significand, kept)), exponent - kept)
 
 
 def _checked(

@@ -262,7 +262,7 @@ def _by_anchors(
     target: Function | CallableFunction, domain: Box, asked: float, most: int, format: Format
 ) -> Proposal:
     flatness = FLATNESS if format is FLOAT64 else COARSE_FLATNESS
-    grid, bound, spread = _grid_of(target, domain, asked, flatness)
+    grid, bound, spread = _grid_of(target, domain, asked, flatness, format)
     if grid.count > most:
         parameters = grid.count * (2 * target.inputs + 3)
         raise PrecisionError(
@@ -311,7 +311,7 @@ def _fitting(
 def _fitted(error: float, propose: Callable[[float], Proposal], format: Format) -> Proposal:
     """The first of some attempts that fits the error, or the last one."""
     asked = error / (1 + MARGIN) * (1 - _ROOM)
-    for _ in range(4):
+    for _ in range(8):
         proposal = replace(propose(asked), format=format.name, asked=error)
         bound = proposal.needed
         if bound <= error / (1 + MARGIN):
@@ -370,20 +370,24 @@ def _pieces(target: CallableFunction, output: int, domain: Box, error: float) ->
 
 
 def _grid_of(
-    target: Function | CallableFunction, domain: Box, error: float, flatness: float
+    target: Function | CallableFunction,
+    domain: Box,
+    error: float,
+    flatness: float,
+    format: Format,
 ) -> tuple[GridFit, float, float]:
     """The grid, the error that it proves, and how far apart two values drawn by weight are."""
     low, high = domain.low.tolist(), domain.high.tolist()
     if isinstance(target, CallableFunction):
         if target.lipschitz is not None:
-            grid = grid_for(low, high, target.lipschitz, error, flatness=flatness)
+            grid = grid_for(low, high, target.lipschitz, error, flatness=flatness, format=format)
             return grid, grid.error, grid.spread
         if target.modulus is not None:
             reach = _reach(target.modulus, float((domain.high - domain.low).sum()), error)
-            grid = grid_for(low, high, [1.0] * len(low), reach, flatness=flatness)
+            grid = grid_for(low, high, [1.0] * len(low), reach, flatness=flatness, format=format)
             return grid, target.modulus(grid.error), target.modulus(grid.spread)
         raise RequestError("The universal route needs lipschitz=... or modulus=...")
-    grid = grid_for(low, high, _slopes(target, domain), error, flatness=flatness)
+    grid = grid_for(low, high, _slopes(target, domain), error, flatness=flatness, format=format)
     return grid, grid.error, grid.spread
 
 

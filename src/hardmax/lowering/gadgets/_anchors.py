@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from hardmax.lowering.approximants import AnchorFit, GridFit
 from hardmax.lowering.gadgets._site import Approximation, Site
 from hardmax.lowering.sketch import BoxForm, Chooser, Moved, Pair, attention_from, exact_form
-from hardmax.numerics import inflate, stray
+from hardmax.numerics import Format, inflate, stray
 
 _FINE = 0.05  # weights grow by no more than 5% within a piece of the range ...
 _MOST_PIECES = 20_000  # ... unless these are too many
@@ -86,21 +86,25 @@ def function_by_grid(
     """The same in several variables: scores coldness (x.e - |e|^2/2) about the middle of the box.
 
     `grid_for` proves the error of the values at the grid's points, averaged so, and `moved` says
-    how far rounding moves them.
+    how far rounding moves them. The query is scaled so that the coldness is a power of two, by
+    which half the square of a key is multiplied without rounding.
     """
-    points, domain = grid.points(), site.sketch.domain
-    if len(points) == 1:
-        points, values = np.repeat(points, 2, axis=0), np.repeat(values, 2)
-    middle = points[len(points) // 2]
-    places = points - middle
-    halves = -0.5 * (places**2).sum(axis=1)
-    asked = [form + -float(c) for form, c in zip(site.forms, middle, strict=True)]
-    low, high = domain.low - middle, domain.high - middle
+    places, middle, domain = grid.places(), grid.middle, site.sketch.domain
+    if len(places) == 1:
+        places, values = np.repeat(places, 2, axis=0), np.repeat(values, 2)
+    scale, exponent = np.frexp(grid.coldness)
+    halves = -0.5 * scale * (places**2).sum(axis=1)
+    asked = [
+        (form + -float(c)) * Fraction(float(scale))
+        for form, c in zip(site.forms, middle, strict=True)
+    ]
+    low, high = scale * (domain.low - middle), scale * (domain.high - middle)
     ends = np.maximum(places * low, places * high).sum(axis=1) + halves
     starts = np.minimum(places * low, places * high).sum(axis=1) + halves
     return _mean_over_anchors(
-        *(site, asked, [*places.T, halves], values, grid.coldness, (starts, ends), spread),
+        *(site, asked, [*places.T, halves], values, float(2.0**exponent), (starts, ends), spread),
         moved=moved,
+        heavy=grid.heavy,
     )
 
 
@@ -114,6 +118,7 @@ def _mean_over_anchors(
     spread: float,
     weighed: float = np.inf,
     moved: Moved | None = None,
+    heavy: Callable[[Format], int] | None = None,
 ) -> BoxForm:
     """The last key, half the square, is the same whoever asks: its query is 1."""
     inputs = site.sketch.domain.dimension
@@ -130,6 +135,7 @@ def _mean_over_anchors(
         spread=spread,
         weighed=weighed,
         moved=moved,
+        heavy=heavy,
     )
     return site.sketch.written(site.sketch.choose(chooser))
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from hardmax.core import Box
 from hardmax.lowering.sketch._layers import EMBEDDING, Form, attention_from, feed_forward_from
+from hardmax.numerics import Format
 
 Pair = tuple[float, float]  # the ends of a range
 
@@ -102,6 +103,7 @@ class Chooser:
     spread: float = math.inf  # sum_jk p_j p_k |values_j - values_k| at most, whatever is asked
     weighed: float = math.inf  # and sum_k p_k |values_k|
     moved: Moved | None = None  # how far rounding moves the mean; the last query is 1
+    heavy: Callable[[Format], int] | None = None  # tokens; all others weigh less than a rounding
 
     @property
     def tokens(self) -> int:

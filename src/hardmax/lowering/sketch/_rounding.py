@@ -38,6 +38,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from fractions import Fraction
+from math import frexp
 
 import numpy as np
 
@@ -54,6 +55,7 @@ from hardmax.lowering.sketch._box_sketch import (
 )
 from hardmax.lowering.sketch._ranges import RangeTable, read, sigmoid, size_of
 from hardmax.numerics import (
+    BLOCK,
     FORMATS,
     Format,
     gamma,
@@ -201,16 +203,20 @@ class _Pass:
         lost = self._vanished(2 * maker.coldness * size_of(self.ranges.gates[m]), n)
         # terms are rounded by their own sizes, p_k |v_k|, and partial sums are no larger than all
         size = min(self._table_size(maker.values), maker.weighed * np.exp(min(2.0 * off, 700.0)))
-        total = moved + lost * (high - low) + self._units(n + inputs + 5) * size
+        # an addition errs by no more than its smaller operand: light tokens add what they weigh
+        mixed = n if maker.heavy is None else min(n, 2 * maker.heavy(self.format) + 8 + n // BLOCK)
+        total = moved + lost * (high - low) + self._units(mixed + inputs + 5) * size
         return float(inflate(total + self.format.smallest * (n + 4), 2 * len(maker.keys) + 32))
 
     def _moved(self, maker: Chooser, registers: dict[BoxRegister, Pair]) -> float:
         """How far rounding moves the mean of a chooser that says so by itself.
 
-        A key is cast, multiplied and added to the others: that is each logit's own error. What a
-        query goes through besides, in its weights, the coldness and their product, is one factor
-        for all keys: a factor for all logits, and another question. Subtracting the largest logit
-        rounds a difference.
+        A key is cast, if it is no number of the format, multiplied, and added to the others: that
+        is each logit's own error. The last addition rounds the logit itself: the largest one, and a
+        difference. What a query goes through besides, in its weights, the coldness and their
+        product, is one factor for all keys: a factor for all logits, and another question. The last
+        query is 1: times a coldness that is a power of two its products are exact. Subtracting the
+        largest logit rounds a difference.
         """
         if maker.moved is None:
             return np.inf
@@ -219,9 +225,17 @@ class _Pass:
             size_of(read(form, registers)) + error
             for form, error in zip(maker.query, read_errors, strict=True)
         ]
-        sizes = sum(q * self._table_size(k) for q, k in zip(asked, maker.keys, strict=True))
-        own = self._units(self.format.exp_units)
-        own += maker.coldness * self._units(len(maker.keys) + 1) * sizes
+        sizes = [q * self._table_size(k) for q, k in zip(asked, maker.keys, strict=True)]
+        cast = [
+            s for s, key in zip(sizes, maker.keys, strict=True) if not self.format.holds(key).all()
+        ]
+        products = sizes[:-1] if frexp(maker.coldness)[0] == 0.5 else sizes
+        inner = max(len(sizes) - 2, 0) * sum(sizes)
+        low, high = (float(ends.max()) for ends in maker.score_ends)
+        rounded = sum(cast) + sum(products) + inner + max(high, -low, 0.0)
+        twice = self._units(len(sizes) + 2) * (len(sizes) + 1) * sum(sizes)  # of what is rounded
+        own = self._units(self.format.power_units(maker.tokens))
+        own += maker.coldness * self._units(1) * (rounded + twice)
         common = self._units(8)
         pairs = zip(asked[:-1], read_errors[:-1], strict=True)
         apart = [float(inflate(error + common * size, 2)) for size, error in pairs]
