@@ -622,7 +622,7 @@ def test_large_networks_on_all_routes(network, route):
     soft = hard.with_weightings([Softmax(100.0)] * len(hard.heads))
     for transformer in (hard, soft) if hard.heads else (hard,):
         bound = float_bounds(transformer, box, ("float64",))["float64"]
-        # of soft maxima the compiler knows a little more; nothing is claimed on rounding alone there
+        # of soft maxima the compiler knows a little more; no claim there is rounding alone
         room = 1.0 if transformer is hard else 1.1
         assert (bound <= room * rounding_bound(transformer, box)).all()
         assert (bound > 0.0).all()
