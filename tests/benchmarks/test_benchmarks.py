@@ -54,7 +54,7 @@ def test_every_route_keeps_its_claim(counted):
     ("network", "route", "limit"),
     [
         (RELU, "attention", 1.2),
-        (RELU, "attention-only", 1.2),
+        (RELU, "attention-only", 1.3),
         (MAXOUT, "attention", 1.3),
         (MAXOUT, "attention-only", 1.6),
     ],

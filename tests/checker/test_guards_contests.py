@@ -108,7 +108,7 @@ def test_what_a_contest_falls_short_of_is_halved_about_its_middle(monkeypatch):
 
 
 def weighing(monkeypatch, weight):
-    monkeypatch.setattr(_contests, "_weights_of", lambda behind: weight)
+    monkeypatch.setattr(_contests, "_weights_of", lambda behind: weight if behind else 0.0)
 
 
 def test_leaks_are_products_rounded_up(monkeypatch):

@@ -160,14 +160,15 @@ def _has_constant_query(asking: Asking) -> np.ndarray:
 def _has_constant_keys(asking: Asking) -> np.ndarray:
     """Constant keys, and nearly constant values but for the asking token's own.
 
-    A sink holds what leaked into it, which `_by_constant_keys` counts as a handicap.
+    A sink holds what leaked into it, which `_by_constant_keys` counts as a handicap. A token that
+    trails another one is not among those that it looks at.
     """
     group, free, seen = asking.group, ~asking.place.fixed, asking.seen
     keys = group.key.any(axis=1).astype(float) @ free[seen].any(axis=0)
     where = asking.place.where
     moves = free & ~(where.hi - where.lo <= _LEAKED * where.magnitude[asking.t])
     values = (group.value[:, 0] != 0).astype(float) @ moves[seen[seen != asking.t]].any(axis=0)
-    return np.asarray(keys + values == 0)
+    return np.asarray((keys + values == 0) & (seen == asking.t).any())
 
 
 def _by_constant_query(asking: Asking) -> tuple[np.ndarray, Interval]:

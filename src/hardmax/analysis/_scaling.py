@@ -61,5 +61,7 @@ def factor_in_place(asking: Asking, weights: Interval) -> tuple[np.ndarray, Inte
     heads = np.arange(len(at))
     output = asking.group.output[heads, np.maximum(at, 0), 0]
     at = np.where((output != 0.0) & (factor != 0.0), at, -1)
-    own = np.flatnonzero(asking.seen == asking.t)[0]
-    return at, weights[:, own] * (Interval.point(output) * factor)
+    own = np.flatnonzero(asking.seen == asking.t)
+    if not len(own):  # it trails another token, and no coordinate is scaled by its weight
+        return at, Interval.point(np.zeros(len(at)))
+    return at, weights[:, own[0]] * (Interval.point(output) * factor)

@@ -63,7 +63,8 @@ class GridFit:
         for _, spacing, number in self.axes:
             theta = self.coldness * spacing**2
             least = -log(format.unit / 8.0) + log(len(self.axes)) + theta / 2.0
-            count *= min(number, 2 * ceil(sqrt(2.0 * least / theta)))
+            reach = sqrt(2.0 * least / theta) if theta > 0.0 else inf  # theta may underflow
+            count *= min(number, 2 * ceil(min(reach, number)))
         return count
 
     @property
