@@ -20,6 +20,7 @@ from hardmax.numerics import FLOAT64, Format, inflate, stray
 
 FLATNESS = 16.0  # coldness * spacing^2: 0.08% above the hard limit, by `mean_distance`
 COARSE_FLATNESS = 4.001  # 3.7% above, with a quarter of the logits: they round by their sizes
+_COLD = 15.0  # flatness from which the bounds in closed form are good enough
 _FEWEST_DIGITS = 9  # of a spacing that is not what was asked: 0.4% more anchors at most
 
 
@@ -139,11 +140,16 @@ def moved_by_rounding(
 
 def mean_difference(spacing: float, coldness: float) -> float:
     """A bound of sum_jk p_j p_k |e_j - e_k| for all x at most spacing/2 outside the anchors."""
-    return float(inflate(spacing * closest_mean_difference(coldness * spacing**2), 16))
+    theta = coldness * spacing**2
+    if theta >= _COLD:  # q, the weight beyond the two next to x, pairs with all: 8.3 q
+        return float(inflate(spacing * (0.5 + 8.3 * 1.15 * exp(-theta / 2.0)), 16))
+    return float(inflate(spacing * closest_mean_difference(theta), 16))
 
 
 def least_distance(spacing: float, coldness: float) -> float:
     """The smaller bound of sum_k p_k |x - e_k|: `mean_distance` if the grid is cold."""
+    if coldness * spacing**2 >= _COLD:
+        return mean_distance(spacing, coldness)
     closely = float(inflate(spacing * closest_mean_distance(coldness * spacing**2), 16))
     return min(mean_distance(spacing, coldness), closely)
 
