@@ -209,20 +209,27 @@ class Slots:
 
         Asking about itself, or about a token whose slot it has learnt, a token knows the answer;
         and a token asked does not hold values that are impossible for it.
+
+        Let P(e) put what the asking token knows into a case e of the slots of one token asked, so
+        P P = P. A case takes the number of P(e) if that is possible, else that of P(f) for the
+        first f whose P(f) is possible. Either is possible and its own P, so it keeps its number,
+        and to settle again changes nothing. (If no P(f) is possible, all take one number.) Whoever
+        cuts at a floor of settled scores, and then asks for ranks, which are settled and cut at a
+        floor again, relies on it: otherwise a score could lie above the one floor and below the
+        other, where its rank is that of the largest.
         """
-        possible = self.possible(asked).reshape(self.tokens, -1)
-        if not possible.all():
-            numbers = _filled(numbers, possible, 1 + len(asking))
         known = self._known(asking, asked)
-        if not known:
+        numbers = _known_put_in(numbers, known, len(asking))
+        possible = self.possible(asked)
+        if possible.all():
             return numbers
-        numbers = numbers.copy()
-        pairs = np.moveaxis(numbers, 1 + len(asking), 1)  # a view: asking token, token asked, slots
-        for a, b, places in known:
-            rows = np.flatnonzero(places >= 0)
-            here = pairs[rows, places[rows]]
-            pairs[rows, places[rows]] = _diagonal(here, 1 + a, 1 + len(asking) + b)
-        return numbers
+        possible = possible.reshape(self.tokens, -1)
+        if known:
+            shape = numbers.shape[1 + len(asking) :]
+            cases = np.broadcast_to(possible.reshape(shape), numbers.shape)
+            cases = _known_put_in(cases, known, len(asking))
+            possible = cases.reshape(*numbers.shape[: 2 + len(asking)], -1)
+        return _filled(numbers, possible, 1 + len(asking))
 
     def _known(self, asking: Axes, asked: Axes) -> list[tuple[int, int, np.ndarray]]:
         """Which slot of the asking token is which slot of the token asked, and where that is."""
@@ -352,11 +359,30 @@ def _diagonal(array: np.ndarray, first: int, second: int) -> np.ndarray:
     return np.broadcast_to(same, array.shape)
 
 
+def _known_put_in(
+    numbers: np.ndarray, known: list[tuple[int, int, np.ndarray]], asking: int
+) -> np.ndarray:
+    """Where the asking token knows a slot of the token asked, the number for that, whatever else.
+
+    `asking` is how many slots the asking token has.
+    """
+    if not known:
+        return numbers
+    numbers = numbers.copy()
+    pairs = np.moveaxis(numbers, 1 + asking, 1)  # a view: asking token, token asked, slots
+    for a, b, places in known:
+        rows = np.flatnonzero(places >= 0)
+        here = pairs[rows, places[rows]]
+        pairs[rows, places[rows]] = _diagonal(here, 1 + a, 1 + asking + b)
+    return numbers
+
+
 def _filled(numbers: np.ndarray, possible: np.ndarray, token: int) -> np.ndarray:
-    """At each token asked, values that it cannot hold repeat the first that it can."""
+    """At each token asked, cases that are not possible repeat the first that is."""
     shape = numbers.shape
     flat = numbers.reshape(*shape[: token + 1], -1)
-    index = np.where(possible, np.arange(possible.shape[1]), possible.argmax(axis=1)[:, None])
+    first = possible.argmax(axis=-1)[..., None]
+    index = np.where(possible, np.arange(possible.shape[-1]), first)
     index = np.broadcast_to(index, flat.shape)
     return np.take_along_axis(flat, index, axis=-1).reshape(shape)
 
