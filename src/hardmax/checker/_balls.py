@@ -192,12 +192,6 @@ def _gated(layer: GatedFeedForward, token: Sequence[Number], tick: int) -> list[
     return _affine(layer.outer[:, units], layer.outer_bias, hidden, tick)
 
 
-def _acted(layer: GatedFeedForward, z: Number) -> Number:
-    if layer.is_exact:
-        return _largest([z, fmpq(0)])
-    return record_of(layer.activation).balls(arb(z))
-
-
 def _attend(
     head: Head, stream: list[list[Number]], asking: Sequence[int], tick: int
 ) -> dict[int, list[Number]]:
