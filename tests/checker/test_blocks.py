@@ -222,12 +222,12 @@ def test_the_value_of_the_share():
 
 def test_silence_at_the_start_token():
     """A unit that wakes at the start token is no matter to words whose heads do not look there."""
-    model = model_of("sort")
-    layer = model.transformer.sublayers[2]
+    model = model_of("reverse")
+    layer = model.transformer.sublayers[1]
     inner = layer.inner.copy()
     assert inner[:, model.circuit.start].any()
     inner[:, model.circuit.start] = 0.0
-    assert "start token does not hold" in advice(changed(model, 2, inner=inner))
+    assert "start token does not hold" in advice(changed(model, 1, inner=inner))
 
 
 def test_who_writes_where():

@@ -17,7 +17,7 @@ from hardmax import programs as p
 from hardmax.core import Circuit, SequenceSteps, Words, padded_parameters
 from hardmax.lowering.programs.legible._cases import cases_of
 from hardmax.lowering.programs.legible._sheet import START
-from hardmax.lowering.programs.legible._units import falling_staircase, staircase
+from hardmax.lowering.programs.legible._units import falling_staircase, sharp_case, staircase
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
 from gallery import GALLERY, is_free, words_to_try, wrong_answers
@@ -185,6 +185,34 @@ def test_cases_of_a_function_are_few():
     assert len(cases_of(rows, 3)) == 8
     never_apart = [((0, 0), 0), ((1, 1), 1)]  # either source tells, but one has to be asked
     assert len(cases_of(never_apart, 2)) == 2
+
+
+def test_edges_of_shares_have_few_digits():
+    """In 16 bits all counts up to 20 are told by their shares."""
+    n = 20
+    shares = [1.0 / (1 + w) for w in range(n, -1, -1)]
+    lit = [{7 + w: 1.0} for w in range(n, -1, -1)]
+    for unit in staircase({5: 1.0}, shares, lit, steepness=16 / 7, flat=1 / 16)[1:]:
+        assert unit.inner[5] == 1024
+        assert unit.bias % 1 == 0
+
+
+@pytest.mark.parametrize("others", [0, 1, 2])
+def test_a_sharp_case_is_a_jump(others):
+    """Lit: 1 whatever the loose one strays by; one that is not lit silences it."""
+    rows = [({10 + 2 * k: 1.0}, {10 + 2 * k: 1.0, 11 + 2 * k: 1.0}) for k in range(others)]
+    units = sharp_case({5: 1.0}, rows, {7: 1.0})
+
+    def made(loose: float, unlit: int | None) -> float:
+        held = {5: loose} | {10 + 2 * k + (k == unlit): 1.0 for k in range(others)}
+        return sum(
+            unit.outputs[7]
+            * max(unit.bias + sum(w * held.get(p, 0.0) for p, w in unit.inner.items()), 0.0)
+            for unit in units
+        )
+
+    assert [made(x, None) for x in (0.0, 0.5, 0.75, 1.0, 1.25)] == [0.0, 0.0, 1.0, 1.0, 1.0]
+    assert all(made(1.25, k) == 0.0 for k in range(others))
 
 
 @pytest.mark.parametrize("makes", [staircase, falling_staircase])

@@ -154,6 +154,14 @@ class Format:
         with np.errstate(over="ignore", under="ignore"):
             return np.asarray((size <= np.exp2(self.digits + grid)) & (grid >= self._kept))
 
+    def finest(self, least: ArrayLike) -> np.ndarray:
+        """The e for which all its numbers of at least this size are multiples of 2^e.
+
+        A number of 2^k and more, below 2^(k + 1), is a multiple of 2^(k + 1 - digits).
+        """
+        _, exponent = np.frexp(least)
+        return np.maximum(exponent - self.digits, self._kept).astype(float)
+
     def fits(self, size: ArrayLike) -> bool:
         """Whether no number of these sizes exceeds the largest of the format; nan does."""
         return bool((np.asarray(size) <= self.largest).all())

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
 from hardmax.checker._budget import CALL, ENTRY, charge
 from hardmax.checker.blocks._sets import Unproved
+from hardmax.checker.blocks._unrounded import Balls as Balls
+from hardmax.checker.blocks._unrounded import adds_without_rounding, read_as_one_float
 from hardmax.numerics import FLOAT64, Format, inflate, is_power_of_two, lowest_bit, stray
-
-
-class Balls(NamedTuple):
-    """Middles, and how far numbers over the reals and in the format may be from them."""
-
-    middle: np.ndarray
-    radius: np.ndarray
 
 
 def check_sizes(format: Format, size: np.ndarray | float) -> None:
@@ -96,7 +90,8 @@ def products(query: Balls, key: Balls, format: Format) -> tuple[Balls, np.ndarra
     """query . key for every pair: queries x keys.
 
     Also how far two products of one query with one key can be apart, whatever the query is: by what
-    the key is off, and by rounding. A single product with a power of two is not rounded.
+    the key is off, and by rounding. A single product with a power of two is not rounded. A sum of
+    two such products rounds once, whatever comes first: with one key it is the same float.
     """
     (q, qr), (k, kr) = query, key
     charge(60 * CALL + ENTRY * len(q) * len(k))
@@ -110,8 +105,17 @@ def products(query: Balls, key: Balls, format: Format) -> tuple[Balls, np.ndarra
     lone = (terms <= 1.0) & plain
     lost = np.where(sharp | lone, 0.0, lost_in(terms, size, format))
     check_sizes(format, size + lost)
-    own = inflate((np.abs(q) + qr) @ kr.T, q.shape[1] + 8) + lost
+    again = np.where((terms <= 2.0) & (_uneven(query, key) == 0.0), 0.0, lost)
+    own = inflate((np.abs(q) + qr) @ kr.T, q.shape[1] + 8) + again
     return Balls(q @ k.T, spread + lost), own
+
+
+def _uneven(query: Balls, key: Balls) -> np.ndarray:
+    """How many terms of each product multiply two numbers of which neither is a power of two."""
+    uneven = [
+        (~is_power_of_two(middle) | (radius > 0.0)).astype(float) for middle, radius in (query, key)
+    ]
+    return np.asarray(uneven[0] @ uneven[1].T)
 
 
 def fed_forward(
@@ -121,9 +125,12 @@ def fed_forward(
 
     Units that are active on the whole of a ball are linear there, and what they pass on is the
     product of their matrices: two units that make a step cancel beyond it, be they ever so steep.
-    Silent units give 0, exactly.
+    Silent units give 0, exactly. Units that read one number may round nothing (`_unrounded.py`).
     """
     made, spread, lost = affine(x, inner, bias, format)
+    formats = [format, FLOAT64]  # middles are computed in float64
+    units = [read_as_one_float(x, inner, bias, one) for one in formats]
+    lost = np.where(np.all([one.sharp for one in units], axis=0), 0.0, lost)
     away = spread + lost
     check_weights(format, outer)
     active, silent = made - away >= 0.0, made + away <= 0.0
@@ -135,8 +142,18 @@ def fed_forward(
         rest = np.where(silent, 0.0, np.where(active, lost, away)) @ outer_sizes.T
         linear = _through(active & ~silent, x.radius, inner, outer)
         passed = np.minimum(passed, inflate(rest + linear, outer.shape[1] + 12))
-    total = hidden @ outer.T
-    return Balls(total, passed + _outer_lost(hidden, hidden_away, outer, format))
+    unrounded = [
+        adds_without_rounding(one, active, silent, outer, of)
+        for one, of in zip(units, formats, strict=True)
+    ]
+    rounded = np.where(
+        np.all(unrounded, axis=0), 0.0, _outer_lost(hidden, hidden_away, outer, format)
+    )
+    return Balls(hidden @ outer.T, passed + rounded)
+
+
+def _lowest(weights: np.ndarray) -> np.ndarray:
+    return np.where(weights != 0.0, lowest_bit(weights), np.inf)
 
 
 _LARGEST_PRODUCT = 2**28
@@ -153,12 +170,19 @@ def _through(
     charge(60 * CALL + ENTRY * len(active) * outer.size * inner.shape[1] // 8)
     found = np.empty((len(active), len(outer)))
     sizes, strayed = np.abs(outer), np.abs(inner)
+    grid = _lowest(outer).min(axis=1, initial=np.inf) + _lowest(inner).min(initial=np.inf)
+    grid = np.where(np.isinf(grid), 0.0, grid)
     step = max(1, 2**23 // max(1, outer.size))
     for start in range(0, len(active), step):
         some = slice(start, start + step)
         masked = active[some, None, :] * outer[None]
         matrix = np.abs(masked @ inner)
-        rounded = stray(inner.shape[0] + 1, (active[some, None, :] * sizes[None]) @ strayed)
+        size = (active[some, None, :] * sizes[None]) @ strayed
+        rounded = np.where(
+            FLOAT64.is_exact(inflate(size, len(inner) + 2), grid[:, None]),
+            0.0,
+            stray(inner.shape[0] + 1, size),
+        )
         found[some] = np.einsum("coi,ci->co", matrix + rounded, radius[some])
     return inflate(found, inner.shape[1] + 8)
 

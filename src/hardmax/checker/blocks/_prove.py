@@ -34,6 +34,7 @@ from hardmax.checker.blocks._holding import (
 )
 from hardmax.checker.blocks._sets import ClosedSets, Unproved
 from hardmax.checker.blocks._units import bound_units
+from hardmax.checker.blocks._unrounded import about_storage
 from hardmax.checker.blocks._wiring import check_wiring
 from hardmax.core import (
     INDEX,
@@ -202,4 +203,5 @@ def statements(held: dict[str, Holdings], circuit: Circuit) -> tuple[str, ...]:
 
 def assumptions(held: dict[str, Holdings]) -> tuple[str, ...]:
     """What the proof takes for granted."""
-    return tuple(about_heads(one.format) for one in held.values())
+    about = (about_heads, about_storage)
+    return tuple(say(one.format) for one in held.values() for say in about)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from fractions import Fraction
 
@@ -42,11 +43,21 @@ from hardmax.lowering.programs.legible._sheet import (
     Unit,
     added,
 )
-from hardmax.lowering.programs.legible._units import case, falling_staircase, linear, staircase
-from hardmax.numerics import Format
+from hardmax.lowering.programs.legible._units import (
+    FLAT,
+    STEEPNESS,
+    case,
+    falling_staircase,
+    linear,
+    sharp_case,
+    staircase,
+)
+from hardmax.numerics import FLOAT32, Format
 
 ROUTE = "legible"
 _MOST_UNITS = 2**13
+# With few digits a share is off by far less than a third of a gap, and edges have few digits, too.
+_COARSE_STEEPNESS, _COARSE_FLAT = 16 / 7, 1 / 16
 _ROOM = 0.25  # of the spacing of answers is claimed
 
 
@@ -60,14 +71,15 @@ def lower_legibly(
             f'or say positions="one-hot".'
         )
     target = ProgramTarget(program, words, closed=True)
-    return _Drawing(target).construction(format)
+    return _Drawing(target, format).construction()
 
 
 class _Drawing:
-    def __init__(self, target: ProgramTarget) -> None:
+    def __init__(self, target: ProgramTarget, format: Format) -> None:
         self.target, self.words = target, target.words
         self.closed = target.closed_steps
-        self.means = Means(self.closed)
+        self.format, self.coarse = format, format.digits < FLOAT32.digits
+        self.means = Means(self.closed, self.coarse)
         self.sheet = Sheet(
             self.closed, self.words.longest, self.means.shown, kinds=self.means.kinds
         )
@@ -174,7 +186,7 @@ class _Drawing:
             time = self._ready([*keys, *asked], 0)
             share = self.sheet.block(step, "share", time)
             share.at_start = [1.0]
-            scores = scores_of(scored.conjuncts, self._items, 1.0)
+            scores = scores_of(scored.conjuncts, self._items, 1.0, strays=self.means.strays)
             drawn = DrawnHead(scores, {share.first: {START: 1.0}})
             self._add(step, time, drawn, [share])
             shares.append(share)
@@ -199,10 +211,20 @@ class _Drawing:
                 else _only(first[0].first, float(weight * w))
                 for w in counts
             ]
-            units += falling_staircase({share.first: 1.0}, numbers, outputs)
+            units += self._looked_up(share, first, numbers, outputs)
         self._add(step, time, units, first)
         if not together and ONE_HOT in forms:
             self._spell_out(step)
+
+    def _looked_up(
+        self, share: Held, blocks: list[Held], numbers: list[float], outputs: list[Row]
+    ) -> list[Unit]:
+        """What is written for each share; shares fall."""
+        if any(block.form == NUMBER for block in blocks):
+            return falling_staircase({share.first: 1.0}, numbers, outputs)
+        row = share.read([1.0])
+        steepness, flat = (_COARSE_STEEPNESS, _COARSE_FLAT) if self.coarse else (STEEPNESS, FLAT)
+        return staircase(row, numbers[::-1], outputs[::-1], steepness=steepness, flat=flat)
 
     def _always_all(self, step: int) -> bool:
         return 0 not in self.closed.numbers[step]
@@ -246,7 +268,7 @@ class _Drawing:
         scores = (
             self._extreme_scores(scored, made.kind == "max", source, read)
             if extreme and source is not None
-            else scores_of(scored.conjuncts, self._items, 0.5)
+            else scores_of(scored.conjuncts, self._items, 0.5, strays=self.means.strays)
         )
         drawn = DrawnHead(scores, values)
         self._add(step, time, drawn, blocks)
@@ -284,11 +306,18 @@ class _Drawing:
     def _extreme_scores(
         self, scored: Scored, largest: bool, source: Held, read: list[Fraction]
     ) -> list[tuple[Row, Row]]:
-        """Ranks go by the numbers that somebody can select."""
+        """Ranks go by the numbers that somebody can select, on a power of two or more."""
         order = sorted(set(read), reverse=not largest)
         ranks = source.read([float(order.index(n)) for n in read])
-        many = float(len(order))
-        return scores_of(scored.conjuncts, self._items, many - 0.5, scale=many, ranks=ranks)
+        many = 2.0 ** math.ceil(math.log2(len(order)))
+        return scores_of(
+            scored.conjuncts,
+            self._items,
+            many - 0.5,
+            scale=many,
+            ranks=ranks,
+            strays=self.means.strays,
+        )
 
     # ---- functions -----------------------------------------------------------------------------
 
@@ -349,12 +378,31 @@ class _Drawing:
         for one in cases_of(rows, len(sources)):
             outputs = self._outputs(blocks, one.answer)
             if outputs:
-                lit = [
-                    added((1.0, items[s][n]) for n in sorted(own))
+                lit = {
+                    s: added((1.0, items[s][n]) for n in sorted(own))
                     for s, own in sorted(one.wanted.items())
+                }
+                loose = self._loose(step, [sources[s] for s in lit])
+                if loose is None:
+                    units.append(case(list(lit.values()), outputs) if lit else _everywhere(outputs))
+                    continue
+                at = sources.index(loose)
+                others = [
+                    (row, added((1.0, r) for r in items[s].values()))
+                    for s, row in lit.items()
+                    if s != at
                 ]
-                units.append(case(lit, outputs) if lit else _everywhere(outputs))
+                for n in sorted(one.wanted[at]):
+                    units += sharp_case(items[at][n], others, outputs)
         self._add(step, time, units, blocks)
+
+    def _loose(self, step: int, sources: list[int]) -> int | None:
+        """The only source that strays, the others being embedded, of a step that must not."""
+        found = [s for s in sources if self.means.strays(s)]
+        rest = [s for s in sources if s not in found]
+        if step not in self.means.exact or len(found) != 1:
+            return None
+        return found[0] if all(s in self.means.kinds for s in rest) else None
 
     def _pick(self, step: int, made: Picked) -> None:
         """A case for each number and each item of the option that it picks."""
@@ -378,7 +426,7 @@ class _Drawing:
 
     # ---- the model -----------------------------------------------------------------------------
 
-    def construction(self, format: Format) -> Construction:
+    def construction(self) -> Construction:
         sheet, outputs = self.sheet, self.closed.steps.outputs
         weights = np.zeros((len(outputs), sheet.width))
         bias = np.zeros(len(outputs))
@@ -399,7 +447,7 @@ class _Drawing:
         transformer = Transformer(self._input(), sublayers, ReadOut(weights, bias, token))
         circuit = sheet.circuit(read)
         ledger = self._ledger()
-        claim = Claim(self.target, self.words, ledger, format=format.name)
+        claim = Claim(self.target, self.words, ledger, format=self.format.name)
         legend = _legend_of(circuit, transformer)
         return Construction(transformer, claim, None, ROUTE, legend, circuit)
 

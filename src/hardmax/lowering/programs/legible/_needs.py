@@ -1,9 +1,12 @@
 """In which forms the steps are held, and by which means each is made: decided from the end.
 
 Readers decide: keys, queries and functions of several values need one-hots; combinations, means and
-numeric answers need numbers. A step that is a function of the token alone, or of the place alone,
-is embedded. A relabelling that an aggregate reads is no block of its own: the head reads the
-one-hot of its source by other numbers.
+numeric answers need numbers. The one-hot of a count, a sum or a mean is made without any error
+(`_units.py`), and a number is not: where both are needed of a count, its items' numbers are added
+up. What keys depend on is to be exact, too, for the scores of all positions that are selected are
+to be the same. A step that is a function of the token alone, or of the place alone, is embedded. A
+relabelling that an aggregate reads is no block of its own: the head reads the one-hot of its source
+by other numbers.
 """
 
 from __future__ import annotations
@@ -41,6 +44,7 @@ class Means:
     """How steps are made: by an embedding, by a sum of numbers, or case by case."""
 
     closed: ClosedSteps
+    few_digits: bool = False  # of the float format: numbers that add up many jumps are too far off
     kinds: dict[int, str] = field(default_factory=dict)  # token or place, of what is embedded
     needs: dict[int, set[str]] = field(default_factory=dict)
     signs: dict[int, tuple[int, ...] | None] = field(default_factory=dict)  # of pointwise steps
@@ -48,6 +52,7 @@ class Means:
     items: dict[int, set[Exact]] = field(default_factory=dict)  # of one-hots, that are looked for
     by_cases: set[int] = field(default_factory=set)
     views: dict[int, int] = field(default_factory=dict)  # relabellings, by whose one-hot is read
+    exact: set[int] = field(default_factory=set)  # keys and what they are made of: scores are equal
 
     def __post_init__(self) -> None:
         for step in self._numbered():
@@ -58,6 +63,26 @@ class Means:
         for step in reversed(list(self._numbered())):
             if step in self.needs:
                 self._ask_sources(step)
+        for step, forms in self.needs.items():
+            if step >= GIVEN and self._is_looked_up(step) and (ONE_HOT in forms or self.few_digits):
+                self.needs[step] = {ONE_HOT}
+
+    def _is_looked_up(self, step: int) -> bool:
+        """Whether it is a count that one share tells, and not always the same."""
+        made = self.step(step)
+        is_count = isinstance(made, Aggregate) and made.kind in ("count", "sum")
+        many = len(self.closed.numbers[step]) > 1
+        return is_count and many and len(self.closed.scored[step]) == 1
+
+    def strays(self, step: int) -> bool:
+        """Whether its one-hot may be off: gathered, or worked out from what is."""
+        if step in self.kinds or step in self.constants:
+            return False
+        made = self.step(step)
+        if isinstance(made, Aggregate):
+            told = made.kind in ("count", "sum") or (made.kind == "mean" and not made.agree)
+            return not told or ONE_HOT not in self.needs[step]
+        return any(self.strays(source) for source in self.sources(step))
 
     def _numbered(self) -> range:
         return range(GIVEN, GIVEN + len(self.closed.steps.steps))
@@ -152,6 +177,14 @@ class Means:
                 form = ONE_HOT if self.signs_of(step) is None else NUMBER
                 for source in self.sources(step):
                     self._ask(source, form)
+        if step in self.exact and not isinstance(made, Aggregate) and not self._ends_straying(step):
+            self.exact.update(self.sources(step))
+
+    def _ends_straying(self, step: int) -> bool:
+        """Whether its cases can be drawn as jumps: one of what they ask is not embedded."""
+        by_sums = isinstance(self.step(step), Combination) or self.signs.get(step) is not None
+        computed = [source for source in self.sources(step) if source not in self.kinds]
+        return len(computed) == 1 and (step in self.by_cases or not by_sums)
 
     def _clean(self, step: int) -> None:
         """A one-hot that is made of a count alone is made case by case.
@@ -180,6 +213,8 @@ class Means:
                     (one.key, one.table.any(axis=1)),
                     (one.query, one.table.any(axis=0)),
                 ):
+                    if side is not None and side == one.key:
+                        self.exact.add(side)
                     if side is not None:
                         numbers = zip(
                             self.closed.numbers[side], np.asarray(told).tolist(), strict=True

@@ -10,13 +10,16 @@ start token's score is s for every query. With L symbols and coldness b:
 Proof: weights are proportional to e^(b score); divide by the largest. At the start token's own row
 scores of symbols are <= 0 as well, and it attends to itself but for L e^(-b s).
 
-Extremes add the rank 0 <= r < M of what is held to M times the score; the start token has M - 1/2.
-Selected ones have M + r >= M, others at most M - 1: of two neighbours the better one wins by 1/2.
+Extremes add the rank 0 <= r < M of what is held to M times the score, M being a power of two; the
+start token has M - 1/2. Selected ones have M + r >= M, others at most M - 1: of two neighbours the
+better one wins by 1/2. Products with M round nothing, and M times what is asked, plus r, rounds
+once: then positions that hold the same have the same score, to the last digit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -33,20 +36,29 @@ def scores_of(
     *,
     scale: float = 1.0,
     ranks: Row | None = None,
+    strays: Callable[[int], bool] = lambda step: False,
 ) -> list[tuple[Row, Row]]:
-    """The pairs of linear forms whose products add up to the score; `ranks` are added to it."""
+    """The pairs of linear forms whose products add up to the score; `ranks` are added to it.
+
+    Beside one query that strays, the other conjuncts take 1 away where they do not hold, in place
+    of adding 1 where they do: where all hold, that one is added to the rank and nothing else.
+    """
     pairs, base, asks_nobody = [], [], True
+    turned = _turned(conjuncts, items, strays)
     for one in conjuncts:
+        weight = scale
+        if any(one is other for other in turned):
+            one, weight = replace(one, table=~one.table), -scale
         if one.query is None:
-            base.append((scale, _those(one, items)))
+            base.append((weight, _those(one, items)))
             continue
         asks_nobody = False
         if one.key is None:
             asked = added((1.0, row) for row, ok in _listed(items(one.query), one.table[0]) if ok)
-            pairs.append((asked, {ONE: scale, START: -scale}))
+            pairs.append((asked, {ONE: weight, START: -weight}))
         else:
-            pairs += _table(one.table, items(one.key), items(one.query), scale)
-    base.append((-scale * (len(conjuncts) - 1), {ONE: 1.0, START: -1.0}))
+            pairs += _table(one.table, items(one.key), items(one.query), weight)
+    base.append((-scale * (len(conjuncts) - len(turned) - 1), {ONE: 1.0, START: -1.0}))
     base.append((1.0, ranks or {}))
     own = added(base)
     if asks_nobody and own:  # at the start token nothing is asked, and symbols might win there
@@ -55,6 +67,16 @@ def scores_of(
     else:
         pairs.append(({ONE: 1.0}, added([(1.0, own), (1.0, {START: start})])))
     return pairs
+
+
+def _turned(
+    conjuncts: Sequence[Conjunct], items: Items, strays: Callable[[int], bool]
+) -> list[Conjunct]:
+    """The conjuncts beside the only one whose query strays, if all their items have coordinates."""
+    loose = [one for one in conjuncts if one.query is not None and strays(one.query)]
+    rest = [one for one in conjuncts if all(one is not other for other in loose)]
+    sides = [side for one in rest for side in (one.key, one.query) if side is not None]
+    return rest if len(loose) == 1 and all(map(all, map(items, sides))) else []
 
 
 def _those(one: Conjunct, items: Items) -> Row:

@@ -2,25 +2,36 @@
 
 Theorem 2 (staircase). Between neighbours a < b of the numbers that z can hold, a jump is
 relu(s z - t) - relu(s z - t - 1): 0 up to z = t/s, 1 from (t + 1)/s on. The slope s is the power of
-two from 4/(b - a) on, t the multiple of 1/8 that is nearest to s (a + b)/2 - 1/2. So the jump takes
-at most a quarter of the gap, its middle is off by at most a 64th, and it is flat for more than a
-third of the gap on either side: a staircase is exact while z strays by no more than that. So the
-look-up of a count w from its share 1/(1 + w) is while that errs by less than 1/(3 n (n + 1)). Its
-jumps are written downwards, relu(t + 1 - s z) - relu(t - s z): steep ones, which are those of small
-shares, are then never far out. Products with s and the constants round nothing in any format.
+two from 4/(b - a) on, so that the jump takes at most a quarter of the gap; t/s is the number of
+fewest binary digits that leaves it flat for a third of the gap on either side. So a staircase is
+exact while z strays by no more than that, and the look-up of a count w from its share 1/(1 + w) is
+while that errs by less than 1/(3 n (n + 1)). Products with s round nothing.
+
+Jumps go away from 0, to either side from the number that is nearest to it, all with one slope. So
+both units of a jump are silent, or the float s z less something smaller: no digit is lost, as
+Sterbenz says, and their difference is 1 exactly, however far z strayed. A coordinate of a one-hot
+adds up two such jumps: s z at most twice, and less; it is exactly 0 or 1 as well, whatever is added
+first. So one-hots are made of numbers without any error, in every float format that holds s and t.
+A number adds up many jumps and is off: there those of a share are written downwards,
+relu(t + 1 - s z) - relu(t - s z), each with its own slope, and steep ones, which are those of small
+shares, are never far out.
 
 A case of r one-hots is relu(2 (x_1 + ... + x_r) - (2 r - 1)): 1 if all are lit, and silent,
-exactly, as long as the sum strays by less than 1/2 from a whole number below r.
+exactly, as long as the sum strays by less than 1/2 from a whole number below r. Where one of them
+strays, and keys depend on the case, it is a jump: relu(4 x - 2 - c) - relu(4 x - 3 - c), c being 0
+if all others are lit, and at least 4 elsewhere.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from hardmax.lowering.programs.legible._sheet import ONE, START, Row, Unit, added
 
+STEEPNESS, FLAT = 4.0, 1 / 3  # a jump takes a quarter of a gap, and leaves a third on either side
 Outputs = Sequence[Row]  # what is written for each number, or in each case
 
 
@@ -40,16 +51,27 @@ def linear(row: Row, constant_part: float, low: float, high: float, place: int) 
     return units
 
 
-def staircase(row: Row, numbers: Sequence[float], outputs: Outputs) -> list[Unit]:
+def staircase(
+    row: Row,
+    numbers: Sequence[float],
+    outputs: Outputs,
+    *,
+    steepness: float = STEEPNESS,
+    flat: float = FLAT,
+) -> list[Unit]:
     """What is written for each of the numbers, in rising order, that the linear form can hold."""
-    units = constant(outputs[0])
-    for k in range(1, len(numbers)):
-        change = added([(1.0, outputs[k]), (-1.0, outputs[k - 1])])
+    slope = _slope(min(np.diff(numbers), default=1.0), steepness)
+    middle = min(range(len(numbers)), key=lambda k: abs(numbers[k]))
+    units = constant(outputs[middle])
+    for k in (*range(middle - 1, -1, -1), *range(middle + 1, len(numbers))):
+        sign = 1.0 if k > middle else -1.0
+        nearer = k - int(sign)
+        change = added([(1.0, outputs[k]), (-1.0, outputs[nearer])])
         if change:
-            slope, edge = _jump(numbers[k - 1], numbers[k])
-            steep = added([(slope, row)])
-            for bias, sign in ((-edge, 1.0), (-edge - 1.0, -1.0)):
-                units.append(_silenced(Unit(steep, bias, added([(sign, change)]))))
+            edge = _edge(sign * numbers[nearer], sign * numbers[k], slope, flat)
+            steep = added([(sign * slope, row)])
+            for bias, turn in ((-edge, 1.0), (-edge - 1.0, -1.0)):
+                units.append(_silenced(Unit(steep, bias, added([(turn, change)]))))
     return units
 
 
@@ -62,23 +84,52 @@ def falling_staircase(row: Row, numbers: Sequence[float], outputs: Outputs) -> l
     for k in range(1, len(numbers)):
         change = added([(1.0, outputs[k]), (-1.0, outputs[k - 1])])
         if change:
-            slope, edge = _jump(numbers[k], numbers[k - 1])
+            slope = _slope(numbers[k - 1] - numbers[k], STEEPNESS)
+            edge = _edge(numbers[k], numbers[k - 1], slope, FLAT)
             steep = added([(-slope, row)])
             for bias, sign in ((edge + 1.0, 1.0), (edge, -1.0)):
                 units.append(Unit(steep, bias, added([(sign, change)])))
     return units
 
 
-def _jump(low: float, high: float) -> tuple[float, float]:
-    """The slope s and the edge t of a jump between two numbers."""
-    slope = 2.0 ** np.ceil(np.log2(4.0 / (high - low)))
-    return float(slope), float(np.round(8.0 * (slope * (low + high) / 2 - 0.5)) / 8.0)
+def _slope(gap: float, steepness: float) -> float:
+    return float(2.0 ** math.ceil(math.log2(steepness / gap)))
+
+
+def _edge(low: float, high: float, slope: float, flat: float) -> float:
+    """Where a jump between two numbers begins, times the slope."""
+    room = (high - low) * flat
+    return slope * _plainest(low + room, high - room - 1.0 / slope)
+
+
+def _plainest(low: float, high: float) -> float:
+    """The multiple of the largest power of two that lies between two numbers."""
+    grid = 2.0 ** math.ceil(math.log2(high - low))
+    while math.floor(high / grid) * grid < low:
+        grid /= 2
+    return math.floor(high / grid) * grid
 
 
 def case(lit: Sequence[Row], outputs: Row) -> Unit:
     """Written where each of the linear forms is 1, and nowhere else."""
     inner = added((2.0, row) for row in lit)
     return _silenced(Unit(inner, 1.0 - 2.0 * len(lit), outputs))
+
+
+def sharp_case(lit: Row, others: Sequence[tuple[Row, Row]], outputs: Row) -> list[Unit]:
+    """The same for a form that strays and others that do not: 1 without any error.
+
+    Each other comes with the sum of all items of its one-hot, which is 1: so whatever is subtracted
+    is one number where all are lit, and both units read the one float.
+    """
+    units = []
+    for edge, sign in ((2.0, 1.0), (3.0, -1.0)):
+        rows = [(4.0, lit)]
+        for k, (own, every) in enumerate(others):
+            rows += [(4.0, own), (-4.0 - (0.0 if k else edge), every)]
+        unit = Unit(added(rows), 0.0 if others else -edge, added([(sign, outputs)]))
+        units.append(unit)
+    return units
 
 
 def _silenced(unit: Unit) -> Unit:
