@@ -274,6 +274,20 @@ def test_a_mask_is_no_pattern_that_is_known():
     assert "mask" in advice(changed(model, 0, causal=True))
 
 
+def test_a_mean_of_what_differs_is_no_one_hot():
+    """A coordinate that sends 1 where the value is 1 holds a half for a mean of a half."""
+    so_far = p.there(s.index) <= s.index
+    model = hm.compile(
+        p.Program(so_far.mean(s.tokens == "a") == 1), alphabet="ab", length=3, route="legible"
+    )
+    assert hm.certify(model).verdict is PROVED
+    blocks = list(model.circuit.blocks)
+    (k,) = [k for k, block in enumerate(blocks) if block.name == "mean"]
+    blocks[k] = replace(blocks[k], form="one-hot", items=(1,), labels=("1",))
+    lie = replace(model, circuit=replace(model.circuit, blocks=tuple(blocks)))
+    assert "writes the mean of what differs" in hm.certify(lie).advice
+
+
 # ---- lemmas --------------------------------------------------------------------------------------
 
 

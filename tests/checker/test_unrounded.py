@@ -13,7 +13,7 @@ from hardmax import programs as p
 from hardmax.checker.blocks import BlockProof
 from hardmax.checker.blocks._arithmetic import Balls, fed_forward, products
 from hardmax.checker.blocks._unrounded import adds_without_rounding, read_as_one_float
-from hardmax.core import Words
+from hardmax.core import Attention, Transformer, Words, evaluate
 from hardmax.numerics import FLOAT16, FLOAT32, FLOAT64, FORMATS, Format
 
 s = p.Sequence()
@@ -158,6 +158,58 @@ def test_two_products_with_powers_of_two_are_one_rounding():
     three = Balls(np.array([[32.0, 4.0, 1.0]]), np.zeros((1, 3)))
     loose = Balls(np.array([[1.0, 1.0, 1.0]]), np.array([[1e-6, 0.0, 0.0]]))
     assert products(loose, three, FLOAT32)[1][0, 0] > 0
+
+
+# ---- 16 bits ------------------------------------------------------------------------------------
+
+
+def in_16_bits(transformer: Transformer, word: tuple) -> np.ndarray:
+    """The answers, every sum, product and exponential being rounded to 16 bits."""
+    source, half = transformer.input, np.float16
+    ids = list(source.indices(word))
+    first = (source.start + source.positions[0])[None]
+    rest = source.embedding[ids] + source.positions[1 : len(ids) + 1]
+    stream = np.concatenate([first, rest]).astype(half)
+    for layer in transformer.sublayers:
+        added = np.zeros_like(stream)
+        if isinstance(layer, Attention):
+            for head in layer.heads:
+                matrices = [m.T.astype(half) for m in (head.query, head.key, head.value)]
+                query, key, value = (stream @ matrix for matrix in matrices)
+                logits = half(head.weighting.coldness) * (query @ key.T)
+                powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+                weights = powers / powers.sum(axis=1, keepdims=True)
+                added = added + (weights @ value) @ head.output.T.astype(half)
+        else:
+            inner, bias = layer.inner.T.astype(half), layer.inner_bias.astype(half)
+            hidden = np.maximum(stream @ inner + bias, 0)
+            added = hidden @ layer.outer.T.astype(half)
+        stream = stream + added
+    readout = transformer.readout
+    assert stream.dtype == half
+    return stream[1:] @ readout.weights.T.astype(half) + readout.bias.astype(half)
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        (p.reverse, Words("abcdefghij", 20)),
+        (p.histogram, Words("abcdefghij", 20)),
+        (p.sort, Words("abcde", 5)),
+        (p.Program(s.everywhere.sum(s.tokens == "a") % 3), Words("ab", 20)),
+    ],
+    ids=["reverse", "histogram", "sort", "modulo"],
+)
+def test_models_for_16_bits_are_proved_and_run_in_them(program, words):
+    model = hm.compile(program, on=words, route="legible", float="float16")
+    certificate = hm.certify(model)
+    assert certificate.verdict is hm.Verdict.PROVED
+    assert "float16" in certificate.holds_in
+    for word in words.sample(12, np.random.default_rng(0)):
+        if word:
+            exact = evaluate(model.transformer, word)
+            away = np.abs(in_16_bits(model.transformer, word).astype(float) - np.round(exact))
+            assert away.max() <= model.claim.error <= 0.45
 
 
 # ---- rows ----------------------------------------------------------------------------------------

@@ -229,6 +229,10 @@ class _Head:
         spread, gap = self._gaps(scores, selected, values)
         others = self._others(gap)
         uneven = made.kind == "mean" and not made.agree
+        if uneven and any(block.form != "number" for block in asked.blocks(self.node.writes)):
+            raise Unproved(
+                f"The head {self.node.name!r} writes the mean of what differs, and not as a number."
+            )
         grown = growth(spread, self.coldness, self.format, self.tokens)
         if not others < np.inf or (uneven and not grown < np.inf):
             raise Unproved(f"The scores of {self.node.name!r} are not apart, or not equal.")
@@ -330,11 +334,18 @@ class _Head:
         sizes = [np.abs(one.middle) + one.radius for one in (sent, first)]
         size = np.concatenate([*sizes, np.abs(default)]).max(axis=0, keepdims=True)
         check_sizes(self.format, size * self.tokens)
-        value_width = self.head.value.shape[0]
-        lost = lost_in(np.array(self.tokens + value_width + 8), size, self.format)
-        leaked = 2.0 * others * size + lost
+        terms = np.array(self.tokens + self.head.value.shape[0] + 8)
+        uneven = self.made.kind == "mean" and not self.made.agree
+        leaked = 2.0 * others * size
+
+        def rounded(held: np.ndarray) -> np.ndarray:
+            """Where all that are selected hold 0, as where nothing is lit, there is little."""
+            return lost_in(terms, size if uneven else np.minimum(held, size), self.format)
+
+        off = off + rounded(inflate(np.abs(codes) + off + leaked, 8))
+        off_first = off_first + rounded(inflate(np.abs(default) + off_first + leaked, 8))
         self.holdings.symbols.update(self._spread(off, codes, off_first, default, leaked))
-        self._bound_start(there, first, size, lost)
+        self._bound_start(there, first, size, lost_in(terms, size, self.format))
 
     def _bound_start(self, there: Cases, first: Balls, size: np.ndarray, lost: np.ndarray) -> None:
         """The start token attends to itself, and holds what its blocks say."""

@@ -58,7 +58,7 @@ ROUTE = "legible"
 _MOST_UNITS = 2**13
 # With few digits a share is off by far less than a third of a gap, and edges have few digits, too.
 _COARSE_STEEPNESS, _COARSE_FLAT = 16 / 7, 1 / 16
-_ROOM = 0.25  # of the spacing of answers is claimed
+_ROOM, _COARSE_ROOM = 0.25, 0.45  # of the spacing of answers is claimed
 
 
 def lower_legibly(
@@ -400,7 +400,7 @@ class _Drawing:
         """The only source that strays, the others being embedded, of a step that must not."""
         found = [s for s in sources if self.means.strays(s)]
         rest = [s for s in sources if s not in found]
-        if step not in self.means.exact or len(found) != 1:
+        if not (step in self.means.exact or self.coarse) or len(found) != 1:
             return None
         return found[0] if all(s in self.means.kinds for s in rest) else None
 
@@ -478,7 +478,8 @@ class _Drawing:
         """Theorem 1 of `_scoring` for each head on the way, and room for decoding."""
         outputs = self.target.program.outputs
         codes = self.target.codes
-        room = min(self.target.spacing(one) for one in outputs) * _ROOM
+        room = min(self.target.spacing(one) for one in outputs)
+        room *= _COARSE_ROOM if self.coarse else _ROOM
         largest = max(abs(float(codes[o].number(i))) for o in outputs for i in codes[o].items)
         heads = sum(isinstance(one.made, DrawnHead) for one in self.sheet.components)
         leak = 2.0 * largest * heads * self.words.longest * float(np.exp(-COLDNESS / 2))

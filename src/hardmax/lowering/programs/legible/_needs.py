@@ -189,10 +189,11 @@ class Means:
     def _clean(self, step: int) -> None:
         """A one-hot that is made of a count alone is made case by case.
 
-        A count is looked up in its share with small errors, which cases end: what is not lit is 0.
+        What is not lit is 0 then; and of many jumps nothing is added up, which few digits forbid.
         """
         sources = self.sources(step)
-        if len(sources) != 1 or self.needs[step] != {ONE_HOT} or sources[0] < GIVEN:
+        clean = self.needs[step] == {ONE_HOT} or self.few_digits
+        if len(sources) != 1 or not clean or sources[0] < GIVEN:
             return
         read = self.step(sources[0])
         is_count = isinstance(read, Aggregate) and read.kind in ("count", "sum")
