@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import pytest
 import hardmax as hm
 from hardmax import programs as p
 from hardmax.checker.blocks import BlockProof
-from hardmax.checker.blocks._arithmetic import Balls, fed_forward, products
+from hardmax.checker.blocks._arithmetic import Balls, _through, fed_forward, products
 from hardmax.checker.blocks._unrounded import adds_without_rounding, read_as_one_float
 from hardmax.core import Attention, Transformer, Words, evaluate
 from hardmax.numerics import FLOAT16, FLOAT32, FLOAT64, FORMATS, Format
@@ -146,6 +147,53 @@ def test_units_of_two_numbers_are_left_to_the_general_bound():
     assert not adds_without_rounding(one, ~on, ~on, np.array([[2.0, 0.0]]), FLOAT16).any()
 
 
+def is_whole(
+    x: Balls, slopes: list[float], rests: list[float], weights: list[float], format: Format
+) -> bool:
+    """Whether units slope z + rest, all active, are added up without rounding."""
+    inner = np.array([[slope, 0.0] for slope in slopes])
+    one = read_as_one_float(x, inner, np.array(rests), format)
+    on = np.ones((1, len(slopes)), dtype=bool)
+    return bool(adds_without_rounding(one, on, ~on, np.array([weights]), format)[0, 0])
+
+
+def test_what_else_keeps_sums_from_being_whole():
+    x = ball(0.6, 0.7)
+    assert is_whole(x, [0.0] * 6, [1.0] * 6, [1.0] * 6, FLOAT16)
+    assert not is_whole(x, [0.0] * 6 + [1.0], [1.0] * 6 + [0.0], [1.0] * 7, FLOAT16)  # 6 + z
+    assert is_whole(x, [0.0] * 2, [1.0, 2.0**-10], [1.0] * 2, FLOAT16)
+    assert not is_whole(x, [0.0] * 2, [1.0, 2.0**-11], [1.0] * 2, FLOAT16)
+    assert not is_whole(x, [0.0] * 2, [2.0**40, 2.0**-20], [1.0] * 2, FLOAT32)  # nor in float64
+    assert 3.0 * (1 / 3) == 1.0 != 3.0 * float(np.float32(1 / 3))
+    assert not is_whole(x, [0.0], [3.0], [1 / 3], FLOAT32)  # a weight that the format rounds
+
+
+def test_sharpness_is_that_of_the_whole_ball():
+    """The least number has the most digits, the largest the largest image."""
+    inner, bias = np.array([[1.0, 0.0]]), np.array([0.25])
+    assert read_as_one_float(ball(0.51, 0.74), inner, bias, FLOAT16).sharp.all()
+    assert not read_as_one_float(ball(0.51, 0.9), inner, bias, FLOAT16).sharp.any()
+    assert not read_as_one_float(ball(0.49, 0.52), inner, bias, FLOAT16).sharp.any()
+    odd = np.float16(0.49 + 2.0**-12)
+    assert any(
+        float(z + np.float16(0.25)) != float(z) + 0.25 for z in (odd, odd + np.float16(2.0**-12))
+    )
+
+
+def test_slopes_that_nearly_cancel_are_rounded_outward():
+    """What is left of them is more than floats say, sometimes; where they are exact, it is not."""
+    rng, short = np.random.default_rng(0), 0
+    on, radius = np.ones((1, 3), dtype=bool), np.ones((1, 1))
+    for _ in range(50):
+        inner, outer = rng.random((3, 1)), rng.random((1, 3))
+        inner[2, 0], outer[0, 2] = 1.0, -float(outer[0, :2] @ inner[:2, 0])
+        true = abs(sum(map(Fraction.__mul__, map(Fraction, outer[0]), map(Fraction, inner[:, 0]))))
+        short += abs(float((outer @ inner)[0, 0])) < true
+        assert Fraction(float(_through(on, radius, inner, outer)[0, 0])) >= true
+    assert short > 10
+    assert _through(on, radius, np.array([[4.0], [2.0], [2.0]]), np.array([[1.0, -1.0, -1.0]])) == 0
+
+
 def test_two_products_with_powers_of_two_are_one_rounding():
     """Then two positions with one key have one score; with three the order could set them apart."""
     key = Balls(np.array([[32.0, 5.0]]), np.zeros((1, 2)))
@@ -160,12 +208,14 @@ def test_two_products_with_powers_of_two_are_one_rounding():
     assert products(loose, three, FLOAT32)[1][0, 0] > 0
 
 
-# ---- 16 bits ------------------------------------------------------------------------------------
+# ---- 16 and 32 bits ------------------------------------------------------------------------------
 
 
-def in_16_bits(transformer: Transformer, word: tuple) -> np.ndarray:
-    """The answers, every sum, product and exponential being rounded to 16 bits."""
-    source, half = transformer.input, np.float16
+def computed(
+    transformer: Transformer, word: tuple, half: type
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Answers and attention rows, every sum, product and exponential being rounded."""
+    source, rows = transformer.input, []
     ids = list(source.indices(word))
     first = (source.start + source.positions[0])[None]
     rest = source.embedding[ids] + source.positions[1 : len(ids) + 1]
@@ -179,6 +229,7 @@ def in_16_bits(transformer: Transformer, word: tuple) -> np.ndarray:
                 logits = half(head.weighting.coldness) * (query @ key.T)
                 powers = np.exp(logits - logits.max(axis=1, keepdims=True))
                 weights = powers / powers.sum(axis=1, keepdims=True)
+                rows.append(weights)
                 added = added + (weights @ value) @ head.output.T.astype(half)
         else:
             inner, bias = layer.inner.T.astype(half), layer.inner_bias.astype(half)
@@ -187,7 +238,7 @@ def in_16_bits(transformer: Transformer, word: tuple) -> np.ndarray:
         stream = stream + added
     readout = transformer.readout
     assert stream.dtype == half
-    return stream[1:] @ readout.weights.T.astype(half) + readout.bias.astype(half)
+    return stream[1:] @ readout.weights.T.astype(half) + readout.bias.astype(half), rows
 
 
 @pytest.mark.parametrize(
@@ -208,7 +259,8 @@ def test_models_for_16_bits_are_proved_and_run_in_them(program, words):
     for word in words.sample(12, np.random.default_rng(0)):
         if word:
             exact = evaluate(model.transformer, word)
-            away = np.abs(in_16_bits(model.transformer, word).astype(float) - np.round(exact))
+            found, _ = computed(model.transformer, word, np.float16)
+            away = np.abs(found.astype(float) - np.round(exact))
             assert away.max() <= model.claim.error <= 0.45
 
 
@@ -241,3 +293,23 @@ def test_rows_are_within_a_millionth_of_their_patterns(program, words):
         assert proof.answers(held) <= model.claim.error
         leaked = 41 * math.exp(-32)  # to others, by Theorem 1
         assert held.rows <= 1.01 * leaked + 3.01 * format.unit <= 1e-6
+
+
+@pytest.mark.parametrize("program", [p.sort_by_frequency, p.most_frequent, p.reverse], ids=str)
+def test_rows_in_32_bits_are_as_close_as_is_certified(program):
+    words = Words("abc", 12)
+    model = hm.compile(program, on=words, route="legible")
+    proof = BlockProof(
+        model.transformer, model.circuit, model.claim.target.steps(), words, np.arange(3)
+    )
+    exact, held = proof.bound(FLOAT64), proof.bound(FLOAT32)
+    worst = 0.0
+    for word in words.sample(20, np.random.default_rng(1)):
+        if word:
+            (_, wide), (_, rows) = (
+                computed(model.transformer, word, one) for one in (np.float64, np.float32)
+            )
+            worst = max(
+                worst, *(float(np.abs(a - b).max()) for a, b in zip(wide, rows, strict=True))
+            )
+    assert 0.0 < worst <= held.rows + exact.rows

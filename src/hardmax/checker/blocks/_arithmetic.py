@@ -128,9 +128,8 @@ def fed_forward(
     Silent units give 0, exactly. Units that read one number may round nothing (`_unrounded.py`).
     """
     made, spread, lost = affine(x, inner, bias, format)
-    formats = [format, FLOAT64]  # middles are computed in float64
-    units = [read_as_one_float(x, inner, bias, one) for one in formats]
-    lost = np.where(np.all([one.sharp for one in units], axis=0), 0.0, lost)
+    units = read_as_one_float(x, inner, bias, format)
+    lost = np.where(units.sharp, 0.0, lost)
     away = spread + lost
     check_weights(format, outer)
     active, silent = made - away >= 0.0, made + away <= 0.0
@@ -142,13 +141,8 @@ def fed_forward(
         rest = np.where(silent, 0.0, np.where(active, lost, away)) @ outer_sizes.T
         linear = _through(active & ~silent, x.radius, inner, outer)
         passed = np.minimum(passed, inflate(rest + linear, outer.shape[1] + 12))
-    unrounded = [
-        adds_without_rounding(one, active, silent, outer, of)
-        for one, of in zip(units, formats, strict=True)
-    ]
-    rounded = np.where(
-        np.all(unrounded, axis=0), 0.0, _outer_lost(hidden, hidden_away, outer, format)
-    )
+    unrounded = adds_without_rounding(units, active, silent, outer, format)
+    rounded = np.where(unrounded, 0.0, _outer_lost(hidden, hidden_away, outer, format))
     return Balls(hidden @ outer.T, passed + rounded)
 
 

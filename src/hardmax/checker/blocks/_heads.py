@@ -335,15 +335,11 @@ class _Head:
         size = np.concatenate([*sizes, np.abs(default)]).max(axis=0, keepdims=True)
         check_sizes(self.format, size * self.tokens)
         terms = np.array(self.tokens + self.head.value.shape[0] + 8)
-        uneven = self.made.kind == "mean" and not self.made.agree
         leaked = 2.0 * others * size
-
-        def rounded(held: np.ndarray) -> np.ndarray:
-            """Where all that are selected hold 0, as where nothing is lit, there is little."""
-            return lost_in(terms, size if uneven else np.minimum(held, size), self.format)
-
-        off = off + rounded(inflate(np.abs(codes) + off + leaked, 8))
-        off_first = off_first + rounded(inflate(np.abs(default) + off_first + leaked, 8))
+        # Where all who are selected hold 0 there is little to round. A mean of numbers that differ
+        # is no larger than the largest, which is one of the cases.
+        off += lost_in(terms, inflate(np.abs(codes) + off + leaked, 8), self.format)
+        off_first += lost_in(terms, inflate(np.abs(default) + off_first + leaked, 8), self.format)
         self.holdings.symbols.update(self._spread(off, codes, off_first, default, leaked))
         self._bound_start(there, first, size, lost_in(terms, size, self.format))
 

@@ -10,8 +10,9 @@ m 2^e that has no more digits than there are. (Sterbenz: l/2 <= -c/m <= 2 l is s
 - active units of that kind, weighted by powers of two, are added up without rounding, in whatever
   order, if every subset of them adds up to such a number, or to a number without z that is held.
 
-What comes out is linear in z then, without rounding; and if the slopes add up to 0, as those of a
-jump do, it is one number, exactly, whatever z is in its ball.
+Middles are numbers of float64, which has as many digits or more, so that their images are computed
+without rounding, too. What comes out is linear in z then; and if the slopes add up to 0, as those
+of a jump do, it is one number, exactly, whatever z is in its ball.
 
 So relu(s z - t) - relu(s z - t - 1) is 0 or 1 with no error at all, for t > 0 of few digits, as
 long as z keeps away from the jump: s z - t is below s times the next power of two above z. The sum
