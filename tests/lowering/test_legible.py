@@ -213,6 +213,8 @@ def test_a_sharp_case_is_a_jump(others):
 
     assert [made(x, None) for x in (0.0, 0.5, 0.75, 1.0, 1.25)] == [0.0, 0.0, 1.0, 1.0, 1.0]
     assert all(made(1.25, k) == 0.0 for k in range(others))
+    silent = {p: w for unit in units for p, w in unit.inner.items() if p == START}
+    assert silent[START] <= -2.0  # where the others are 0, too
 
 
 @pytest.mark.parametrize("makes", [staircase, falling_staircase])

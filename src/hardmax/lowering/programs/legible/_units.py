@@ -120,11 +120,12 @@ def sharp_case(lit: Row, others: Sequence[tuple[Row, Row]], outputs: Row) -> lis
     """The same for a form that strays and others that do not: 1 without any error.
 
     Each other comes with the sum of all items of its one-hot, which is 1: so whatever is subtracted
-    is one number where all are lit, and both units read the one float.
+    is one number where all are lit, and both units read the one float. At the start token, where
+    they are 0, as much is subtracted.
     """
     units = []
     for edge, sign in ((2.0, 1.0), (3.0, -1.0)):
-        rows = [(4.0, lit)]
+        rows: list[tuple[float, Row]] = [(4.0, lit), (-edge, {START: 1.0})]
         for k, (own, every) in enumerate(others):
             rows += [(4.0, own), (-4.0 - (0.0 if k else edge), every)]
         unit = Unit(added(rows), 0.0 if others else -edge, added([(sign, outputs)]))
