@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
+import importlib
 import inspect
 import subprocess
 import sys
@@ -43,6 +45,21 @@ def test_nothing_is_imported_that_is_not_shown() -> None:
         if not name.startswith("_") and not isinstance(value, types.ModuleType)
     }
     assert there - {"TYPE_CHECKING"} <= set(hm.__all__)
+
+
+def test_types_see_the_names_where_they_are_loaded_from() -> None:
+    """What type checkers read in the file, and what `__getattr__` does, are one."""
+    tree = ast.parse(Path(hm.__file__).read_text(encoding="utf-8"))
+    (block,) = [node for node in tree.body if isinstance(node, ast.If) and not node.orelse][:1]
+    said = {
+        alias.asname: getattr(importlib.import_module(str(found.module)), alias.name)
+        for found in block.body
+        if isinstance(found, ast.ImportFrom)
+        for alias in found.names
+        if alias.name != "*"
+    }
+    assert said == {name: getattr(hm, name) for name in said}
+    assert {*said, *expression_words.__all__} == set(hm.__all__)
 
 
 def test_late_rooms_open_when_they_are_asked_for() -> None:
