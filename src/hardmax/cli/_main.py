@@ -36,6 +36,7 @@ _COMMANDS = {
         "How close every head is to hard attention, with guarantees.",
     ),
     "verify": ("_verify", "verify_model", "Establish a model's claim afresh, from its file alone."),
+    "warm": ("_warm", "warm_up", "Compile all loops ahead, for images and clusters."),
 }
 
 
