@@ -11,7 +11,7 @@ LENS   ?= 4
 LENS_3 := transformer-lens>=3.9,<4
 LENS_4 := transformer-lens>=4,<5
 
-.PHONY: run run-network test test-lens lens-tests lint bench bench-functions bench-checker bench-programs bench-geometry bench-regions bench-first-use campaign mutants clean
+.PHONY: run run-network test test-lens lens-tests lint docs bench bench-functions bench-checker bench-programs bench-geometry bench-regions bench-first-use campaign mutants clean
 .NOTPARALLEL:
 
 run: $(VENV)/wheel
@@ -43,6 +43,13 @@ lint: $(VENV)/dev $(VENV)/wheel
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+
+# The documentation as a site, in out/site: from the pages of docs/ and from what is there today.
+# Offline; a warning is an error, and so is a link inside that leads nowhere.
+docs: $(VENV)/docs $(VENV)/wheel
+	@rm -rf out/site && mkdir -p out
+	$(BIN)/python -m sphinx -q -W --keep-going -d out/site.made docs out/site
+	@echo "out/site/index.html"
 
 bench: $(VENV)/plots $(VENV)/wheel
 	@mkdir -p out
@@ -125,6 +132,11 @@ $(VENV)/lens: $(VENV)/core
 $(VENV)/plots: $(VENV)/dev
 	$(BEGIN)
 	$(PIP) install --no-build-isolation -c constraints.txt '.[plots]'
+	$(END)
+
+$(VENV)/docs: $(VENV)/dev
+	$(BEGIN)
+	$(PIP) install --no-build-isolation -c constraints.txt '.[docs]'
 	$(END)
 
 # A wheel and not a link to the sources: what is tested is what a user gets.
