@@ -36,7 +36,7 @@ from hardmax.core import SequenceInput
 @click.option("--trace", is_flag=True, help="Show who attends to whom and what every token holds.")
 @click.option("--raw", is_flag=True, help="With --trace: a legible model's numbers, not its words.")
 @click.option("--route", metavar="NAME", help="Of --program: legible, to follow it in words.")
-@click.option("--plot", metavar="FILE", help="Draw how every head attends, as .svg or .png.")
+@click.option("--plot", metavar="FILE", help="Draw how every head attends, as .svg, .png or .pdf.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 @telling_refusals
 def run_model(

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from hardmax._errors import RequestError
 from hardmax.core import HeadTrace, SequenceTrace
-from hardmax.plots._picture import check_picture, check_subject, new_figure, write_figure
+from hardmax.plots._picture import check_picture, check_subject, finished, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from matplotlib.image import AxesImage
 
 _MOST_HEADS = 24
@@ -23,8 +24,10 @@ _DARK = 0.6  # weights from here on are written in white
 _LINE, _LINES = 38, 3  # of a panel's title
 
 
-def attention_picture(trace: SequenceTrace, *, path: str | Path, title: str = "") -> None:
-    """Draw the attention weights on one word, as .svg or .png: rows ask, columns are asked.
+def attention_picture(
+    trace: SequenceTrace, *, path: str | Path | None = None, title: str = ""
+) -> Figure:
+    """Draw the attention weights on one word, as .svg, .png or .pdf: rows ask, columns are asked.
 
     attention_picture(hm.trace(model, "abca"), path="attention.svg")
     """
@@ -50,7 +53,7 @@ def attention_picture(trace: SequenceTrace, *, path: str | Path, title: str = ""
     figure.suptitle(title or f"attention on {_word(trace)}", fontsize=11, parse_math=False)
     figure.supxlabel("token asked", fontsize=9)
     figure.supylabel("asking token", fontsize=9)
-    write_figure(figure, path)
+    return finished(figure, path)
 
 
 def _word(trace: SequenceTrace) -> str:
