@@ -235,6 +235,6 @@ def test_what_cannot_be_drawn(reverse: hm.Construction, tmp_path: Path) -> None:
     copy = hm.compile(P.copy, alphabet="ab", length=3)
     with pytest.raises(hm.RequestError, match="this model has 0"):
         attention_picture(hm.trace(copy, "ab"), path=tmp_path / "a.svg")
-    with pytest.raises(hm.RequestError, match=r"\.svg or a \.png"):
-        attention_picture(hm.trace(reverse, "ab"), path=tmp_path / "a.pdf")
+    with pytest.raises(hm.RequestError, match=r"\.svg, a \.png or a \.pdf"):
+        attention_picture(hm.trace(reverse, "ab"), path=tmp_path / "a.gif")
     assert not list(tmp_path.iterdir())
