@@ -72,12 +72,13 @@ def test_words_of_twenty_symbols_in_two_formats(program, alphabet):
 
 def test_what_the_certificate_says():
     certificate = hm.certify(model_of("histogram"))
-    right, rows, interventions, edges = certificate.statements
+    right, rows, interventions, edges, shown = certificate.statements
     assert "Every answer is right" in right
     assert "in float64" in rows
     assert "in float32" in rows
     assert "tokens, answer" in interventions
     assert "5 nodes and 4 edges" in edges
+    assert "matter: 4 word. Each" in shown
     assert "float64: exp(0) is 1, and sums of ones are exact." in certificate.assumptions
     again = type(certificate).from_dict(certificate.as_dict())
     assert again == certificate
