@@ -25,6 +25,7 @@ from hardmax._errors import ShapeError as ShapeError
 from hardmax._folders import Folder as Folder
 from hardmax._folders import certify_folder as certify_folder
 from hardmax._folders import open_folder as open_folder
+from hardmax._interventions import interchange as interchange
 from hardmax._interventions import intervene as intervene
 from hardmax._version import __version__ as __version__
 from hardmax._workbench import Measurement as Measurement
@@ -121,6 +122,7 @@ __all__ = [  # in groups, as one would look for them
     "soften",
     "save",
     "intervene",
+    "interchange",
     "load",
     "load_certificate",
     "load_certified",

@@ -31,7 +31,9 @@ from hardmax.core._host import Activation as Activation
 from hardmax.core._host import Host as Host
 from hardmax.core._host import Norm as Norm
 from hardmax.core._host import Rotary as Rotary
+from hardmax.core._interventions import Contents as Contents
 from hardmax.core._interventions import Overwritten as Overwritten
+from hardmax.core._interventions import contents_in_run as contents_in_run
 from hardmax.core._interventions import evaluate_overwritten as evaluate_overwritten
 from hardmax.core._layers import Attention as Attention
 from hardmax.core._layers import FeedForward as FeedForward

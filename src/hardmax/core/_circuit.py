@@ -40,6 +40,7 @@ class Circuit:
     ['embed', 'pos_embed', 'a0.h0', 'm0.length', 'm1.combination', 'a2.h0', 'logits']
     >>> edge = model.circuit.edges[-1]
     >>> edge.source, edge.target, edge.step, edge.kind, edge.shown_by
+    ('a2.h0', 'logits', 'answer', 'word', ('bba', 'aba'))
     """
 
     one: int

@@ -2,18 +2,20 @@
 
 The *patch* of an edge on a word: the model runs, and at every position the one port reads, instead
 of the edge's block, other contents; everything else is as it is. The contents are those of the
-block in the run on another word of the same length, or its own with the codes of other numbers at
-some positions. The edge is *shown* by a patch under which the answer decodes as another one. Kinds:
+block in the run on another word of the same length; or its own, with the codes of other numbers, or
+with zeros (an ablation), at some positions. The edge is *shown* by a patch under which the answer
+decodes as another one. Kinds:
 
 - `word`: a pair of equally long words shows it: the model runs on the first, and the port reads
   the block of the run on the second.
 - `length`, `position`, `constant`: no such pair can. The block is the same in all equally long
-  words, since no path of edges leads to it from the embedding of tokens. One of these numbers at a
-  position overwrites another. A `length` block differs between words of different lengths at one
+  words, since no path of edges leads to it from the embedding of tokens: overwritten numbers show
+  the edge, or an ablation. A `length` block differs between words of different lengths at one
   position; a `position` block does not, and differs between positions; a `constant` never changes.
 - `intervention`: the block comes from the tokens, but no pair of words that was tried shows the
-  edge; overwritten numbers do.
-- `not shown`: nothing that was tried shows it. It may matter or not.
+  edge; overwritten numbers do, or an ablation.
+- `not shown`: nothing that was tried shows it. Most often nothing does: part of a machine composes
+  what would become of states in which no word is there.
 """
 
 from __future__ import annotations
@@ -78,8 +80,10 @@ class Block:
             return [f"{self.name}={label}" for label in self.labels]
         return [self.name if self.form == "number" else f"1/(1+{self.name})"]
 
-    def code(self, number: Exact) -> list[float]:
-        """The coordinates of a number; those of a share are of so many positions selected."""
+    def code(self, number: Exact | None) -> list[float]:
+        """The coordinates of a number, a share being of so many positions; zeros for None."""
+        if number is None:
+            return [0.0] * self.width
         if self.form == "one-hot":
             return [float(item == number) for item in self.items]
         return [float(number) if self.form == "number" else 1.0 / (1.0 + float(number))]
@@ -111,7 +115,7 @@ class Showing:
     """A patch that shows that an edge matters: the block numbered `block`, read by `target`.
 
     On `word` the port reads the block of the run on the `other` word; or, where there is none, its
-    own with the code of a number at each of the `overwritten` positions.
+    own with the code of a number, or zeros for None, at each of the `overwritten` positions.
     """
 
     target: str
@@ -120,7 +124,7 @@ class Showing:
     kind: str
     word: Word
     other: Word = ()
-    overwritten: tuple[tuple[int, Exact], ...] = ()
+    overwritten: tuple[tuple[int, Exact | None], ...] = ()
 
     def __post_init__(self) -> None:
         places = [place for place, _ in self.overwritten]

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import cast
 
 from hardmax.core._circuit_graphs import hook_name
-from hardmax.core._circuit_parts import NOT_SHOWN, PORTS, Block, Edge, Node, Showing
+from hardmax.core._circuit_parts import NOT_SHOWN, PORTS, Block, Edge, Exact, Node, Showing
 from hardmax.core._sequence_target import plain
 from hardmax.core._words import Word
 
@@ -108,12 +108,16 @@ def showing_from(one: Record, block: int) -> Showing | None:
         return None
     word, by = shown_by
     other: Word = ()
-    numbers: tuple[tuple[int, int | Fraction], ...] = ()
+    numbers: tuple[tuple[int, Exact | None], ...] = ()
     if isinstance(by, Mapping):
-        numbers = tuple((int(place), plain(Fraction(text(n)))) for place, n in by.items())
+        numbers = tuple((int(place), _held(number)) for place, number in by.items())
     else:
         other = _word(by)
     return Showing(text(one["to"]), text(one["port"]), block, kind, _word(word), other, numbers)
+
+
+def _held(number: object) -> Exact | None:
+    return None if number is None else plain(Fraction(text(number)))
 
 
 def _word(part: object) -> Word:

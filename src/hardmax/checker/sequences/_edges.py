@@ -130,11 +130,11 @@ class _Patch:
         said, transformer = self.said, self.search.construction.transformer
         run = EdgePatches(transformer, self._ids(said.other or said.word))
         held = run.held(self.block)[0]
-        able = self.sets.numbers(self.block.step)
+        able = {*self.sets.numbers(self.block.step), *self.block.items}
         if self.block.form == "share":
-            able = tuple(range(self.search.words.longest + 1))
+            able = set(range(self.search.words.longest + 1))
         for place, number in said.overwritten:
-            if number not in able:
+            if number is not None and number not in able:
                 raise Unproved(f"The edge {self.name} is shown by {number}, which cannot be held.")
             held[place + 1] = self.block.code(number)
         return held

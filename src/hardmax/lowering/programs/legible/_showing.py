@@ -12,6 +12,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -31,13 +32,16 @@ from hardmax.core import (
 )
 from hardmax.languages.programs import ProgramTarget
 
-_WORK = 2**30  # multiplications of one search
+_WORK = 2**30  # multiplications of one search, half for words and half for numbers
 _WORDS = 24  # in one batch
 _POOL = 1024  # that these are chosen from
 _LENGTHS = (5, 4, 3, 2, 8, 20)  # of words, the nearest that there are
 _SHIFTS = (1, -1, 2, -2, 5, 11)  # from a word of a batch to its partner
 _ROUNDS = 8  # of overwritten numbers, in each batch
 _CLEARLY = 0.05  # of the distance of codes
+
+
+Overwritten = tuple[tuple[int, int | Fraction | None], ...]
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ class _Search:
         ]
         self.found: dict[_Reading, Showing] = {}
         self.chance = random.Random("edges")
-        self.left = _WORK
+        self.left = _WORK // 2
 
     def run(self) -> tuple[Showing, ...]:
         """In the order of the edges."""
@@ -87,6 +91,7 @@ class _Search:
             for one in readings:
                 if kinds[one.block] == "word" and one not in self.found:
                     self._try_words(batch, one)
+        self.left += _WORK // 2
         for batch in batches:
             for one in readings:
                 if one not in self.found:
@@ -164,27 +169,39 @@ class _Search:
                     return
 
     def _try_numbers(self, batch: _Batch, one: _Reading, kind: str) -> None:
-        """The port reads another number at one position."""
+        """The port reads another number at one position; in the last round, nothing anywhere."""
         block = self.circuit.blocks[one.block]
         length = batch.ids.shape[1]
         numbers = range(length + 1) if block.form == "share" else self.numbers[block.step]
-        for _ in range(_ROUNDS):
+        for turn in range(_ROUNDS):
             if not self._affords(batch, one):
                 return
-            held = batch.runs.held(block)
-            chosen = [
-                (self.chance.randrange(length), self.chance.choice(list(numbers)))
+            by: list[Overwritten] = [
+                ((self.chance.randrange(length), self.chance.choice(list(numbers))),)
+                if turn < _ROUNDS - 1
+                else tuple((place, None) for place in range(length))
                 for _ in batch.ids
             ]
-            for row, (place, number) in zip(held, chosen, strict=True):
-                row[place + 1] = block.code(number)
+            held = batch.runs.held(block)
+            for row, overwritten in zip(held, by, strict=True):
+                for place, number in overwritten:
+                    row[place + 1] = block.code(number)
             for k in self._moved(batch, one, held):
                 if self._is_defined(batch.word(k)):
-                    self._show(one, kind, batch.word(k), overwritten=(chosen[k],))
+                    self._show(one, kind, batch.word(k), overwritten=by[k])
                     return
 
-    def _show(self, one: _Reading, kind: str, word: Word, **by: tuple) -> None:
-        self.found[one] = Showing(one.node.name, one.port, one.block, kind, word, **by)
+    def _show(
+        self,
+        one: _Reading,
+        kind: str,
+        word: Word,
+        *,
+        other: Word = (),
+        overwritten: Overwritten = (),
+    ) -> None:
+        node, port = one.node.name, one.port
+        self.found[one] = Showing(node, port, one.block, kind, word, other, overwritten)
 
     def _moved(self, batch: _Batch, one: _Reading, held: np.ndarray) -> list[int]:
         """The words whose answers clearly decode as others."""
