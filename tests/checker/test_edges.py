@@ -6,6 +6,7 @@ import random
 from dataclasses import replace
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from benchmarks._legible_mutants import LIES, PROGRAMS, forged, forgeries_part, model_of
 
@@ -13,9 +14,9 @@ import hardmax as hm
 from hardmax import programs as p
 from hardmax.checker._budget import Budget, Clock
 from hardmax.checker.blocks import ClosedSets, Unproved
-from hardmax.checker.sequences._edges import _is_another, check_edges
+from hardmax.checker.sequences._edges import _is_another, check_edges, patched_transformer
 from hardmax.checker.sequences._word_search import WordSearch
-from hardmax.core import Showing
+from hardmax.core import EdgePatches, Showing, evaluate
 
 PROVED, UNDECIDED = hm.Verdict.PROVED, hm.Verdict.UNDECIDED
 
@@ -38,6 +39,28 @@ def refusal(model: hm.Construction, target: str, port: str, **change: object) ->
     assert certificate.verdict is UNDECIDED
     assert certificate.statements == ()
     return certificate.advice
+
+
+@pytest.mark.parametrize("name", ["sort", "machine", "most frequent", "last"])
+def test_a_patch_is_a_model_of_its_own(name):
+    """Two ways to patch agree on what there is: runs that go on, and a Transformer that is cut."""
+    model, rng = model_of(name), np.random.default_rng(0)
+    words = ["abc", "caa"]
+    runs = EdgePatches(model.transformer, np.array([["abc".index(c) for c in w] for w in words]))
+    readings = [
+        (node, port, model.circuit.blocks[k])
+        for node in model.circuit.nodes
+        for port, numbers in node.reads
+        for k in numbers
+    ]
+    for node, port, block in readings:
+        assert (runs.patched(node, port, block, runs.held(block)) == runs.outputs).all()
+        held = runs.held(block)[::-1] + rng.normal(0.0, 0.1, runs.held(block).shape)
+        found = runs.patched(node, port, block, held)
+        for row, word in enumerate(words):
+            cut = patched_transformer(model.transformer, node, port, block, held[row])
+            wanted = np.asarray(evaluate(cut, word))
+            assert found[row] == pytest.approx(wanted.reshape(found[row].shape), abs=1e-9)
 
 
 def test_what_is_false_of_an_edge_names_the_edge():

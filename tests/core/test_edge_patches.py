@@ -12,8 +12,7 @@ from benchmarks._legible_mutants import PROGRAMS, WORDS, model_of
 
 import hardmax as hm
 from hardmax import programs as p
-from hardmax.checker.sequences._edges import patched_transformer
-from hardmax.core import Circuit, EdgePatches, Node, Showing, Words, evaluate, kinds_of_blocks
+from hardmax.core import Circuit, EdgePatches, Node, Showing, Words, kinds_of_blocks
 
 s = p.Sequence()
 
@@ -56,23 +55,6 @@ def test_absent_edges_have_no_effect_at_all():
             assert (found == runs.outputs).all(), (name, node.name, port, block.name)
             tried += 1
     assert tried >= 120
-
-
-@pytest.mark.parametrize("name", ["sort", "machine", "most frequent", "last"])
-def test_a_patch_is_a_model_of_its_own(name):
-    """Two ways to patch agree on what there is: runs that go on, and a Transformer that is cut."""
-    model, rng = model_of(name), np.random.default_rng(0)
-    words = [("a", "b", "c"), ("c", "a", "a")]
-    runs = EdgePatches(model.transformer, ids_of(words))
-    for node, port, k in readings(model.circuit):
-        block = model.circuit.blocks[k]
-        assert (runs.patched(node, port, block, runs.held(block)) == runs.outputs).all()
-        held = runs.held(block)[::-1] + rng.normal(0.0, 0.1, runs.held(block).shape)
-        found = runs.patched(node, port, block, held)
-        for row, word in enumerate(words):
-            cut = patched_transformer(model.transformer, node, port, block, held[row])
-            wanted = np.asarray(evaluate(cut, word))
-            assert found[row] == pytest.approx(wanted.reshape(found[row].shape), abs=1e-9)
 
 
 def test_an_edge_of_the_read_out_is_the_answer():
