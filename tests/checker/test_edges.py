@@ -13,7 +13,7 @@ from benchmarks._legible_mutants import LIES, PROGRAMS, forged, forgeries_part, 
 import hardmax as hm
 from hardmax import programs as p
 from hardmax.checker._budget import Budget, Clock
-from hardmax.checker.blocks import ClosedSets, Unproved
+from hardmax.checker.blocks import BlockProof, Unproved
 from hardmax.checker.sequences._edges import _is_another, check_edges, patched_transformer
 from hardmax.checker.sequences._word_search import WordSearch
 from hardmax.core import EdgePatches, Showing, evaluate
@@ -107,15 +107,16 @@ def test_words_on_which_the_target_fails_show_nothing(monkeypatch):
     """Where the program has no answer, there is none that another one could be."""
     model = back()
     search = WordSearch(model, Clock(Budget()), None)
-    sets = ClosedSets(model.claim.target.steps(), model.claim.domain)
-    assert "2 word" in check_edges(search, model.circuit, sets)
+    steps = model.claim.target.steps()
+    asked = BlockProof(model.transformer, model.circuit, steps, search.words, search.ids).asked
+    assert "2 word" in check_edges(search, asked)
 
     def refuses(word: tuple) -> list:
         raise hm.SemanticsError("it has no answer")
 
     monkeypatch.setattr(search, "wanted", refuses)
     with pytest.raises(Unproved, match=r"'m0.length' at 'in' is shown by .*it has no answer"):
-        check_edges(search, model.circuit, sets)
+        check_edges(search, asked)
 
 
 def test_less_may_be_said_but_nothing_false():
@@ -169,6 +170,13 @@ def test_numbers_closer_than_the_block_is_exact():
 def test_every_lie_is_one(lie):
     for name in sorted(PROGRAMS):
         assert forged(model_of(name), random.Random(lie), lie) != model_of(name).circuit
+
+
+def test_names_that_are_none():
+    node = model_of("sort").circuit.nodes[2]
+    for name in ("", "a0", "a0.x", "m0", "m0.", "head", "am.h0", "A0.h0"):
+        with pytest.raises(hm.ShapeError, match="is no node"):
+            replace(node, name=name)
 
 
 def test_forged_circuits_of_the_campaign():

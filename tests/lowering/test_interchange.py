@@ -6,7 +6,13 @@ import random
 
 import numpy as np
 import pytest
-from benchmarks._legible_mutants import PROGRAMS, items_held, model_of, random_interchange
+from benchmarks._legible_mutants import (
+    PROGRAMS,
+    interventions_part,
+    items_held,
+    model_of,
+    random_interchange,
+)
 
 import hardmax as hm
 from hardmax import programs as p
@@ -28,6 +34,12 @@ def test_interchanges_agree_with_the_program(name):
             continue
         assert hm.interchange(model, word, other, places) == wanted, (word, other, places)
         tried += 1
+
+
+def test_the_part_of_the_campaign():
+    found = interventions_part(0, 40, 3)
+    assert found["wrong"] == []
+    assert found["interchanges"] >= 15
 
 
 def test_every_step_of_another_word_makes_its_answer():

@@ -20,6 +20,7 @@ decodes as another one. Kinds:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -32,6 +33,7 @@ PORTS = ("q", "k", "v", "in", "out")
 KINDS = ("word", "length", "position", "constant", "intervention")
 NOT_SHOWN = "not shown"
 Exact = int | Fraction
+_NAME = re.compile(r"embed|pos_embed|logits|a\d+\.h\d+|m\d+\..+", re.DOTALL | re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,13 @@ class Node:
     text: str
     reads: tuple[tuple[str, tuple[int, ...]], ...]
     writes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if _NAME.fullmatch(self.name) is None:
+            raise ShapeError(
+                f"{self.name!r} is no node: they are embed, pos_embed, logits, heads a0.h1 and "
+                f"units m0.step, by the number of their layer."
+            )
 
 
 @dataclass(frozen=True)

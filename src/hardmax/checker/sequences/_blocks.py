@@ -29,7 +29,7 @@ def bound_blocks(search: WordSearch) -> None:
             if "float64" not in held:
                 break
         if held:
-            edges = check_edges(search, circuit, proof.asked.sets)
+            edges = check_edges(search, proof.asked)
             search.statements = (*statements(held, circuit), edges)
             search.assumptions = assumptions(held)
     except Unproved as reason:

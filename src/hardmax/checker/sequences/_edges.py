@@ -17,7 +17,7 @@ from fractions import Fraction
 import numpy as np
 
 from hardmax._errors import HardmaxError
-from hardmax.checker.blocks import ClosedSets, Unproved
+from hardmax.checker.blocks import Question, Unproved
 from hardmax.checker.sequences._stream import Overflow
 from hardmax.checker.sequences._word_search import Word, WordSearch
 from hardmax.checker.sequences.words import enclose_words
@@ -41,10 +41,10 @@ from hardmax.core import (
 from hardmax.numerics import FLOAT64
 
 
-def check_edges(search: WordSearch, circuit: Circuit, sets: ClosedSets) -> str:
+def check_edges(search: WordSearch, asked: Question) -> str:
     """What shows how many edges, for the certificate; a refusal names the edge."""
-    transformer = search.construction.transformer
-    kinds = kinds_of_blocks(transformer, circuit, search.words.lengths)
+    circuit = asked.circuit
+    kinds = kinds_of_blocks(asked.transformer, circuit, search.words.lengths)
     nodes = {node.name: node for node in circuit.nodes}
     seen: set[tuple[str, str, int]] = set()
     for one in circuit.showings:
@@ -55,7 +55,7 @@ def check_edges(search: WordSearch, circuit: Circuit, sets: ClosedSets) -> str:
                 f"The circuit shows an edge to {one.target!r} that there is not, or twice."
             )
         seen.add(place)
-        _Patch(search, circuit, sets, node, one).check(kinds[one.block])
+        _Patch(search, asked, node, one).check(kinds[one.block])
     return _statement(circuit)
 
 
@@ -71,12 +71,9 @@ def _statement(circuit: Circuit) -> str:
 class _Patch:
     """What is said to show one edge."""
 
-    def __init__(
-        self, search: WordSearch, circuit: Circuit, sets: ClosedSets, node: Node, said: Showing
-    ) -> None:
-        self.search, self.circuit, self.sets = search, circuit, sets
-        self.node, self.said = node, said
-        self.block = circuit.blocks[said.block]
+    def __init__(self, search: WordSearch, asked: Question, node: Node, said: Showing) -> None:
+        self.search, self.asked, self.node, self.said = search, asked, node, said
+        self.block = asked.circuit.blocks[said.block]
         self.name = f"{self.block.name!r} -> {node.name!r} at {said.port!r}"
 
     def check(self, kind: str) -> None:
@@ -100,17 +97,17 @@ class _Patch:
             found = enclose_words(cut, self._ids(self.said.word), FLOAT64)
         except Overflow:
             raise Unproved(f"The patch of the edge {self.name} overflows.") from None
-        steps = self.sets.steps
+        sets = self.asked.sets
         for row, low, high in zip(exact, found.low[0], found.high[0], strict=True):
-            for step, own, least, most in zip(steps.outputs, row, low, high, strict=True):
-                if _is_another(Fraction(own), least, most, self.sets.numbers(step)):
+            for step, own, least, most in zip(sets.steps.outputs, row, low, high, strict=True):
+                if _is_another(Fraction(own), least, most, sets.numbers(step)):
                     return
         shown = " and ".join(map(str, self.said.shown_by))
         raise Unproved(f"The edge {self.name} is not shown by {shown}: no answer is another.")
 
     def _ids(self, word: Word) -> np.ndarray:
         numbers = [self.search.words.alphabet.index(symbol) for symbol in word]
-        return self.search.ids[numbers][None]
+        return self.asked.ids[numbers][None]
 
     def _answers(self, word: Word) -> list:
         """What the target says; only words on which the claim says something show anything."""
@@ -127,10 +124,10 @@ class _Patch:
 
     def _held(self) -> np.ndarray:
         """What the port is to read: tokens x coordinates."""
-        said, transformer = self.said, self.search.construction.transformer
-        run = EdgePatches(transformer, self._ids(said.other or said.word))
+        said = self.said
+        run = EdgePatches(self.asked.transformer, self._ids(said.other or said.word))
         held = run.held(self.block)[0]
-        able = {*self.sets.numbers(self.block.step), *self.block.items}
+        able = {*self.asked.sets.numbers(self.block.step), *self.block.items}
         if self.block.form == "share":
             able = set(range(self.search.words.longest + 1))
         for place, number in said.overwritten:
