@@ -126,6 +126,14 @@ def test_kinds_of_blocks_are_read_off_one_word_of_each_length():
     assert kinds["tokens", "one-hot"] == "word"
 
 
+def test_of_many_lengths_some_are_looked_at():
+    """Shortest and longest among them; a length that changes nothing between these would pass."""
+    model = hm.compile(p.Program(s.everywhere.count()), on=Words("a", 70), route="legible")
+    seen = kinds_of_blocks(model.transformer, model.circuit, range(1, 71))
+    assert set(seen) == {"length"}
+    assert set(kinds_of_blocks(model.transformer, model.circuit, range(70, 71))) == {"constant"}
+
+
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
 def test_what_shows_an_edge_shows_it(name):
     """Patched by the words and numbers in the circuit, the model answers something else."""

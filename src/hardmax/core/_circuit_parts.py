@@ -11,7 +11,8 @@ decodes as another one. Kinds:
 - `length`, `position`, `constant`: no such pair can. The block is the same in all equally long
   words, since no path of edges leads to it from the embedding of tokens: overwritten numbers show
   the edge, or an ablation. A `length` block differs between words of different lengths at one
-  position; a `position` block does not, and differs between positions; a `constant` never changes.
+  position; a `position` block does not, and differs between positions; a `constant` never changes
+  (in words of all lengths; where these are more than 64, of so many).
 - `intervention`: the block comes from the tokens, but no pair of words that was tried shows the
   edge; overwritten numbers do, or an ablation.
 - `not shown`: nothing that was tried shows it. Most often nothing does: part of a machine composes

@@ -18,6 +18,8 @@ from hardmax.core._layers import Attention, FeedForward, Head, SequenceInput
 from hardmax.core._sequences import attention_weights, embedded, read_out, streams
 from hardmax.core._transformer import Transformer
 
+_MOST_LENGTHS = 64  # that are looked at to tell what changes with the length
+
 
 class EdgePatches:
     """Words of one length, a row of `ids` each, and what a Transformer does with them."""
@@ -102,14 +104,15 @@ def kinds_of_blocks(transformer: Transformer, circuit: Circuit, lengths: range) 
     """For every block the kind that its edges have if they are shown, on words of such lengths.
 
     `word` for blocks of tokens; what others hold is read off one word of each length, as the codes
-    that are nearest.
+    that are nearest. Of more than 64 lengths so many are looked at, the ends included.
     """
     of_tokens = blocks_of_tokens(circuit)
     others = [k for k in range(len(circuit.blocks)) if k not in of_tokens]
     held: dict[int, list[list[bytes]]] = {k: [] for k in others}
     source = transformer.input
     assert isinstance(source, SequenceInput)
-    for length in lengths if others else ():
+    some = np.unique(np.linspace(0, len(lengths) - 1, min(len(lengths), _MOST_LENGTHS)).round())
+    for length in [lengths[int(k)] for k in some] if others else ():
         if length:
             stream = embedded(source, np.zeros((1, length), dtype=int))
             for number, after in enumerate(streams(transformer, stream), -1):
