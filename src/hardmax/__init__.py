@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # what `__getattr__` finds below, for type checkers
     from hardmax._folders import Folder as Folder
     from hardmax._folders import certify_folder as certify_folder
     from hardmax._folders import open_folder as open_folder
+    from hardmax._interventions import interchange as interchange
     from hardmax._interventions import intervene as intervene
     from hardmax._workbench import Measurement as Measurement
     from hardmax._workbench import Source as Source
@@ -122,6 +123,7 @@ _SURFACE = {  # in groups, as one would look for them
     "soften": "passes",
     "save": "_workbench",
     "intervene": "_interventions",
+    "interchange": "_interventions",
     "load": "_workbench",
     "load_certificate": "_workbench",
     "load_certified": "_workbench",

@@ -96,6 +96,7 @@ def test_programs_shows_the_users_words() -> None:
 # What may be given by position: the subject, and what other people's scripts give so.
 POSITIONAL = {
     "intervene": 3,
+    "interchange": 4,  # a model, a word, another word, and where
     "compile": 1,
     "plan": 1,
     "plan_program": 1,
@@ -188,6 +189,8 @@ GUESSES: list[tuple[Callable[[hm.Construction, hm.Construction], object], str]] 
     (lambda m, w: w("a", "b"), r"Give a sequence of symbols"),
     (lambda m, w: hm.intervene(m, "ab", {}), r"on models of sequence programs; this is none"),
     (lambda m, w: hm.intervene(w, "ab", {}), r'compact: .* with route="legible"'),
+    (lambda m, w: hm.interchange("m", "ab", "ba", {}), r"on models of sequence programs; this is"),
+    (lambda m, w: hm.interchange(w, "ab", "ba", {}), r'compact: .* with route="legible"'),
     (lambda m, w: hm.certify("x"), r"hm\.certify\(model\) with a model: the text 'x' came"),
     (lambda m, w: hm.certify(m.transformer), r"a Transformer came first; hm\.compile"),
     (lambda m, w: hm.measure("x"), r"hm\.measure\(model\) with a model: the text"),

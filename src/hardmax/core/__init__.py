@@ -2,12 +2,15 @@
 
 from hardmax.core._batched import Projection as Projection
 from hardmax.core._batched import evaluate as evaluate
-from hardmax.core._circuit import Block as Block
 from hardmax.core._circuit import Circuit as Circuit
-from hardmax.core._circuit import Edge as Edge
-from hardmax.core._circuit import Node as Node
-from hardmax.core._circuit import layers_of as layers_of
 from hardmax.core._circuit import step_blocks as step_blocks
+from hardmax.core._circuit_graphs import layers_of as layers_of
+from hardmax.core._circuit_parts import KINDS as KINDS
+from hardmax.core._circuit_parts import NOT_SHOWN as NOT_SHOWN
+from hardmax.core._circuit_parts import Block as Block
+from hardmax.core._circuit_parts import Edge as Edge
+from hardmax.core._circuit_parts import Node as Node
+from hardmax.core._circuit_parts import Showing as Showing
 from hardmax.core._claim import MARGIN as MARGIN
 from hardmax.core._claim import Box as Box
 from hardmax.core._claim import Claim as Claim
@@ -20,13 +23,17 @@ from hardmax.core._construction import Construction as Construction
 from hardmax.core._construction import bound_logits_with as bound_logits_with
 from hardmax.core._construction import count_bill as count_bill
 from hardmax.core._construction import padded_parameters as padded_parameters
+from hardmax.core._edge_patches import EdgePatches as EdgePatches
+from hardmax.core._edge_patches import kinds_of_blocks as kinds_of_blocks
 from hardmax.core._gated import GATES as GATES
 from hardmax.core._gated import GatedFeedForward as GatedFeedForward
 from hardmax.core._host import Activation as Activation
 from hardmax.core._host import Host as Host
 from hardmax.core._host import Norm as Norm
 from hardmax.core._host import Rotary as Rotary
+from hardmax.core._interventions import Contents as Contents
 from hardmax.core._interventions import Overwritten as Overwritten
+from hardmax.core._interventions import contents_in_run as contents_in_run
 from hardmax.core._interventions import evaluate_overwritten as evaluate_overwritten
 from hardmax.core._layers import Attention as Attention
 from hardmax.core._layers import FeedForward as FeedForward

@@ -7,7 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from hardmax.core._circuit import Block, Circuit, Node
+from hardmax.core._circuit import Circuit
+from hardmax.core._circuit_parts import Block, Node
 
 _NOTHING, _NOBODY, _UNCODED = "·", "–", "?"
 _LIT = 0.5

@@ -60,6 +60,8 @@ from hardmax.languages.programs._pointwise import roots_of as roots_of
 from hardmax.languages.programs._pointwise import selects as selects
 from hardmax.languages.programs._printing import step_text as step_text
 from hardmax.languages.programs._program import Program as Program
+from hardmax.languages.programs._program import is_position as is_position
+from hardmax.languages.programs._program import positions_of as positions_of
 from hardmax.languages.programs._program import program as program
 from hardmax.languages.programs._rasp import from_rasp as from_rasp
 from hardmax.languages.programs._steps import Code as Code
