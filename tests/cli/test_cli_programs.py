@@ -305,10 +305,10 @@ def test_trace_for_scripts(stored: Path) -> None:
 
 
 def test_trace_for_people() -> None:
-    result = run("run", *REVERSE, "abca", "--trace")
+    result = run("run", *REVERSE, "abca", "--trace", "--raw")
     assert result.exit_code == 0
     said = lines(result)
-    start = next(i for i, line in enumerate(said) if line.startswith("sublayer 1, head 0: tokens"))
+    start = next(i for i, line in enumerate(said) if line.startswith("sublayer 1, head 0: answer"))
     table = [line.split() for line in said[start + 2 : start + 8]]
     assert table[0] == ["asks", "0:a", "1:b", "2:c", "3:a"]
     assert [row[1:] for row in table[2:]] == [

@@ -7,9 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from hardmax.core import Holding, Legend, SequenceInput, Transformer
-from hardmax.lowering.sketch._layers import Assembly, Layers
-from hardmax.lowering.sketch._word_sketch import WordForm, WordHead, WordRegister, WordSketch
+from hardmax.core import Holding, Legend, Reading, SequenceInput, Transformer
+from hardmax.lowering.sketch._assembly import Assembly
+from hardmax.lowering.sketch._layers import Layers
+from hardmax.lowering.sketch._word_sketch import (
+    WordForm,
+    WordHead,
+    WordRegister,
+    WordSaying,
+    WordSketch,
+)
 
 _SMALLEST_HEIR = 2.0**-10
 
@@ -44,8 +51,14 @@ class WordAssembly:
         """That a form holds a value of the steps after a sublayer; None if it was not kept."""
         return self.assembly.holding(form, value, after=sublayer) if form.terms else None
 
-    def legend(self) -> Legend:
-        return self.assembly.legend()
+    def legend(self, sayings: Iterable[WordSaying]) -> Legend:
+        """What coordinates hold and say; the first that is said of the same ones counts."""
+        found: dict[object, Reading] = {}
+        for saying in sayings:
+            reading = self.assembly.reading(saying)
+            if reading is not None:
+                found.setdefault((reading.sublayer, reading.coordinates), reading)
+        return self.assembly.legend(sorted(found.values(), key=lambda one: one.sublayer))
 
     def _linear(self, head: WordHead) -> WordHead:
         """Without constants, and with a start token, if there is one, in the bias."""
