@@ -17,6 +17,7 @@ from hardmax.core._legend import Legend, Reading
 NOTHING, WILD, NOBODY = "·", "~", "–"
 ROUND = 1e-9  # relative: so close to a fraction a number is shown as it; float64 leaves such room
 _EQUAL = 2.0**-10  # relative: shares so close are one share; one in a hundred symbols is more
+_FEW = 3  # symbols that are listed, though they are all
 _LONG = 1e6  # numbers from here on are shown by their digits
 
 
@@ -25,8 +26,9 @@ class Said:
     """What a form of coordinates says at every token once a sublayer has run.
 
     `texts` and `numbers` have an entry for each token, the start token, if any, first: there "~"
-    stands for a number that nobody is meant to read. `off` is the largest distance of a symbol's
-    number from the code of its text, None where numbers are shown as they are.
+    stands for a number that nobody is meant to read. Of several coordinates of a legible model,
+    which are a one-hot, there are no numbers. `off` is the largest distance of a symbol's number
+    from the code of its text, None where numbers are shown as they are.
     """
 
     name: str
@@ -81,7 +83,7 @@ def shown_shares(row: Shares, adds_up: bool) -> str:
     shares = [row.of_rest[k] for k in row.selected]
     if shares and max(shares) - min(shares) > _EQUAL * max(shares):
         return " ".join(f"{k} ({shown_share(row.of_rest[k], many)})" for k in row.selected)
-    is_all = len(shares) == many and many > 1
+    is_all = len(shares) == many and many > _FEW
     names = ["all"] if is_all else [str(k) for k in row.selected]
     listed = ",".join([*(["start"] if row.with_start else []), *names]) or NOBODY
     return f"{listed} ({shown_share(shares[0], many)})" if adds_up and shares else listed

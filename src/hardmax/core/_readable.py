@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -45,6 +45,22 @@ def readable(
             rows.append([label, name, *shown])
             label = ""
     return _table(rows, 2)
+
+
+def said_in_blocks(circuit: Circuit, streams: Sequence[np.ndarray]) -> Iterator[Said]:
+    """What each block of a legible model says once it is written."""
+    for block in circuit.blocks:
+        stream = streams[block.sublayer + 1]
+        texts = (_start(block), *(_shown(block, one, len(stream)) for one in stream[1:]))
+        places = tuple(block.coordinates)
+        numbers = tuple(stream[:, block.first].tolist()) if len(places) == 1 else ()
+        yield Said(
+            block.coordinate_names[0] if numbers else block.name,
+            block.sublayer,
+            places,
+            texts,
+            numbers,
+        )
 
 
 def _once(circuit: Circuit, node: Node) -> list[Block]:

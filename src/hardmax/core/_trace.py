@@ -13,7 +13,7 @@ from hardmax.core._decoded import Said, Shares, said_of, shares_of
 from hardmax.core._gated import GatedFeedForward
 from hardmax.core._layers import Attention, FeedForward, SequenceInput
 from hardmax.core._legend import Legend
-from hardmax.core._readable import decoded, readable
+from hardmax.core._readable import decoded, readable, said_in_blocks
 from hardmax.core._sequences import (
     attended,
     check_readable,
@@ -92,6 +92,8 @@ class SequenceTrace:
         >>> hm.trace(model, "aba").said[-1].texts[1:]
         ('2', '1', '2')
         """
+        if self.circuit is not None:
+            return tuple(said_in_blocks(self.circuit, self.streams))
         return tuple(said_of(self.legend, self.streams, self.coordinates, self.has_start))
 
     @property

@@ -111,7 +111,7 @@ def _draw_head(axes: Axes, trace: SequenceTrace, head: HeadTrace, scale: Normali
     where = f"sublayer {head.sublayer}, head {head.head}"
     axes.set_title("\n".join([where, *lines]), fontsize=8, parse_math=False)
     if many <= _MOST_WRITTEN:
-        _write_weights(axes, head, image)
+        _write_weights(axes, head, scale)
     return image
 
 
@@ -128,7 +128,7 @@ def _label_tokens(axes: Axes, trace: SequenceTrace) -> None:
     axes.tick_params(length=0)
 
 
-def _write_weights(axes: Axes, head: HeadTrace, image: AxesImage) -> None:
+def _write_weights(axes: Axes, head: HeadTrace, scale: Normalize) -> None:
     """Two digits in every cell that has some; beside a sink, the shares of the rest."""
     shares = head.shares
     for asking, row in enumerate(head.weights):
@@ -140,6 +140,5 @@ def _write_weights(axes: Axes, head: HeadTrace, image: AxesImage) -> None:
             else:
                 text = f"{weight:.2f}".rstrip("0").rstrip(".")
             if text != "0":
-                dark = float(image.norm(weight)) >= _DARK
-                colour = "white" if dark else "black"
+                colour = "white" if np.asarray(scale(weight)).item() >= _DARK else "black"
                 axes.text(asked, asking, text, ha="center", va="center", fontsize=7, color=colour)

@@ -4,7 +4,6 @@ The names below are for functions (`BoxSketch`), networks (`PromptSketch`) and s
 (`WordSketch`); `Form`, `HeadSketch`, `UnitSketch` and `Assembly` are everybody's.
 """
 
-from hardmax.lowering.sketch._assembly import Assembly as Assembly
 from hardmax.lowering.sketch._box_layers import BoxAssembly as BoxAssembly
 from hardmax.lowering.sketch._box_layers import Statement as Statement
 from hardmax.lowering.sketch._box_layers import reuse_registers as reuse_registers
@@ -18,6 +17,7 @@ from hardmax.lowering.sketch._box_sketch import Multiplier as Multiplier
 from hardmax.lowering.sketch._box_sketch import Pair as Pair
 from hardmax.lowering.sketch._box_sketch import exact_form as exact_form
 from hardmax.lowering.sketch._layers import EXCLUDED as EXCLUDED
+from hardmax.lowering.sketch._layers import Assembly as Assembly
 from hardmax.lowering.sketch._layers import Form as Form
 from hardmax.lowering.sketch._layers import HeadSketch as HeadSketch
 from hardmax.lowering.sketch._layers import Ladder as Ladder

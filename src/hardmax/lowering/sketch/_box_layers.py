@@ -14,7 +14,6 @@ from functools import cached_property
 import numpy as np
 
 from hardmax.core import Bill, Holding, Softmax, Transformer, VectorInput, count_bill
-from hardmax.lowering.sketch._assembly import Assembly
 from hardmax.lowering.sketch._box_sketch import (
     BoxForm,
     BoxRegister,
@@ -25,7 +24,7 @@ from hardmax.lowering.sketch._box_sketch import (
     Unit,
     exact_form,
 )
-from hardmax.lowering.sketch._layers import Form, HeadSketch, Layers, UnitSketch
+from hardmax.lowering.sketch._layers import Assembly, Form, HeadSketch, Layers, UnitSketch
 from hardmax.lowering.sketch._ranges import RangeTable
 
 SINK = 0

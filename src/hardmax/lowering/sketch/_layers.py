@@ -1,4 +1,4 @@
-"""What every sketch is made of: registers, forms, heads, hidden units.
+"""What every sketch is made of: registers, forms, heads, hidden units; and their way to weights.
 
 Sublayer 2 l is the attention of layer l, sublayer 2 l + 1 its feed-forward part; the embedding is
 sublayer -1. Everything is additive: a register begins with what the embedding puts there and grows
@@ -15,7 +15,19 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
-from hardmax.core import Weighting
+from hardmax.core import (
+    Attention,
+    FeedForward,
+    GatedFeedForward,
+    Head,
+    Holding,
+    ReadOut,
+    SequenceInput,
+    Sublayer,
+    Transformer,
+    VectorInput,
+    Weighting,
+)
 
 EMBEDDING = -1
 EXCLUDED = 64.0  # score by which a masked place trails
@@ -219,18 +231,6 @@ class UnitSketch(Generic[R, N]):
         return [self.inner] if self.factor is None else [self.inner, self.factor]
 
 
-@dataclass(frozen=True, eq=False)
-class Saying(Generic[R, N]):
-    """What a form says once a sublayer has run: labels[k] where it is numbers[k]."""
-
-    name: str
-    form: Form[R, N]
-    sublayer: int
-    numbers: tuple[float, ...]
-    labels: tuple[str, ...]
-    at_start: bool = False
-
-
 @dataclass(eq=False)
 class Layers(Generic[R, N]):
     """The heads and the hidden units of each sublayer; offsets are added whatever units do."""
@@ -276,3 +276,99 @@ def attention_from(sublayer: int) -> int:
 def feed_forward_from(sublayer: int) -> int:
     """The first feed-forward sublayer from a sublayer on."""
     return sublayer + 1 - sublayer % 2
+
+
+# ---- weights ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Assembly(Generic[R, N]):
+    """Layers whose registers have coordinates; every number is rounded once, to float64.
+
+    Two registers may share a coordinate one after the other. The later one finds there what the
+    earlier one left: `above` says how much, and whoever reads it takes that off.
+
+    What heads read has no constants: these are held by some register, which every kind of sketch
+    chooses for itself, because a constant must not reach a sink or a start token.
+    """
+
+    layers: Layers[R, N]
+    place: Mapping[R, int]
+    width: int
+    above: Mapping[R, float] = field(default_factory=dict)
+
+    def transformer(
+        self, source: VectorInput | SequenceInput, answers: Sequence[Form[R, N]], token: int | None
+    ) -> Transformer:
+        """The weights; answers are read at a token, or at every symbol."""
+        sublayers: list[Sublayer] = []
+        for number in self.layers.sublayers:
+            if number % 2:
+                sublayers.append(self._feed_forward(number))
+            else:
+                sublayers.append(Attention(map(self._head, self.layers.heads[number])))
+        readout = ReadOut(self._rows(answers), self.constants(answers), token)
+        return Transformer(source, sublayers, readout)
+
+    def holding(
+        self,
+        form: Form[R, N],
+        value: int,
+        component: int = 0,
+        *,
+        after: int,
+        token: int = -1,
+        error: float = 0.0,
+    ) -> Holding | None:
+        """That a form holds a value of the steps after a sublayer; None if it was not kept."""
+        if not all(register in self.place for register in form.terms):
+            return None
+        places = sorted((self.place[r], float(w)) for r, w in form.terms.items())
+        return Holding(
+            sublayer=sum(other <= after for other in self.layers.sublayers) - 1,
+            token=token,
+            coordinates=np.array([place for place, _ in places], dtype=np.int64),
+            value=value,
+            components=np.array([[component]]),
+            errors=np.array([error]),
+            weights=np.array([[weight for _, weight in places]]),
+            constants=self.constants([form]),
+        )
+
+    def _rows(self, forms: Sequence[Form[R, N]]) -> np.ndarray:
+        return np.ascontiguousarray(self._columns([form.terms for form in forms]).T)
+
+    def _columns(self, weights: Sequence[Mapping[R, N]]) -> np.ndarray:
+        columns = np.zeros((self.width, len(weights)))
+        for column, own in enumerate(weights):
+            for register, weight in own.items():
+                columns[self.place[register], column] += float(weight)
+        return columns
+
+    def constants(self, forms: Sequence[Form[R, N]]) -> np.ndarray:
+        """What is added to the rows: less what a coordinate holds beyond its register."""
+        return np.array(
+            [
+                float(form.constant)
+                - sum(float(w) * self.above[r] for r, w in form.terms.items() if r in self.above)
+                for form in forms
+            ]
+        )
+
+    def _head(self, head: HeadSketch[R, N]) -> Head:
+        query, key, value = (self._rows(forms) for forms in (head.query, head.key, head.value))
+        output = self._columns(head.output)
+        return Head(query, key, value, output, head.weighting, head.causal, head.bias)
+
+    def _feed_forward(self, number: int) -> FeedForward | GatedFeedForward:
+        """Gated as soon as one unit is: the others' second factor is the constant 1 then."""
+        units = self.layers.units[number]
+        inner = [unit.inner for unit in units]
+        gated = any(unit.factor is not None for unit in units)
+        outer = self._columns([unit.outer for unit in units])
+        (added,) = self._columns([self.layers.offsets.get(number, {})]).T
+        read = self._rows(inner), self.constants(inner)
+        if not gated:
+            return FeedForward(*read, outer, added)
+        factors: list[Form[R, N]] = [unit.factor or unit.inner * 0 + 1 for unit in units]
+        return GatedFeedForward(*read, self._rows(factors), self.constants(factors), outer, added)

@@ -15,9 +15,9 @@ from typing import ClassVar
 import numpy as np
 
 from hardmax.core import Holding, Transformer, VectorInput
-from hardmax.lowering.sketch._assembly import Assembly
 from hardmax.lowering.sketch._layers import (
     EMBEDDING,
+    Assembly,
     Form,
     HeadSketch,
     Layers,

@@ -20,7 +20,6 @@ from hardmax.lowering.sketch._layers import (
     Law,
     Layers,
     Levels,
-    Saying,
     UnitSketch,
 )
 from hardmax.lowering.sketch._levels import spanned
@@ -51,7 +50,18 @@ class WordRegister:
 WordForm = Form[WordRegister, float]
 WordHead = HeadSketch[WordRegister, float]
 WordUnit = UnitSketch[WordRegister, float]
-WordSaying = Saying[WordRegister, float]
+
+
+@dataclass(frozen=True, eq=False)
+class WordSaying:
+    """What a form says once a sublayer has run: labels[k] where it is numbers[k]."""
+
+    name: str
+    form: WordForm
+    sublayer: int
+    numbers: tuple[float, ...]
+    labels: tuple[str, ...]
+    at_start: bool = False  # at the start token, too
 
 
 @dataclass(frozen=True, eq=False)
