@@ -9,6 +9,8 @@ from functools import cached_property
 import numpy as np
 
 from hardmax.languages.programs import (
+    Applied,
+    Combined,
     Constant,
     ProgramTarget,
     Value,
@@ -79,7 +81,13 @@ class Names:
         return name if name == text else f"{name} = {text}"
 
     def _text(self, value: Value) -> str:
-        others = {id(one): name for one, name in self._names.items() if one is not value}
+        """In one line; functions without a name of their own are written out."""
+        inline = Applied | Combined
+        others = {
+            id(one): name
+            for one, name in self._names.items()
+            if one is not value and (one.given_name or not isinstance(one, inline))
+        }
         return step_text(value, others)
 
     # ---- items and functions -------------------------------------------------------------------
