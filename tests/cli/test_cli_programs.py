@@ -322,6 +322,21 @@ def test_trace_for_people() -> None:
     assert len(set(length.split()[2:])) == 1  # every token knows it, in the same code
 
 
+def test_a_compact_trace_in_words(stored: Path) -> None:
+    """From a file as from a program; values, and codes in brackets."""
+    told = [run("run", *arguments, "abca", "--trace") for arguments in (REVERSE, (stored,))]
+    assert [one.exit_code for one in told] == [0, 0]
+    assert len({one.stdout[one.stdout.index("embedding") :] for one in told}) == 1
+    said = [line.split() for line in lines(told[0])]
+    assert ["length", "4", "[3]", "4", "[3]", "4", "[3]", "4", "[3]"] in said
+    assert ["attends", "to", "3", "2", "1", "0"] in said
+    record = answer("run", stored, "abca", "--trace")["trace"]
+    assert record["in_words"] in told[0].stdout
+    (length,) = [one for one in record["said"] if one["name"] == "length"]
+    assert (length["texts"], length["sublayer"]) == (["4 [3]"] * 4, 0)
+    assert record["heads"][1]["shares"][0]["selected"] == [3]
+
+
 def test_draw_the_attention(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     place = tmp_path / "attention.svg"
