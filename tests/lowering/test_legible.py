@@ -258,12 +258,6 @@ def test_traces_that_people_can_read(program, alphabet, word, wanted):
     assert hm.trace(model, word).in_words == wanted.strip("\n")
 
 
-def test_a_compact_model_is_not_told_in_words():
-    model = hm.compile(p.reverse, alphabet="ab", length=3)
-    with pytest.raises(hm.RequestError, match=r"several steps in one coordinate"):
-        print(hm.trace(model, "ab").in_words)
-
-
 # ---- circuits ------------------------------------------------------------------------------------
 
 

@@ -23,6 +23,9 @@ from hardmax.core._construction import Construction as Construction
 from hardmax.core._construction import bound_logits_with as bound_logits_with
 from hardmax.core._construction import count_bill as count_bill
 from hardmax.core._construction import padded_parameters as padded_parameters
+from hardmax.core._decoded import Said as Said
+from hardmax.core._decoded import Shares as Shares
+from hardmax.core._decoded import shown_share as shown_share
 from hardmax.core._edge_patches import EdgePatches as EdgePatches
 from hardmax.core._edge_patches import kinds_of_blocks as kinds_of_blocks
 from hardmax.core._gated import GATES as GATES
@@ -47,6 +50,8 @@ from hardmax.core._layers import Sublayer as Sublayer
 from hardmax.core._layers import VectorInput as VectorInput
 from hardmax.core._layers import Weighting as Weighting
 from hardmax.core._legend import Legend as Legend
+from hardmax.core._legend import Reading as Reading
+from hardmax.core._legend import told_apart as told_apart
 from hardmax.core._reference import Trace as Trace
 from hardmax.core._reference import reference as reference
 from hardmax.core._reference import trace as trace

@@ -31,6 +31,7 @@ from hardmax.core import (
     embedded,
     evaluate,
     streams,
+    told_apart,
 )
 from hardmax.interop.huggingface._labels import Labels, logit_rows
 from hardmax.interop.huggingface._prelude import widened_gates, with_prelude
@@ -138,7 +139,7 @@ def _trimmed(construction: Construction) -> Construction:
     legend = construction.legend
     kept: list[Sublayer] = []
     steps: list[tuple[str, ...]] = []
-    last = []
+    last, working = [], []
     for number, sublayer in enumerate(construction.transformer.sublayers):
         found = _working(sublayer)
         said = () if legend is None else legend.sublayers[number]
@@ -147,12 +148,22 @@ def _trimmed(construction: Construction) -> Construction:
             kept.append(smaller)
             steps.append(tuple(said[i] for i in found if i < len(said)))
         last.append(len(kept) - 1)
+        working.append(list(found))
     transformer = construction.transformer
+
+    def moved(number: int) -> int:
+        return last[number] if number >= 0 else -1
+
+    def place(number: int, head: int) -> int | None:
+        return working[number].index(head) if head in working[number] else None
+
     return _rebuilt(
         construction,
         Transformer(transformer.input, kept, transformer.readout),
-        lambda k: last[k] if k >= 0 else -1,
-        legend=None if legend is None else Legend(legend.coordinates, steps),
+        moved,
+        legend=None
+        if legend is None
+        else legend.with_parts(legend.coordinates, steps, sublayer=moved, head=place),
     )
 
 
@@ -262,8 +273,9 @@ def _opened(construction: Construction, kind: str) -> Construction:
     opened = with_prelude(construction.transformer, kind, construction.bill.largest_logit)
     legend, new = construction.legend, len(opened.sublayers)
     if legend is not None:
-        coordinates = (*legend.coordinates, *opened.columns)
-        legend = Legend(coordinates, (*opened.sublayers, *legend.sublayers))
+        coordinates = told_apart((*legend.coordinates, *opened.columns))
+        steps = (*opened.sublayers, *legend.sublayers)
+        legend = legend.with_parts(coordinates, steps, sublayer=lambda k: k + new)
     started = opened.started
     return _rebuilt(
         construction,
@@ -292,7 +304,7 @@ def _answering(construction: Construction, labels: Labels, format: Format) -> Co
     legend = construction.legend
     if legend is not None:
         steps = (*legend.sublayers, ("the answer",) * 2)
-        legend = Legend((*legend.coordinates, "the answer"), steps)
+        legend = legend.with_parts(told_apart((*legend.coordinates, "the answer")), steps)
     found = Transformer(_wider_input(transformer.input), sublayers, readout)
     return _rebuilt(construction, found, lambda k: k, legend=legend)
 
@@ -361,7 +373,7 @@ def _without_outer_biases(construction: Construction) -> Construction:
         construction,
         Transformer(transformer.input, sublayers, transformer.readout),
         lambda k: k,
-        legend=None if legend is None else Legend(legend.coordinates, steps),
+        legend=None if legend is None else legend.with_parts(legend.coordinates, steps),
     )
 
 
@@ -401,5 +413,11 @@ def reordered(construction: Construction, orders: list[list[int]]) -> Constructi
         construction,
         Transformer(transformer.input, sublayers, transformer.readout),
         lambda k: k,
-        legend=None if legend is None else Legend(legend.coordinates, steps),
+        legend=None
+        if legend is None
+        else legend.with_parts(
+            legend.coordinates,
+            steps,
+            head=lambda number, head: orders[number].index(head),
+        ),
     )
