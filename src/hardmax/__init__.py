@@ -26,6 +26,8 @@ from hardmax._folders import Folder as Folder
 from hardmax._folders import certify_folder as certify_folder
 from hardmax._folders import open_folder as open_folder
 from hardmax._interventions import intervene as intervene
+from hardmax._suite import Suite as Suite
+from hardmax._suite import write_suite as write_suite
 from hardmax._version import __version__ as __version__
 from hardmax._workbench import Measurement as Measurement
 from hardmax._workbench import Source as Source
@@ -126,6 +128,7 @@ __all__ = [  # in groups, as one would look for them
     "load_certified",
     "open_folder",
     "certify_folder",
+    "write_suite",
     # sources: functions
     "Source",
     "Function",
@@ -171,6 +174,7 @@ __all__ = [  # in groups, as one would look for them
     "Budget",
     "Standing",
     "Folder",
+    "Suite",
     # geometry
     "regions",
     "Regions",
