@@ -26,8 +26,6 @@ from hardmax._folders import Folder as Folder
 from hardmax._folders import certify_folder as certify_folder
 from hardmax._folders import open_folder as open_folder
 from hardmax._interventions import intervene as intervene
-from hardmax._suite import Suite as Suite
-from hardmax._suite import write_suite as write_suite
 from hardmax._version import __version__ as __version__
 from hardmax._workbench import Measurement as Measurement
 from hardmax._workbench import Source as Source
@@ -105,6 +103,8 @@ from hardmax.lowering import Offer as Offer
 from hardmax.lowering import Plan as Plan
 from hardmax.lowering import ProgramPlan as ProgramPlan
 from hardmax.passes import soften as soften
+from hardmax.suites import Suite as Suite
+from hardmax.suites import write_suite as write_suite
 
 if TYPE_CHECKING:  # these open when they are first asked for: see `__getattr__`
     from hardmax import interop as interop

@@ -68,7 +68,6 @@ def write_folder_atomically(
         if others:
             raise FileError(f"holds {others[0]}, which is not ours: name a new or empty folder.")
         place.parent.mkdir(parents=True, exist_ok=True)
-        _remove_old_folders(place.parent)
         _rename_folder(place, files)
     except FileError:
         raise
@@ -88,6 +87,7 @@ def folder_made_whole(place: Path) -> Iterator[Path]:
 
     What stood at `place` is renamed out of its way first and removed afterwards.
     """
+    _remove_old_folders(place.parent)
     number = secrets.token_hex(8)
     made, old = (place.with_name(f"{_OURS}{number}.{kind}{_FOLDER}") for kind in ("new", "old"))
     try:

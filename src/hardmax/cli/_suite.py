@@ -24,9 +24,9 @@ def export_suite(asked: Mapping[str, str | int], as_json: bool) -> None:
     total = len(GALLERY if programs is None else dict.fromkeys(programs))
     with progress("programs", total, not as_json and sys.stderr.isatty()) as advance:
 
-        def tell(_name: str, done: int, _of: int) -> None:
+        def tell(_name: str, done: int, of: int) -> None:
             if done:
-                note_written(f"a suite of {done} programs, which the same command goes on with,")
+                note_written(f"a suite with {done} of {of} (the same command goes on with it)")
             if advance is not None:
                 advance(min(done, 1))
 
@@ -46,7 +46,8 @@ def _tell(made: Suite, as_json: bool) -> None:
             }
         )
         return
-    lines = [f"written     {made.folder}: {len(made.written)} programs, proved folder by folder"]
+    programs = f"{len(made.written)} program{'s' * (len(made.written) != 1)}"
+    lines = [f"written     {made.folder}: {programs}, proved folder by folder"]
     lines += [f"left out    {name}: {reason}" for name, reason in made.left_out.items()]
     lines += [f"without     {name}: {reason}" for name, reason in made.without.items()]
     if made.written:

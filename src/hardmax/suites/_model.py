@@ -16,13 +16,13 @@ from pathlib import Path
 from hardmax import interop
 from hardmax._errors import HardmaxError, RequestError
 from hardmax._folders import open_folder
-from hardmax._suite._card import card
-from hardmax._suite._truth import chosen_words, truth_lines
 from hardmax._workbench import certify, compile, save
 from hardmax.checker import Certificate, Verdict
 from hardmax.core import Construction, Words
 from hardmax.interop import circuit_record
 from hardmax.languages.programs import GALLERY, Entry, Program, ProgramTarget, is_free
+from hardmax.suites._card import card
+from hardmax.suites._truth import chosen_words, truth_lines
 
 FORMATS = ("float32", "float64")
 HOMES = ("hf", "lens")

@@ -13,10 +13,10 @@ import numpy as np
 from hardmax._atomic import folder_made_whole, write_atomically
 from hardmax._errors import FileError, RequestError
 from hardmax._reading import naming, path_of, read_file
-from hardmax._suite._card import LICENCE
-from hardmax._suite._model import HOMES, Record, Settings, digests_of, write_program
 from hardmax._version import __version__
 from hardmax.languages.programs import GALLERY
+from hardmax.suites._card import LICENCE
+from hardmax.suites._model import HOMES, Record, Settings, digests_of, write_program
 
 INDEX = "index.json"
 SYMBOLS, LENGTH = 4, 4
@@ -26,12 +26,21 @@ SuiteProgress = Callable[[str, int, int], object]  # the program, how many are d
 
 @dataclass(frozen=True)
 class Suite:
-    """Where a suite was written: which programs are in it, and why others were left out."""
+    """Where a suite was written: which programs are in it, and why others were left out.
+
+    `without` says by "program in home" why a program that is there has no model for a tool.
+
+    >>> import hardmax as hm, tempfile
+    >>> place = tempfile.mkdtemp()
+    >>> made = hm.write_suite(place, programs=["shift"], symbols=2, length=2, only="lens")
+    >>> made.written, made.left_out, made.without
+    (('shift',), {}, {})
+    """
 
     folder: Path
     written: tuple[str, ...]
     left_out: Mapping[str, str]
-    without: Mapping[str, str]  # "program in home": why it is not there
+    without: Mapping[str, str]
 
 
 def write_suite(
@@ -144,6 +153,11 @@ def _is_there(place: Path, record: object) -> bool:
         return False
     if "left_out" in record:
         return not place.exists()
+    homes = record.get("homes")
+    if not isinstance(homes, Mapping) or not all(
+        isinstance(one, Mapping) for one in homes.values()
+    ):
+        return False
     return place.is_dir() and digests_of(place) == record.get("files")
 
 

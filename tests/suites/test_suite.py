@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax._folders import Folder
-from hardmax._suite import _model
-from hardmax._suite._truth import chosen_words, truth_lines
 from hardmax.core import Circuit, Words
 from hardmax.languages.programs import ProgramTarget
+from hardmax.suites import _model
+from hardmax.suites._truth import chosen_words, truth_lines
 
 SMALL = ["histogram", "seen_before"]
 
@@ -190,6 +189,15 @@ def test_a_folder_that_its_index_does_not_know_is_made_again(
     (tmp_path / "suite" / "seen_before" / "lens" / "config.json").unlink()
     suite(tmp_path / "suite", only="lens")
     assert files_of(tmp_path / "suite") == files_of(for_lens)
+    place = tmp_path / "suite" / "index.json"
+    for forged in (3, {}, {"homes": 3}, {"homes": {"lens": 3}}, {"left_out": "a lie"}):
+        index = json.loads(place.read_text())
+        if isinstance(forged, dict) and "homes" in forged:
+            forged |= {"files": index["programs"]["histogram"]["files"]}
+        index["programs"]["histogram"] = forged
+        place.write_text(json.dumps(index))
+        suite(tmp_path / "suite", SMALL[:1], only="lens")
+        assert files_of(tmp_path / "suite") == files_of(for_lens)
 
 
 def test_what_fits_no_home_or_is_not_proved_is_left_out_with_the_reason(
@@ -198,11 +206,11 @@ def test_what_fits_no_home_or_is_not_proved_is_left_out_with_the_reason(
     def refuse(*_: object) -> None:
         raise hm.RequestError("No home fits.")
 
-    own = Folder.certify
+    own = hm.Folder.certify
     undecided = hm.Verdict.UNDECIDED
     monkeypatch.setitem(_model._WRITERS, "lens", refuse)
     monkeypatch.setattr(
-        Folder,
+        hm.Folder,
         "certify",
         lambda self: replace(own(self), verdict=undecided, advice="Raise the budget."),
     )

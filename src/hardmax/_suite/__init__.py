@@ -1,4 +1,0 @@
-"""The gallery as a data set of ground truth: legible models with circuits, words and proofs."""
-
-from hardmax._suite._write import Suite as Suite
-from hardmax._suite._write import write_suite as write_suite
