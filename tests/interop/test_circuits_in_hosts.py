@@ -18,7 +18,7 @@ import torch
 
 import hardmax as hm
 from hardmax import programs as p
-from hardmax.core import GIVEN, Attention, Circuit, Transformer
+from hardmax.core import GIVEN, Attention, Circuit, FeedForward, Transformer, fingerprint
 from hardmax.interop._hooks import StepHooks
 from hardmax.interop.huggingface._circuit import host_circuit
 from hardmax.interop.huggingface._following import NO_STEP
@@ -175,6 +175,42 @@ def test_heads_of_two_masks_are_found_in_their_slots() -> None:
         columns = np.split(written.tensors[own], config["num_heads"], axis=1)[slot]
         coordinates = {k for n in node.writes for k in circuit.blocks[n].coordinates}
         assert set(np.flatnonzero(columns.any(axis=1)).tolist()) == coordinates
+
+
+def test_a_circuit_follows_when_dead_parts_are_dropped() -> None:
+    """A head and units that write nothing, put before those that work, and a node of them."""
+    given = model("sort_by_frequency")
+    width, layers, circuit = (
+        given.transformer.width,
+        list(given.transformer.sublayers),
+        given.circuit,
+    )
+    head = layers[3].heads[0]
+    layers[3] = Attention([replace(head, output=np.zeros_like(head.output)), *layers[3].heads])
+    units, none = layers[4], np.zeros((2, width))
+    layers[4] = FeedForward(
+        np.concatenate([none, units.inner]),
+        np.concatenate([[1.0, 1.0], units.inner_bias]),
+        np.concatenate([none.T, units.outer], axis=1),
+        units.outer_bias,
+    )
+    moved = {3: 1, 4: 2}
+    nodes = [
+        replace(n, first=n.first + moved.get(n.sublayer, 0), stop=n.stop + moved.get(n.sublayer, 0))
+        for n in circuit.nodes
+    ]
+    dead = replace(nodes[2], name="m2.nothing", sublayer=4, first=0, stop=2, reads=(), writes=(10,))
+    idle = replace(circuit.blocks[0], name="nothing", sublayer=4)
+    nodes[-1:-1] = [dead]
+    padded = replace(
+        given,
+        transformer=Transformer(given.transformer.input, layers, given.transformer.readout),
+        circuit=replace(circuit, nodes=tuple(nodes), blocks=(*circuit.blocks, idle)),
+    )
+    labels = labels_of(given.claim.target, FLOAT64)
+    one, other = (prepared(c, FLOAT64, labels, T5.abilities) for c in (given, padded))
+    assert other.circuit == one.circuit
+    assert fingerprint(other.transformer) == fingerprint(one.transformer)
 
 
 def test_what_a_hook_writes_into_the_stream_is_an_intervention(tmp_path: Path) -> None:
