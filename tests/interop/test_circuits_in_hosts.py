@@ -289,6 +289,8 @@ def lens_streams_of(tensors: dict[str, np.ndarray], ids: np.ndarray, layers: int
 def test_lens_files_hold_the_steps_where_their_circuit_says(name: str, tmp_path: Path) -> None:
     hm.interop.export_lens_files(model(name), tmp_path)
     parts = read_lens_parts(tmp_path)
+    proved = hm.certify_folder(tmp_path)  # whose circuit is a statement of the certificate
+    assert (proved.verdict.name, proved.method) == ("PROVED", "blocks")
     record = json.loads((tmp_path / "circuit.json").read_text())
     circuit = Circuit.from_dict(record["circuit"])
     assert circuit == parts.construction.circuit
