@@ -108,6 +108,8 @@ if TYPE_CHECKING:  # what `__getattr__` finds below, for type checkers
     from hardmax.lowering import Plan as Plan
     from hardmax.lowering import ProgramPlan as ProgramPlan
     from hardmax.passes import soften as soften
+    from hardmax.suites import Suite as Suite
+    from hardmax.suites import write_suite as write_suite
 
 # The surface: what the README and the guide speak of, and what a script may rely on; and the module
 # that each name comes from when it is first used. Nothing is loaded before: `import hardmax` takes
@@ -122,6 +124,7 @@ _SURFACE = {  # in groups, as one would look for them
     "trace": "_workbench",
     "soften": "passes",
     "save": "_workbench",
+    "write_suite": "suites",
     "intervene": "_interventions",
     "interchange": "_interventions",
     "load": "_workbench",
@@ -174,6 +177,7 @@ _SURFACE = {  # in groups, as one would look for them
     "Budget": "checker",
     "Standing": "checker",
     "Folder": "_folders",
+    "Suite": "suites",
     # geometry
     "regions": "geometry",
     "Regions": "geometry",
