@@ -167,14 +167,14 @@ PARTS = table(
         ),
         Part(
             "legible-circuits",
-            "forged circuits of legible models: none proved",
+            "forged circuits of legible models, kinds and words of edges too: none proved",
             500,
             100,
             "benchmarks._legible_mutants:forgeries_part",
         ),
         Part(
             "interventions",
-            "random interventions on legible models against the interpreter",
+            "random interventions and interchanges on legible models against the interpreter",
             100_000,
             10_000,
             "benchmarks._legible_mutants:interventions_part",
