@@ -124,8 +124,10 @@ $(VENV)/dev: $(VENV)/core
 	$(PIP) install --no-build-isolation -c constraints.txt '.[dev,torch,plots,dask,onnx,hf,jax]'
 	$(END)
 
+# One of its dependencies is no wheel, and old setuptools do not make one by themselves.
 $(VENV)/lens: $(VENV)/core
 	$(BEGIN)
+	$(PIP) install 'setuptools>=70.1'
 	$(PIP) install --no-build-isolation -c constraints.txt 'pytest>=8' '$(LENS_$(LENS))' '.[lens,hf]'
 	$(END)
 
