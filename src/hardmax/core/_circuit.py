@@ -19,8 +19,9 @@ from typing import cast
 from hardmax._errors import RequestError, ShapeError
 from hardmax.core._layers import Attention, Sublayer
 from hardmax.core._sequence_target import plain
+from hardmax.core._squares import square_code
 
-FORMS = ("number", "one-hot", "share")
+FORMS = ("number", "square", "one-hot", "share")
 PORTS = ("q", "k", "v", "in", "out")
 Exact = int | Fraction
 
@@ -29,10 +30,11 @@ Exact = int | Fraction
 class Block:
     """Coordinates `first` to `stop - 1` code what a step holds, once `sublayer` has run.
 
-    A number is itself; a one-hot has a coordinate for each of its `items`, the numbers that the
-    step can hold and that somebody looks for (for any other nothing is lit); a share is 1/(1 + w),
-    w being the positions that its head selects. A sublayer of -1 stands for the embedding. At the
-    start token the coordinates are `at_start`.
+    A number is itself; a square, which stands beside it, is its `square_code`; a one-hot has a
+    coordinate for each of its `items`, the numbers that the step can hold and that somebody looks
+    for (for any other nothing is lit); a share is 1/(1 + w), w being the positions that its head
+    selects. A sublayer of -1 stands for the embedding. At the start token the coordinates are
+    `at_start`.
     """
 
     step: int
@@ -69,13 +71,14 @@ class Block:
         """Each its own, among all of a circuit."""
         if self.form == "one-hot":
             return [f"{self.name}={label}" for label in self.labels]
-        return [self.name if self.form == "number" else f"1/(1+{self.name})"]
+        shown = {"number": self.name, "square": f"{self.name}²", "share": f"1/(1+{self.name})"}
+        return [shown[self.form]]
 
     def code(self, number: Exact) -> list[float]:
         """The coordinates of a number."""
         if self.form == "one-hot":
             return [float(item == number) for item in self.items]
-        return [float(number)]
+        return [float(square_code(number, self.items) if self.form == "square" else number)]
 
     def label_of(self, item: Exact) -> str:
         return dict(zip(self.items, self.labels, strict=True)).get(item, str(item))
@@ -86,7 +89,8 @@ class Node:
     """A head (`first` is its place in the layer) or hidden units `first` to `stop - 1`.
 
     `reads` are the numbers of blocks, port by port: q, k, v of a head, "in" of units. The
-    embedding reads nothing; the read-out writes nothing.
+    embedding reads nothing; the read-out writes nothing. `masks` are the steps that the head's
+    causal mask or position bias stands for: it reads the true place, which nobody overwrites.
     """
 
     name: str
@@ -97,6 +101,7 @@ class Node:
     text: str
     reads: tuple[tuple[str, tuple[int, ...]], ...]
     writes: tuple[int, ...]
+    masks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -150,8 +155,17 @@ class Circuit:
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """The names of the steps that can be intervened on, in the order in which they are held."""
-        return tuple(dict.fromkeys(b.name for b in self.blocks if b.form != "share"))
+        """The names of the steps that can be intervened on, in the order in which they are held.
+
+        A step that some mask stands for is none of them, be it held or not.
+        """
+        held = dict.fromkeys(b.name for b in self.blocks if b.form != "share")
+        return tuple(name for name in held if name not in self.masked)
+
+    @property
+    def masked(self) -> tuple[str, ...]:
+        """The names of the steps that masks stand for, which move with no intervention."""
+        return tuple(dict.fromkeys(name for node in self.nodes for name in node.masks))
 
     def blocks_of(self, name: str) -> list[Block]:
         return [block for block in self.blocks if block.name == name and block.form != "share"]
@@ -196,6 +210,7 @@ class Circuit:
                     "text": node.text,
                     "reads": {port: list(numbers) for port, numbers in node.reads},
                     "writes": list(node.writes),
+                    **({"masks": list(node.masks)} if node.masks else {}),
                 }
                 for node in self.nodes
             ],
@@ -346,6 +361,7 @@ def _node_from(one: Mapping[str, object]) -> Node:
         _text(one["text"]),
         tuple((port, tuple(map(_whole, _list(numbers)))) for port, numbers in in_order),
         tuple(map(_whole, _list(one["writes"]))),
+        tuple(map(_text, _list(one.get("masks", [])))),
     )
 
 

@@ -47,11 +47,11 @@ def readable(
 
 
 def _once(circuit: Circuit, node: Node) -> list[Block]:
-    """One block for each step that a node writes: the one-hot, if there is one."""
+    """One block for each step that a node writes: the one-hot if there is one, never a square."""
     found: dict[str, Block] = {}
     for k in node.writes:
         block = circuit.blocks[k]
-        if block.name not in found or block.form == "one-hot":
+        if block.form != "square" and (block.name not in found or block.form == "one-hot"):
             found[block.name] = block
     return list(found.values())
 
