@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from hardmax._errors import RequestError
 from hardmax.core import (
     GIVEN,
     INDEX,
@@ -39,6 +40,7 @@ from hardmax.lowering.programs.legible._styles import style_named
 from hardmax.numerics import Format
 
 ROUTE = "legible"
+MOST_PARAMETERS = 2**24  # of a model, padded
 _ROOM = 0.25  # of the spacing of answers is claimed
 
 
@@ -53,6 +55,7 @@ def lower_legibly(
     for step in (SYMBOL, INDEX, *range(GIVEN, GIVEN + len(closed.steps.steps))):
         if step in drawing.means.needs:
             _draw(drawing, step)
+    _check_size(drawing)
     return _construction(target, drawing, format)
 
 
@@ -76,6 +79,17 @@ def _draw(drawing: Drawing, step: int) -> None:
         case Combination() | Pointwise():
             return draw_look_up(drawing, step)
     raise AssertionError(f"unknown step {type(made).__name__}")
+
+
+def _check_size(drawing: Drawing) -> None:
+    """Refuse what would grow too large before any weight is made."""
+    count, step = drawing.sheet.largest()
+    if count > MOST_PARAMETERS:
+        raise RequestError(
+            f"As a legible model this program would have about {count:,} parameters, most of them "
+            f"for the step {drawing.closed.name(step)!r}; {MOST_PARAMETERS:,} are allowed. Shorten "
+            f"the words, or map what the step reads to fewer values."
+        )
 
 
 # ---- the model -----------------------------------------------------------------------------------

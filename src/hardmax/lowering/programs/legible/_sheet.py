@@ -127,6 +127,30 @@ class Sheet:
                 return block
         return None
 
+    def largest(self) -> tuple[int, int]:
+        """About how many padded parameters the model has, and the step that most of them are for.
+
+        Every layer is as wide as the stream, with the most heads and hidden units of any.
+        """
+        units: dict[int, int] = {}
+        heads: dict[int, list[int]] = {}
+        for one in self.components:
+            if isinstance(one.made, DrawnHead):
+                sent = {tuple(sorted(row.items())) for row in one.made.values.values()}
+                heads.setdefault(one.time, []).append(len(one.made.scores.pairs) + len(sent))
+            else:
+                units[one.time] = units.get(one.time, 0) + len(one.made)
+        layers = len({one.time // 2 for one in self.components})
+        most = max(map(len, heads.values()), default=0) * max(map(max, heads.values()), default=0)
+        hidden = max(units.values(), default=0)
+        if hidden >= most:
+            fed = [one for one in self.components if isinstance(one.made, list)]
+            sizes = [len(one.made) for one in fed if isinstance(one.made, list)]
+            step = fed[sizes.index(max(sizes))].step if fed else self.blocks[0].step
+        else:
+            step = max(self.blocks, key=lambda block: len(block.at_start)).step
+        return 2 * layers * self.width * (most + hidden), step
+
     # ---- weights -------------------------------------------------------------------------------
 
     def sublayers(self) -> tuple[list[Sublayer], dict[int, int]]:
