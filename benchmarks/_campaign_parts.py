@@ -179,5 +179,19 @@ PARTS = table(
             10_000,
             "benchmarks._legible_mutants:interventions_part",
         ),
+        Part(
+            "single-interventions",
+            "every single intervention on the gallery, four symbols over three, all positions",
+            81 * 3 * 25,
+            100,
+            "benchmarks._legible_positions:singles_part",
+        ),
+        Part(
+            "legible-masks",
+            "masks and position biases of legible models spoiled: none that errs is proved",
+            1_000,
+            50,
+            "benchmarks._legible_masks:masks_part",
+        ),
     )
 )

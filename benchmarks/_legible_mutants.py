@@ -109,7 +109,8 @@ def random_intervention(model: hm.Construction, chance: random.Random) -> tuple[
     target = model.claim.target
     closed = target.closed_steps
     word = tuple(chance.choice(WORDS.alphabet) for _ in range(chance.randint(1, WORDS.longest)))
-    values = [v for v in closed.place if not closed.name(closed.place[v]).startswith("constant")]
+    held = model.circuit.steps
+    values = [v for v in closed.place if closed.name(closed.place[v]) in held]
     where: dict[str, dict] = {}
     for value in chance.sample(values, min(len(values), chance.randint(1, 3))):
         places = chance.sample(range(len(word)), min(len(word), chance.randint(1, 2)))

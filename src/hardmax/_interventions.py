@@ -10,13 +10,24 @@ from collections.abc import Iterable, Mapping
 
 from hardmax._errors import RequestError, SemanticsError
 from hardmax.core import (
+    GIVEN,
+    Circuit,
+    Combination,
     Construction,
     Contents,
     Overwritten,
+    Pointwise,
     contents_in_run,
     evaluate_overwritten,
 )
-from hardmax.languages.programs import Item, ProgramTarget, Value, is_position, positions_of
+from hardmax.languages.programs import (
+    ClosedSteps,
+    Item,
+    ProgramTarget,
+    Value,
+    is_position,
+    positions_of,
+)
 
 Where = Mapping["str | Value", Mapping[int, Item]]
 Places = Mapping["str | Value", Iterable[int]]
@@ -28,8 +39,10 @@ def intervene(model: Construction, word: Iterable[str | int], where: Where) -> o
     `where` is {step: {position: item}}. The blocks of a step are overwritten right after they are
     written; `tokens` and `index` can be, too. The answer is that of `program(word, where=where)`,
     which a certificate of the method "blocks" proves for all words and interventions. What the
-    program refuses is refused with its reason, and so are compact models, whose coordinates hold
-    several steps at once, or parts of one.
+    program refuses is refused with its reason. So are steps that a mask stands for (`index`, where
+    positions are relative or scalar and selections go by order), since a mask does not move; steps
+    without a name that are made at once with the one function that reads them; and compact models,
+    whose coordinates hold several steps at once, or parts of one.
 
     >>> import hardmax as hm
     >>> reverse = hm.programs.parse_program("back = length - 1 - index; tokens.at(back)")
@@ -87,6 +100,7 @@ class _Legible:
     def answer(self, symbols: list[Item], where: Where, contents: Contents | None) -> object:
         """What the model answers; the reason of the program where that has no answer."""
         where = _by_name(self.target, where)
+        _check_held(self.circuit, self.target.closed_steps, where)
         try:
             self.target.program.rows(symbols, {**where})
         except SemanticsError as reason:
@@ -132,6 +146,39 @@ def _held_in(target: ProgramTarget, source: list[Item], places: Places) -> Where
                 )
             found[step][place] = row[place]
     return found
+
+
+def _check_held(circuit: Circuit, closed: ClosedSteps, where: Where) -> None:
+    """Refuse steps that masks stand for, and those that are made at once with others.
+
+    What is a function of the token or the place alone need not be held: all that is made of it is
+    embedded, and embedded again.
+    """
+    named: dict[str | Value, int] = {closed.name(step): step for step in closed.place.values()}
+    for name in where:
+        if name in circuit.masked:
+            heads = ", ".join(node.name for node in circuit.nodes if name in node.masks)
+            raise RequestError(
+                f"The step {name!r} cannot be overwritten in this model: the mask of {heads} "
+                f"stands for it, which goes by the true places. Compile the program with "
+                f'positions="one-hot".'
+            )
+        step = named.get(name)
+        if step is not None and name not in circuit.steps and not _is_embedded(closed, step):
+            raise RequestError(
+                f"The step {name!r} is not held by itself in this model, which makes "
+                f"{', '.join(circuit.steps)}: give it a name of its own with .named({name!r})."
+            )
+
+
+def _is_embedded(closed: ClosedSteps, step: int) -> bool:
+    """Whether a step is a function of the token or of the place alone, or of nothing."""
+    if step < GIVEN:
+        return True
+    made = closed.steps.steps[step - GIVEN]
+    return isinstance(made, Pointwise | Combination) and all(
+        _is_embedded(closed, source) for source in made.sources
+    )
 
 
 def _by_name(target: ProgramTarget, where: Where) -> Where:

@@ -42,6 +42,7 @@ def test_the_plan_shows_it() -> None:
 
 
 def test_what_the_route_refuses() -> None:
-    result = run("compile", *BACK, "--positions", "relative")
+    result = run("compile", *BACK, "--positions", "sinusoidal")
     assert result.exit_code == 2
-    assert "hold the index one-hot, and not 'relative'" in result.stderr
+    assert "one-hot, relative, scalar, and not 'sinusoidal'" in result.stderr
+    assert run("compile", *BACK, "--positions", "relative").exit_code == 0

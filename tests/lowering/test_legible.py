@@ -161,8 +161,8 @@ def test_the_planner_shows_it_beside_the_compact_routes():
     assert [offer.route for offer in plan.offers] == ["shallow", "legible"]
     assert plan.choose("layers").route == "shallow"  # a legible one is built when asked for by name
     assert plan.offers[1].resources["layers"] == legible(p.reverse, "ab", 3).bill.layers
-    with pytest.raises(hm.RequestError, match="hold the index one-hot, and not 'scalar'"):
-        hm.compile(p.reverse, alphabet="ab", length=3, route="legible", positions="scalar")
+    with pytest.raises(hm.RequestError, match="one-hot, relative, scalar, and not 'sinusoidal'"):
+        hm.compile(p.reverse, alphabet="ab", length=3, route="legible", positions="sinusoidal")
 
 
 def test_too_many_cases_are_refused_by_the_step():

@@ -310,7 +310,7 @@ def test_a_preference_is_heard_for_programs() -> None:
 
 
 def test_a_program_without_a_route_says_why() -> None:
-    plan = hm.plan(hm.programs.sort, alphabet="ab", length=4, positions="relative")
+    plan = hm.plan(hm.programs.sort, alphabet="ab", length=4, positions="none")
     assert plan.open == ()
     with pytest.raises(hm.RequestError, match=r"position"):
         plan.choose()

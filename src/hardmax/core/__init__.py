@@ -73,6 +73,7 @@ from hardmax.core._sequence_target import plain as plain
 from hardmax.core._sequences import embedded as embedded
 from hardmax.core._sequences import is_batch_of_words as is_batch_of_words
 from hardmax.core._sequences import streams as streams
+from hardmax.core._squares import square_code as square_code
 from hardmax.core._target import Affine as Affine
 from hardmax.core._target import EncodedTarget as EncodedTarget
 from hardmax.core._target import Maximum as Maximum

@@ -84,8 +84,17 @@ class Circuit:
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """The names of the steps that can be intervened on, in the order in which they are held."""
-        return tuple(dict.fromkeys(b.name for b in self.blocks if b.form != "share"))
+        """The names of the steps that can be intervened on, in the order in which they are held.
+
+        A step that some mask stands for is none of them, be it held or not.
+        """
+        held = dict.fromkeys(b.name for b in self.blocks if b.form != "share")
+        return tuple(name for name in held if name not in self.masked)
+
+    @property
+    def masked(self) -> tuple[str, ...]:
+        """The names of the steps that masks stand for, which move with no intervention."""
+        return tuple(dict.fromkeys(name for node in self.nodes for name in node.masks))
 
     def blocks_of(self, name: str) -> list[Block]:
         return [block for block in self.blocks if block.name == name and block.form != "share"]

@@ -27,9 +27,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from hardmax._errors import ShapeError
+from hardmax.core._squares import square_code
 from hardmax.core._words import Word
 
-FORMS = ("number", "one-hot", "share")
+FORMS = ("number", "square", "one-hot", "share")
 PORTS = ("q", "k", "v", "in", "out")
 KINDS = ("word", "length", "position", "constant", "intervention")
 NOT_SHOWN = "not shown"
@@ -41,10 +42,11 @@ _NAME = re.compile(r"embed|pos_embed|logits|a\d+\.h\d+|m\d+\..+", re.DOTALL | re
 class Block:
     """Coordinates `first` to `stop - 1` code what a step holds, once `sublayer` has run.
 
-    A number is itself; a one-hot has a coordinate for each of its `items`, the numbers that the
-    step can hold and that somebody looks for (for any other nothing is lit); a share is 1/(1 + w),
-    w being the positions that its head selects. A sublayer of -1 stands for the embedding. At the
-    start token the coordinates are `at_start`.
+    A number is itself; a square, which stands beside it, is its `square_code`; a one-hot has a
+    coordinate for each of its `items`, the numbers that the step can hold and that somebody looks
+    for (for any other nothing is lit); a share is 1/(1 + w), w being the positions that its head
+    selects. A sublayer of -1 stands for the embedding. At the start token the coordinates are
+    `at_start`.
     """
 
     step: int
@@ -81,7 +83,8 @@ class Block:
         """Each its own, among all of a circuit."""
         if self.form == "one-hot":
             return [f"{self.name}={label}" for label in self.labels]
-        return [self.name if self.form == "number" else f"1/(1+{self.name})"]
+        shown = {"number": self.name, "square": f"{self.name}²", "share": f"1/(1+{self.name})"}
+        return [shown[self.form]]
 
     def code(self, number: Exact | None) -> list[float]:
         """The coordinates of a number, a share being of so many positions; zeros for None."""
@@ -89,6 +92,8 @@ class Block:
             return [0.0] * self.width
         if self.form == "one-hot":
             return [float(item == number) for item in self.items]
+        if self.form == "square":
+            return [float(square_code(number, self.items))]
         return [float(number) if self.form == "number" else 1.0 / (1.0 + float(number))]
 
     def label_of(self, item: Exact) -> str:
@@ -100,7 +105,8 @@ class Node:
     """A head (`first` is its place in the layer) or hidden units `first` to `stop - 1`.
 
     `reads` are the numbers of blocks, port by port: q, k, v of a head, "in" of units. The
-    embedding reads nothing; the read-out writes nothing.
+    embedding reads nothing; the read-out writes nothing. `masks` are the steps that the head's
+    causal mask or position bias stands for: it reads the true place, which nobody overwrites.
     """
 
     name: str
@@ -111,6 +117,7 @@ class Node:
     text: str
     reads: tuple[tuple[str, tuple[int, ...]], ...]
     writes: tuple[int, ...]
+    masks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if _NAME.fullmatch(self.name) is None:

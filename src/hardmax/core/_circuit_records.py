@@ -40,6 +40,7 @@ def node_record(node: Node, layers: int) -> dict[str, object]:
         "text": node.text,
         "reads": {port: list(numbers) for port, numbers in node.reads},
         "writes": list(node.writes),
+        **({"masks": list(node.masks)} if node.masks else {}),
     }
 
 
@@ -98,6 +99,7 @@ def node_from(one: Record) -> Node:
         text(one["text"]),
         tuple((port, tuple(map(whole, as_list(numbers)))) for port, numbers in in_order),
         tuple(map(whole, as_list(one["writes"]))),
+        tuple(map(text, as_list(one.get("masks", [])))),
     )
 
 

@@ -65,11 +65,11 @@ def said_in_blocks(circuit: Circuit, streams: Sequence[np.ndarray]) -> Iterator[
 
 
 def _once(circuit: Circuit, node: Node) -> list[Block]:
-    """One block for each step that a node writes: the one-hot, if there is one."""
+    """One block for each step that a node writes: the one-hot if there is one, never a square."""
     found: dict[str, Block] = {}
     for k in node.writes:
         block = circuit.blocks[k]
-        if block.name not in found or block.form == "one-hot":
+        if block.form != "square" and (block.name not in found or block.form == "one-hot"):
             found[block.name] = block
     return list(found.values())
 

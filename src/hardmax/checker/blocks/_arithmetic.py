@@ -114,6 +114,23 @@ def products(query: Balls, key: Balls, format: Format) -> tuple[Balls, np.ndarra
     return Balls(q @ k.T, spread + lost), own
 
 
+def biased(x: Balls, bias: np.ndarray, format: Format) -> Balls:
+    """Scores with each of several biases added, along a new last axis.
+
+    Adding 0 rounds nothing, nor does a sum of exact multiples of one power of two that is small.
+    """
+    middle = x.middle[..., None] + bias
+    size = inflate((np.abs(x.middle) + x.radius)[..., None] + np.abs(bias), 4)
+    bits = [np.where(m != 0.0, lowest_bit(m), np.inf).min(initial=np.inf) for m in (x.middle, bias)]
+    grid = np.array(0.0 if math.isinf(min(bits)) else min(bits))
+    sharp = (x.radius == 0.0)[..., None] & format.holds(bias) & _exact(format, size, grid)
+    lost = inflate(2.0 * (format.unit + FLOAT64.unit) * size + format.smallest, 8)
+    lost = np.where(sharp | (bias == 0.0), 0.0, lost)
+    check_sizes(format, size + lost)
+    radius = np.where(lost > 0.0, inflate(x.radius[..., None] + lost, 4), x.radius[..., None])
+    return Balls(middle, radius)
+
+
 def fed_forward(
     x: Balls, inner: np.ndarray, bias: np.ndarray, outer: np.ndarray, format: Format
 ) -> Balls:

@@ -11,7 +11,7 @@ import numpy as np
 
 from hardmax.checker.blocks._arithmetic import Balls
 from hardmax.checker.blocks._sets import ClosedSets, Exact, Unproved
-from hardmax.core import Block, Circuit, Node, Transformer
+from hardmax.core import Block, Circuit, Node, Transformer, square_code
 from hardmax.numerics import Format, above_float, nearest_float
 
 _MOST_CASES = 2**20
@@ -47,6 +47,7 @@ class Question:
     sets: ClosedSets
     ids: np.ndarray  # of the claim's symbols in the Transformer's alphabet
     tables: dict[int, ShareTable] = field(default_factory=dict)
+    tied: dict[int, tuple[str, ...]] = field(default_factory=dict)  # aggregates: what masks read
 
     @property
     def longest(self) -> int:
@@ -65,17 +66,32 @@ class Question:
 
 @dataclass(frozen=True, eq=False)
 class ShareTable:
-    """Which positions the head of a share selects: a table over steps there, then steps here."""
+    """Which positions the head of a share selects: a table over steps there, then steps here.
+
+    Its last axis are classes of pairs of places; `pairs` has the class of each, -1 if it is hidden.
+    """
 
     keys: tuple[int, ...]
     queries: tuple[int, ...]
     table: np.ndarray
+    pairs: np.ndarray
+    masked: bool
+
+    @property
+    def axes(self) -> list[Axis]:
+        return [("k", s) for s in self.keys] + [("q", s) for s in self.queries]
+
+    @property
+    def is_everybody(self) -> bool:
+        return bool(self.table.all() and (self.pairs >= 0).all())
 
 
 def code_of(block: Block, number: Exact) -> np.ndarray:
     """The coordinates of a block that holds a number; of a one-hot none is lit for other items."""
     if block.form == "number":
         return np.array([nearest_float(number)], dtype=float)
+    if block.form == "square":
+        return np.array([nearest_float(square_code(number, block.items))], dtype=float)
     return np.array([float(item == number) for item in block.items])
 
 

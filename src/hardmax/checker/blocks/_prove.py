@@ -12,7 +12,9 @@ exactly. Any other is made from blocks that were written before (wiring), which 
 their steps, all in the closed sets; so it is one of the cases that were checked, and codes what the
 step makes of these values, which is what the program makes of them. An aggregate looks at many
 positions: a row depends on the case here and the multiset of cases there, and the theorem of rows
-speaks of all of these. Nobody writes a block again (wiring). The answer is read off its block.
+speaks of all of these. Nobody writes a block again (wiring). The answer is read off its block. A
+mask goes by the true places, which is what the steps that it stands for go by as long as they, and
+what they are made of, are not overwritten: these are no steps to intervene on (`_places`).
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from hardmax.checker.blocks._holding import (
     code_of,
     rounding_of,
 )
+from hardmax.checker.blocks._places import has_mask
 from hardmax.checker.blocks._sets import ClosedSets, Unproved
 from hardmax.checker.blocks._units import bound_units
 from hardmax.checker.blocks._wiring import check_wiring
@@ -84,7 +87,20 @@ class BlockProof:
             else:
                 bound_units(self.asked, node, holdings)
             self._check_apart(node.writes, holdings)
+        self._check_masks()
         return holdings
+
+    def _check_masks(self) -> None:
+        """Every head with a mask names the steps that it stands for, and nobody else names any."""
+        circuit, layers = self.asked.circuit, self.asked.transformer.sublayers
+        for node in circuit.nodes[2:-1]:
+            layer = layers[node.sublayer]
+            masked = isinstance(layer, Attention) and has_mask(layer.heads[node.first])
+            step = circuit.blocks[node.writes[0]].step
+            if node.masks != (self.asked.tied.get(step, ()) if masked else ()):
+                raise Unproved(
+                    f"The node {node.name!r} names other steps than its mask stands for."
+                )
 
     def _check_apart(self, writes: tuple[int, ...], holdings: Holdings) -> None:
         """A block says which number it codes: it is off by less than half the distance of codes."""
@@ -99,7 +115,7 @@ class BlockProof:
                 continue
             holdings.farthest = max(holdings.farthest, away)
             apart = min((float(b - a) for a, b in pairwise(sorted(block.items))), default=1.0)
-            apart = 1.0 if block.form == "one-hot" else apart
+            apart = apart if block.form == "number" else 1.0
             if not away < 0.45 * apart:
                 raise Unproved(
                     f"In {holdings.format.name} the block {block.name!r} is off by {away:.3g}, "
@@ -188,7 +204,7 @@ def statements(held: dict[str, Holdings], circuit: Circuit) -> tuple[str, ...]:
     """What was established, for the certificate."""
     rows = ", ".join(f"{one.rows:.3g} in {name}" for name, one in held.items())
     blocks = ", ".join(f"{one.farthest:.3g} in {name}" for name, one in held.items())
-    return (
+    said = (
         "Every answer is right on every word on which the program is defined.",
         f"Every attention row is within so much of its pattern, in its largest entry: {rows}.",
         f"Every intervention on any set of the steps {', '.join(circuit.steps)}, at any positions, "
@@ -197,6 +213,13 @@ def statements(held: dict[str, Holdings], circuit: Circuit) -> tuple[str, ...]:
         f"The circuit's {len(circuit.nodes)} nodes and {len(circuit.edges)} edges are those of the "
         f"weights, and there is no other edge.",
     )
+    heads = ", ".join(node.name for node in circuit.nodes if node.masks)
+    named = ", ".join(circuit.masked)
+    masks = (
+        f"The masks of {heads} stand for {named}, by the true places: no intervention on {named} "
+        f"is among those that agree."
+    )
+    return (*said, masks) if heads else said
 
 
 def assumptions(held: dict[str, Holdings]) -> tuple[str, ...]:

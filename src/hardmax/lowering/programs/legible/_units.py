@@ -15,7 +15,8 @@ exactly, as long as the sum strays by less than 1/2 from a whole number below r.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
 
 import numpy as np
 
@@ -87,3 +88,51 @@ def _silenced(unit: Unit) -> Unit:
         return unit
     held_down = {START: -float(np.ceil(unit.bias)) - 1.0}
     return Unit(added([(1.0, unit.inner), (1.0, held_down)]), unit.bias, unit.outputs)
+
+
+# ---- straight lines ------------------------------------------------------------------------------
+
+
+def interpolated(row: Row, numbers: Sequence[Fraction], outputs: Outputs) -> list[Unit]:
+    """Straight lines between what is written for numbers in rising order: a unit for each kink.
+
+    Exact at the numbers; an error of the form is passed on, times the slope.
+    """
+    bent = [_silenced(Unit(row, -float(number), kink)) for number, kink in _kinks(numbers, outputs)]
+    return [*constant(outputs[0]), *bent]
+
+
+def interpolated_falling(row: Row, numbers: Sequence[Fraction], outputs: Outputs) -> list[Unit]:
+    """The same for numbers that fall: relu(number - z). At the start token z is the largest, or
+    above.
+
+    The shares 1/(1 + w) of w = 0, 1, ... meet w = sum of 2 (k + 1) relu(1/(1 + k) - z) over k.
+    """
+    down = added([(-1.0, row)])
+    turned = [-number for number in numbers]
+    bent = [Unit(down, -float(number), kink) for number, kink in _kinks(turned, outputs)]
+    return [*constant(outputs[0]), *bent]
+
+
+def _kinks(numbers: Sequence[Fraction], outputs: Outputs) -> Iterator[tuple[Fraction, Row]]:
+    """Where the slopes of straight lines change, and by how much; at first they are 0."""
+    before: dict[int, Fraction] = {}
+    for k in range(len(numbers) - 1):
+        apart = numbers[k + 1] - numbers[k]
+        places = {*outputs[k], *outputs[k + 1]}
+        slopes = {
+            place: (_exact(outputs[k + 1], place) - _exact(outputs[k], place)) / apart
+            for place in places
+        }
+        changed = {
+            place: float(slopes.get(place, Fraction(0)) - before.get(place, Fraction(0)))
+            for place in {*slopes, *before}
+        }
+        kink = {place: change for place, change in changed.items() if change}
+        if kink:
+            yield numbers[k], kink
+        before = slopes
+
+
+def _exact(row: Row, place: int) -> Fraction:
+    return Fraction(row.get(place, 0.0))
