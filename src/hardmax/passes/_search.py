@@ -10,6 +10,7 @@ from hardmax.analysis import Flow
 
 WARMEST = 2.0**-10  # a largest logit below this is not worth looking for ...
 COLDEST = 2.0**60  # ... and colder than this, rounding is all that is left
+_FAR = 2.0**8
 CLOSE = 1e-3  # the largest logit is minimal to within this
 
 
@@ -59,11 +60,13 @@ def _step(low: Trial | None, high: Trial, budget: float) -> float:
     """How many times colder to try next, where the last trial did not fit.
 
     As if the error were a/logit, and with a trial before, `low`, as if it were a/logit + b through
-    both, if that is more.
+    both, if that is more. Where b alone does not fit, all depends on what is far colder.
     """
     step = (1 + CLOSE / 2) * high.error / budget
-    fits = None if low is None else _on_a_line(low, high, budget)
-    return min(step if fits is None else max(step, fits / high.logit), 2.0**20)
+    if low is not None:
+        fits = _on_a_line(low, high, budget)
+        step = max(step, _FAR if fits is None else fits / high.logit)
+    return min(step, 2.0**20)
 
 
 def _warmer(high: Trial, colder: Trial | None, budget: float) -> float:

@@ -28,11 +28,12 @@ from hardmax.passes._constants import (
     with_constants,
 )
 from hardmax.passes._search import CLOSE, COLDEST, WARMEST, Trial, smallest_that_fits
-from hardmax.passes._sources import Sources, room_for_the_checker, with_room
+from hardmax.passes._sources import Room, Sources, with_room
 
 _ROUTING = 64.0  # constant scores: the losers' logits fall behind by this much, weight 1.6e-28
 _SMALL = 2.0**-30  # of the largest score: what is smaller is rounding
 _TYPICAL = 2.0**12  # where the search for the largest logit starts if nothing is known
+_ROUGH = 2.0**32  # logits beyond which rounding is likely to need room, in float64
 _COLDNESS = 2.0**1000  # of a single head: scores may be as small as they like
 _HeadKey = tuple[int, int]  # sublayer, head
 
@@ -77,6 +78,11 @@ class Solver:
         return cls(construction, radius, routing, centre, writers, written, flow.reaches, format)
 
     @property
+    def room(self) -> Room:
+        alone = all(isinstance(s, Attention) for s in self.construction.transformer.sublayers)
+        return Room(self.format, len({number for number, _ in self.radius}) if alone else 0)
+
+    @property
     def free(self) -> bool:
         """Whether any coldness is left to choose."""
         return bool(self.radius)
@@ -106,6 +112,9 @@ class Solver:
         Centring stores rounded constants, so what is built may stray a little further than
         planned; then it is planned again with that much less.
         """
+        found = self._at_once(budget)
+        if found is not None:
+            return found
         target = budget
         for _ in range(8):
             trial = self.smallest_logit(target)
@@ -133,29 +142,48 @@ class Solver:
             if flow.error <= budget:
                 return self.with_room(trial, budget, Softened(soft, flow, []))
             errors.append(flow.error)
-        raise _too_small(budget, min(errors), self.construction.claim.error, self.format)
+        raise _too_small(budget, min(errors), self.construction.claim.error, self.room)
+
+    def _at_once(self, budget: float) -> Softened | None:
+        """Where logits are so large that the checker is likely to need room: found in one step."""
+        start = self.likely_logit(budget) if self.free else 0.0
+        if self.format is not FLOAT64 or start < _ROUGH:
+            return None
+        trial = self.trial(start)
+        if not 0.5 * budget < trial.error < 2.0 * budget:
+            return None
+        return self._colder(trial, self.sources(trial), budget)
 
     def with_room(self, trial: Trial, budget: float, built: Softened | None = None) -> Softened:
-        """What is built of a trial; or of a colder one, that leaves the checker its room.
-
-        Only softening, which has what is given, gets smaller as heads get colder. The first colder
-        model that should leave so much is taken, if it does.
-        """
+        """What is built of a trial; or of a colder one, that leaves the checker its room."""
         sources = self.sources(trial)
-        rounding = sources.rounding(trial.error)
-        room = room_for_the_checker(rounding, budget, self.format) if trial.logit else 0.0
-        if room:
-            softening = budget - rounding
-            logit = trial.logit * softening / (softening - room) * (1.0 + CLOSE)
-            colder = self.trial(logit)
-            if colder.error <= budget - room:
-                soft, flow = self.build(colder)
-                if flow.error <= budget - room:
-                    parts = sources.shares(trial.error, self.format)
-                    parts = with_room(parts, trial.logit / logit, flow.error + room)
-                    return Softened(soft, flow, parts)
+        colder = self._colder(trial, sources, budget)
+        if colder is not None:
+            return colder
         soft, flow = (built.transformer, built.flow) if built else self.build(trial)
         return Softened(soft, flow, sources.shares(flow.error, self.format))
+
+    def _colder(self, trial: Trial, sources: Sources, budget: float) -> Softened | None:
+        """A model that leaves the checker its room, if it is to have any and one of three does.
+
+        Only softening, which has what is given, gets smaller as heads get colder.
+        """
+        rounding = sources.rounding(trial.error)
+        room = self.room.after(rounding, budget) if trial.logit else 0.0
+        if not room:
+            return None
+        target, colder = budget - room, trial
+        for _ in range(3):
+            softening = colder.error - rounding
+            logit = colder.logit * softening / (target - rounding) * (1.0 + CLOSE)
+            colder = self.trial(logit)
+            if colder.error <= target:
+                break
+        soft, flow = self.build(colder)
+        if flow.error > target:
+            return None
+        parts = sources.shares(trial.error, self.format)
+        return Softened(soft, flow, with_room(parts, trial.logit / colder.logit, flow.error + room))
 
     def smallest_logit(self, budget: float) -> Trial | None:
         if not self.free:
@@ -237,14 +265,17 @@ def _head_keys(transformer: Transformer) -> list[_HeadKey]:
     ]
 
 
-def _too_small(budget: float, reachable: float, claimed: float, format: Format) -> PrecisionError:
+def _too_small(budget: float, rounding: float, claimed: float, room: Room) -> PrecisionError:
     """`claimed` is the error of the hard skeleton, which softening can only add to."""
     asked = (budget + claimed) * (1 + MARGIN)
+    reachable = room.smallest_budget(rounding)
     least = (reachable + claimed) * (1 + MARGIN) * 1.05
     why = "rounding alone, summed over the layers, allows"
+    if reachable > rounding:
+        why = "rounding, summed over the layers, and the room to prove it allow"
     if claimed:
         why = f"rounding and the {claimed:.3g} claimed before softening allow"
     return PrecisionError(
-        f"An error of {asked:.3g} is below what {format.name} can promise here: {why} no less than "
-        f"{least:.3g}. Ask for {least:.3g} or more, or shrink the domain."
+        f"An error of {asked:.3g} is below what {room.format.name} can promise here: {why} no less "
+        f"than {least:.3g}. Ask for {least:.3g} or more, or shrink the domain."
     )
