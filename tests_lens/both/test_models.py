@@ -185,7 +185,7 @@ def test_heads_look_where_their_labels_say() -> None:
         if name.endswith("hook_pattern")
         for label, pattern in parts.items()
     }
-    mirrored = found["tokens at [there index == ((length - 1) - index)]"]
+    mirrored = found["answer = tokens at [there index == ((length - 1) - index)]"]
     assert mirrored.argmax(dim=-1).tolist() == [3, 2, 1, 0]
 
 

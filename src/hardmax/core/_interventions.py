@@ -1,8 +1,13 @@
-"""A word on its way through a Transformer whose steps are overwritten, where a circuit says."""
+"""A word on its way through a Transformer whose steps are overwritten, where a circuit says.
+
+What is written is the code of a number; or, in an interchange, what the block holds in the run on
+another word. Such contents are within the proved distances of a code, as all that is read is, so
+that a proof about codes speaks of them as well.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -10,6 +15,7 @@ import numpy as np
 from hardmax._errors import RequestError
 from hardmax.core._batched import evaluate
 from hardmax.core._circuit import Circuit
+from hardmax.core._circuit_parts import Block
 from hardmax.core._layers import Attention, SequenceInput
 from hardmax.core._sequence_target import (
     GIVEN,
@@ -21,11 +27,31 @@ from hardmax.core._sequence_target import (
     SequenceSteps,
     plain,
 )
-from hardmax.core._sequences import attended, check_readable, embedded, fed_forward, group_weights
+from hardmax.core._sequences import (
+    attended,
+    check_readable,
+    embedded,
+    fed_forward,
+    group_weights,
+    streams,
+)
 from hardmax.core._sequences import read_out as read_out_of
 from hardmax.core._transformer import Transformer
 
 Overwritten = Mapping[int, Mapping[int, Number]]  # step, then position: the number to be held there
+Contents = Callable[[Block, int], Sequence[float] | np.ndarray]  # of a block at a position
+
+
+def contents_in_run(transformer: Transformer, word: Sequence[object]) -> Contents:
+    """What blocks hold in the run on a word, right after they are written."""
+    source = transformer.input
+    assert isinstance(source, SequenceInput)
+    run = list(streams(transformer, embedded(source, np.array([source.indices(word)]))))
+
+    def contents(block: Block, place: int) -> np.ndarray:
+        return run[block.sublayer + 1][0, place + 1, block.first : block.stop]
+
+    return contents
 
 
 def evaluate_overwritten(
@@ -34,10 +60,12 @@ def evaluate_overwritten(
     steps: SequenceSteps,
     word: Sequence[object],
     overwritten: Overwritten,
+    contents: Contents | None = None,
 ) -> np.ndarray:
     """The outputs, the blocks of steps being overwritten right after they are written.
 
-    What the embedding makes of a token or a place that is overwritten is made again.
+    What the embedding makes of a token or a place that is overwritten is made again. The contents
+    of other blocks are the codes of their numbers, unless they are given.
     """
     source = transformer.input
     assert isinstance(source, SequenceInput)
@@ -55,7 +83,8 @@ def evaluate_overwritten(
         for block in circuit.blocks:
             if block.sublayer == number and block.form != "share":
                 for place, held in overwritten.get(block.step, {}).items():
-                    stream[0, place + 1, block.first : block.stop] = block.code(_exact(held))
+                    made = block.code(_exact(held)) if contents is None else contents(block, place)
+                    stream[0, place + 1, block.first : block.stop] = made
     return np.asarray(read_out_of(transformer, stream)[0])
 
 

@@ -98,8 +98,7 @@ class BlockProof:
             if block.form == "share":
                 continue
             holdings.farthest = max(holdings.farthest, away)
-            numbers = self.asked.sets.numbers(block.step)
-            apart = min((float(b - a) for a, b in pairwise(numbers)), default=1.0)
+            apart = min((float(b - a) for a, b in pairwise(sorted(block.items))), default=1.0)
             apart = 1.0 if block.form == "one-hot" else apart
             if not away < 0.45 * apart:
                 raise Unproved(

@@ -72,6 +72,8 @@ def _check_blocks(transformer: Transformer, circuit: Circuit, sets: ClosedSets) 
             raise Unproved(f"The items of {block.name!r} are not shown as those of its step.")
         if len(set(block.items)) < len(block.items):
             raise Unproved(f"The block {block.name!r} lists an item twice.")
+        if block.form == "number" and not set(sets.numbers(block.step)) <= set(block.items):
+            raise Unproved(f"The block {block.name!r} does not list all that its step can hold.")
 
 
 def _check_nodes(transformer: Transformer, circuit: Circuit, sets: ClosedSets) -> None:

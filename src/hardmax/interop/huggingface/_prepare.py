@@ -19,7 +19,6 @@ from hardmax.core import (
     FeedForward,
     GatedFeedForward,
     Head,
-    Legend,
     ReadOut,
     SequenceInput,
     Share,
@@ -30,6 +29,7 @@ from hardmax.core import (
     embedded,
     evaluate,
     streams,
+    told_apart,
 )
 from hardmax.interop.huggingface._following import (
     answering_circuit,
@@ -158,18 +158,23 @@ def _trimmed(construction: Construction) -> Construction:
     transformer, circuit = construction.transformer, construction.circuit
     smaller_one = Transformer(transformer.input, kept, transformer.readout)
 
-    def sublayers(k: int) -> int:
-        return last[k] if k >= 0 else -1
+    def moved(number: int) -> int:
+        return last[number] if number >= 0 else -1
+
+    def place(number: int, head: int) -> int | None:
+        return working[number].index(head) if head in working[number] else None
 
     if circuit is not None:
         circuit = trimmed_circuit(
-            circuit, smaller_one, sublayers, lambda k, m: bisect_left(working[k], m)
+            circuit, smaller_one, moved, lambda k, m: bisect_left(working[k], m)
         )
     return rebuilt(
         construction,
         smaller_one,
-        sublayers,
-        legend=None if legend is None else Legend(legend.coordinates, steps),
+        moved,
+        legend=None
+        if legend is None
+        else legend.with_parts(legend.coordinates, steps, sublayer=moved, head=place),
         circuit=circuit,
     )
 
@@ -280,8 +285,9 @@ def _opened(construction: Construction, kind: str) -> Construction:
     opened = with_prelude(construction.transformer, kind, construction.bill.largest_logit)
     legend, new = construction.legend, len(opened.sublayers)
     if legend is not None:
-        coordinates = (*legend.coordinates, *opened.columns)
-        legend = Legend(coordinates, (*opened.sublayers, *legend.sublayers))
+        coordinates = told_apart((*legend.coordinates, *opened.columns))
+        steps = (*opened.sublayers, *legend.sublayers)
+        legend = legend.with_parts(coordinates, steps, sublayer=lambda k: k + new)
     started, circuit, column = opened.started, construction.circuit, construction.transformer.width
     if circuit is not None and new:
         circuit = opened_circuit(circuit, opened.transformer, column + 1, kind, lambda k: k + new)
@@ -313,7 +319,7 @@ def _answering(construction: Construction, labels: Labels, format: Format) -> Co
     legend = construction.legend
     if legend is not None:
         steps = (*legend.sublayers, ("the answer",) * 2)
-        legend = Legend((*legend.coordinates, "the answer"), steps)
+        legend = legend.with_parts(told_apart((*legend.coordinates, "the answer")), steps)
     found = Transformer(_wider_input(transformer.input), sublayers, readout)
     circuit = construction.circuit
     if circuit is not None:
@@ -386,5 +392,5 @@ def _without_outer_biases(construction: Construction) -> Construction:
         construction,
         Transformer(transformer.input, sublayers, transformer.readout),
         lambda k: k,
-        legend=None if legend is None else Legend(legend.coordinates, steps),
+        legend=None if legend is None else legend.with_parts(legend.coordinates, steps),
     )

@@ -51,7 +51,7 @@ def step_names(outputs: Iterable[Value]) -> dict[Value, str]:
         names[value] = name
     for value in values:
         if value not in names:
-            kind = "answer" if value in listed else _kind_of(value)
+            kind = "answer" if value in listed else kind_of(value)
             names[value] = free_name(kind, taken)
     return names
 
@@ -66,7 +66,8 @@ def free_name(kind: str, taken: set[str]) -> str:
     return name
 
 
-def _kind_of(value: Value) -> str:
+def kind_of(value: Value) -> str:
+    """What makes a value, in a word."""
     if isinstance(value, Aggregated):
         return "gather" if value.kind == "only" else value.kind
     return _CALLED[type(value)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from numbers import Integral
 
 from hardmax._errors import RequestError
 from hardmax.languages.programs._interpreter import Row, sources_of, values_behind, values_on
@@ -97,10 +98,10 @@ class Program:
                     f"There is no step {step!r} in this program; it has {', '.join(named)}."
                 )
             for place in held:
-                if isinstance(place, bool) or place not in range(length):
+                if not is_position(place, length):
                     raise RequestError(
-                        f"A word of {length} symbols has the positions 0 to {length - 1}, but "
-                        f"{place!r} was to be overwritten."
+                        f"A word of {length} symbols has {positions_of(length)}, but {place!r} was "
+                        f"to be overwritten."
                     )
             found[value] = {place: item(one) for place, one in held.items()}
         return found
@@ -137,6 +138,17 @@ class Program:
 
     def __repr__(self) -> str:
         return f"Program({self.name}: {len(self.values)} values)"
+
+
+def positions_of(length: int) -> str:
+    """The positions of a word, in words."""
+    return f"the positions 0 to {length - 1}" if length else "no positions"
+
+
+def is_position(place: object, length: int) -> bool:
+    """Whether a word has this position; 1.0 and True are none."""
+    is_whole = isinstance(place, Integral) and not isinstance(place, bool)
+    return is_whole and place in range(length)
 
 
 def program(

@@ -59,6 +59,8 @@ class ProgramTarget:
 
     def symbols_of(self, word: Iterable[Item]) -> list[Item]:
         """Longer words and foreign symbols are refused, not guessed at."""
+        if not isinstance(word, Iterable):
+            raise RequestError(f"A program reads a text or a list of symbols, not {word!r}.")
         symbols = list(word)
         if len(symbols) not in self.words.lengths:
             raise RequestError(

@@ -42,6 +42,7 @@ from hardmax.lowering.programs.legible._sheet import (
     Unit,
     added,
 )
+from hardmax.lowering.programs.legible._showing import with_showings
 from hardmax.lowering.programs.legible._units import case, falling_staircase, linear, staircase
 from hardmax.numerics import Format
 
@@ -60,7 +61,7 @@ def lower_legibly(
             f'or say positions="one-hot".'
         )
     target = ProgramTarget(program, words, closed=True)
-    return _Drawing(target).construction(format)
+    return with_showings(_Drawing(target).construction(format))
 
 
 class _Drawing:
