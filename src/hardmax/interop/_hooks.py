@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypedDict
 
-from hardmax.core import Attention, Block, Circuit, Sublayer, layers_of
+from hardmax.core import Attention, Block, Circuit, Node, Sublayer, layers_of
 
 Streams = Callable[[int], str]  # the name of the stream behind a sublayer, -1 for the embedding
 
@@ -82,4 +82,11 @@ def in_places(circuit: Circuit, places: Sequence[Sequence[int]]) -> Circuit:
             place = places[layer][node.first]
             node = replace(node, name=f"a{layer}.h{place}", first=place, stop=place + 1)
         nodes.append(node)
-    return replace(circuit, nodes=tuple(nodes))
+    return with_nodes(circuit, nodes)
+
+
+def with_nodes(circuit: Circuit, nodes: Sequence[Node]) -> Circuit:
+    """The circuit with its nodes in the same order, otherwise named, in what shows edges, too."""
+    names = {old.name: new.name for old, new in zip(circuit.nodes, nodes, strict=True)}
+    shown = (replace(one, target=names[one.target]) for one in circuit.showings)
+    return replace(circuit, nodes=tuple(nodes), showings=tuple(shown))

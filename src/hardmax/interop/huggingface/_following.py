@@ -30,6 +30,7 @@ from hardmax.core import (
     layers_of,
 )
 from hardmax.core import plain as exact
+from hardmax.interop._hooks import with_nodes
 
 Sublayers = Callable[[int], int]
 Members = Callable[[int, int], int]  # of sublayer k: how many of the first m members are left
@@ -187,7 +188,17 @@ def answering_circuit(
     wrote = (len(circuit.blocks),)
     node = Node(name, end, 0, 2, note.name, note.text, (("in", numbers),), wrote)
     last = replace(logits, sublayer=end + 1, reads=(("out", wrote),))
-    return replace(circuit, blocks=(*circuit.blocks, answer), nodes=(*nodes, node, last))
+    shown = [
+        moved
+        for one in circuit.showings
+        for moved in (
+            (replace(one, target=name, port="in"), replace(one, block=wrote[0]))
+            if one.target == logits.name
+            else (one,)
+        )
+    ]
+    blocks = (*circuit.blocks, answer)
+    return replace(circuit, blocks=blocks, nodes=(*nodes, node, last), showings=tuple(shown))
 
 
 def notes_of(target: Target | SequenceTarget) -> Mapping[int, StepNote]:
@@ -228,7 +239,7 @@ def _named(circuit: Circuit, transformer: Transformer) -> Circuit:
         elif node.name == "logits":
             node = replace(node, sublayer=len(transformer.sublayers))
         nodes.append(node)
-    return replace(circuit, nodes=tuple(nodes))
+    return with_nodes(circuit, nodes)
 
 
 def _without_blocks(circuit: Circuit, nodes: Iterable[Node], gone: set[int]) -> Circuit:
@@ -243,8 +254,14 @@ def _without_blocks(circuit: Circuit, nodes: Iterable[Node], gone: set[int]) -> 
         )
         for node in nodes
     ]
+    names = {node.name for node in kept}
+    shown = tuple(
+        replace(one, block=place[one.block])
+        for one in circuit.showings
+        if one.block in place and one.target in names
+    )
     blocks = tuple(circuit.blocks[number] for number in left)
-    return replace(circuit, blocks=blocks, nodes=tuple(kept))
+    return replace(circuit, blocks=blocks, nodes=tuple(kept), showings=shown)
 
 
 def _works(node: Node) -> bool:
