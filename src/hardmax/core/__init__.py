@@ -20,6 +20,7 @@ from hardmax.core._construction import Construction as Construction
 from hardmax.core._construction import bound_logits_with as bound_logits_with
 from hardmax.core._construction import count_bill as count_bill
 from hardmax.core._construction import padded_parameters as padded_parameters
+from hardmax.core._frame import Frame as Frame
 from hardmax.core._gated import GATES as GATES
 from hardmax.core._gated import GatedFeedForward as GatedFeedForward
 from hardmax.core._host import Activation as Activation

@@ -16,7 +16,10 @@ from fractions import Fraction
 from functools import cached_property
 from typing import cast
 
+import numpy as np
+
 from hardmax._errors import RequestError, ShapeError
+from hardmax.core._frame import Frame
 from hardmax.core._layers import Attention, Sublayer
 from hardmax.core._sequence_target import plain
 
@@ -114,6 +117,8 @@ class Edge:
 class Circuit:
     """The blocks and nodes of a Transformer, and the coordinates that are 1 (everywhere, at start).
 
+    With a `frame` these coordinates are directions of the stream: see `projection`.
+
     >>> model = hm.compile(hm.programs.reverse, alphabet="ab", length=3, route="legible")
     >>> [node.name for node in model.circuit.nodes]
     ['embed', 'pos_embed', 'a0.h0', 'm0.length', 'm1.combination', 'a2.h0', 'logits']
@@ -123,6 +128,7 @@ class Circuit:
     start: int
     blocks: tuple[Block, ...]
     nodes: tuple[Node, ...]
+    frame: Frame | None = None
 
     def __post_init__(self) -> None:
         known, written = range(len(self.blocks)), {k for node in self.nodes for k in node.writes}
@@ -156,6 +162,32 @@ class Circuit:
     def blocks_of(self, name: str) -> list[Block]:
         return [block for block in self.blocks if block.name == name and block.form != "share"]
 
+    @property
+    def width(self) -> int:
+        """How many coordinates there are."""
+        if self.frame is not None:
+            return self.frame.width
+        return max(self.one, self.start, *(b.stop - 1 for b in self.blocks)) + 1
+
+    def projection(self, name: str) -> np.ndarray:
+        """The matrix P that reads a step off the stream: its blocks hold P @ x.
+
+        Its rows are orthonormal, one for each coordinate of the step's blocks, in their order, so
+        that P.T @ code writes. A step that holds `code` instead is x + P.T @ (code - P @ x).
+
+        >>> model = hm.compile(hm.programs.reverse, alphabet="ab", length=3, route="legible")
+        >>> stream = hm.trace(model, "abb").streams[0]
+        >>> (stream @ model.circuit.projection("tokens").T).tolist()[1:]
+        [[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]
+        """
+        places = [place for block in step_blocks(self, name) for place in block.coordinates]
+        return self.axes[:, places].T
+
+    @cached_property
+    def axes(self) -> np.ndarray:
+        """A column for each coordinate: the direction of the stream in which it lies."""
+        return np.eye(self.width) if self.frame is None else self.frame.matrix
+
     def coordinate_names(self, width: int) -> list[str]:
         names = [f"coordinate {place}" for place in range(width)]
         names[self.one], names[self.start] = "one", "start"
@@ -170,7 +202,10 @@ class Circuit:
 
     def as_dict(self) -> dict[str, object]:
         """Plain data for JSON, which says everything; edges stand there for those who read it."""
-        return {
+        turned: dict[str, object] = {}
+        if self.frame is not None:
+            turned["frame"] = self.frame.as_dict()
+        return turned | {
             "one": self.one,
             "start": self.start,
             "blocks": [
@@ -219,7 +254,8 @@ class Circuit:
         """
         blocks = tuple(_block_from(one) for one in _records(record["blocks"]))
         nodes = tuple(_node_from(one) for one in _records(record["nodes"]))
-        made = cls(_whole(record["one"]), _whole(record["start"]), blocks, nodes)
+        frame = Frame.from_dict(_record(record["frame"])) if "frame" in record else None
+        made = cls(_whole(record["one"]), _whole(record["start"]), blocks, nodes, frame)
         if made.as_dict() != record:
             raise ValueError("the circuit is not written as this version writes it")
         return made
@@ -347,6 +383,10 @@ def _node_from(one: Mapping[str, object]) -> Node:
         tuple((port, tuple(map(_whole, _list(numbers)))) for port, numbers in in_order),
         tuple(map(_whole, _list(one["writes"]))),
     )
+
+
+def _record(value: object) -> Mapping[str, object]:
+    return _records([value])[0]
 
 
 def _records(value: object) -> list[Mapping[str, object]]:

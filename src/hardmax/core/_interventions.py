@@ -9,7 +9,7 @@ import numpy as np
 
 from hardmax._errors import RequestError
 from hardmax.core._batched import evaluate
-from hardmax.core._circuit import Circuit
+from hardmax.core._circuit import Block, Circuit
 from hardmax.core._layers import Attention, SequenceInput
 from hardmax.core._sequence_target import (
     GIVEN,
@@ -37,7 +37,9 @@ def evaluate_overwritten(
 ) -> np.ndarray:
     """The outputs, the blocks of steps being overwritten right after they are written.
 
-    What the embedding makes of a token or a place that is overwritten is made again.
+    What the embedding makes of a token or a place that is overwritten is made again. In a turned
+    stream a block is what its directions say: x + Q_b (code - Q_b' x), with the columns Q_b of the
+    circuit's axes.
     """
     source = transformer.input
     assert isinstance(source, SequenceInput)
@@ -55,7 +57,7 @@ def evaluate_overwritten(
         for block in circuit.blocks:
             if block.sublayer == number and block.form != "share":
                 for place, held in overwritten.get(block.step, {}).items():
-                    stream[0, place + 1, block.first : block.stop] = block.code(_exact(held))
+                    _overwrite(stream[0, place + 1], circuit, block, _exact(held))
     return np.asarray(read_out_of(transformer, stream)[0])
 
 
@@ -72,7 +74,17 @@ def _embed_again(
         for block in circuit.blocks:
             if block.sublayer == -1:
                 held = _exact(_embedded_number(steps, block.step, given, own))
-                stream[0, place + 1, block.first : block.stop] = block.code(held)
+                _overwrite(stream[0, place + 1], circuit, block, held)
+
+
+def _overwrite(token: np.ndarray, circuit: Circuit, block: Block, held: int | Fraction) -> None:
+    """One block of one token holds the code of a number, and all else what it did."""
+    code = np.array(block.code(held))
+    if circuit.frame is None:
+        token[block.first : block.stop] = code
+    else:
+        along = circuit.axes[:, block.first : block.stop]
+        token += along @ (code - along.T @ token)
 
 
 def _exact(number: Number) -> int | Fraction:

@@ -65,7 +65,9 @@ class SequenceTrace:
                 "A compact model holds parts of several steps in one coordinate: only a legible "
                 'one, compiled with route="legible", can be told in words.'
             )
-        return readable(self.circuit, self.tokens, self.streams, self.attention)
+        turned = self.circuit.frame
+        streams = self.streams if turned is None else tuple(x @ turned.matrix for x in self.streams)
+        return readable(self.circuit, self.tokens, streams, self.attention)
 
     @property
     def coordinates(self) -> tuple[str, ...]:

@@ -21,8 +21,10 @@ def bound_blocks(search: WordSearch) -> None:
         return
     search.formats = dict.fromkeys(FORMATS, math.inf)
     held: dict[str, Holdings] = {}
+    left = 0.0
     try:
         proof = BlockProof(construction.transformer, circuit, steps, search.words, search.ids)
+        left = proof.left
         for name in FORMATS:
             _bound_in(name, proof, search, held)
             if "float64" not in held:
@@ -30,7 +32,7 @@ def bound_blocks(search: WordSearch) -> None:
     except Unproved as reason:
         _tell_why(search, reason)
     if held:
-        search.statements = statements(held, circuit)
+        search.statements = statements(held, circuit, left)
         search.assumptions = assumptions(held)
 
 
