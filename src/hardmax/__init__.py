@@ -14,6 +14,7 @@ construction = hm.compile(network, on=hm.Box([-1, -1], [1, 1]), error=1e-3)
 from typing import TYPE_CHECKING
 
 from hardmax import programs as programs
+from hardmax._disguise import disguise as disguise
 from hardmax._errors import DomainError as DomainError
 from hardmax._errors import FileError as FileError
 from hardmax._errors import HardmaxError as HardmaxError
@@ -121,6 +122,7 @@ __all__ = [  # in groups, as one would look for them
     "soften",
     "save",
     "intervene",
+    "disguise",
     "load",
     "load_certificate",
     "load_certified",

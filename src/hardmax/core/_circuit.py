@@ -154,6 +154,24 @@ class Circuit:
             for number in numbers
         )
 
+    @cached_property
+    def relevant(self) -> frozenset[str]:
+        """The nodes from which a way leads to the answer; what others hold cannot reach it.
+
+        >>> model = hm.compile(hm.programs.reverse, alphabet="ab", length=3, route="legible")
+        >>> model.circuit.relevant == {node.name for node in model.circuit.nodes}
+        True
+        """
+        found = {self.nodes[-1].name}
+        for edge in sorted(self.edges, key=lambda e: -self._order[e.target]):
+            if edge.target in found:
+                found.add(edge.source)
+        return frozenset(found)
+
+    @cached_property
+    def _order(self) -> dict[str, int]:
+        return {node.name: k for k, node in enumerate(self.nodes)}
+
     @property
     def steps(self) -> tuple[str, ...]:
         """The names of the steps that can be intervened on, in the order in which they are held."""
@@ -289,23 +307,27 @@ class Circuit:
         return "\n".join([*lines, "}"]) + "\n"
 
     def to_interpbench(self) -> list[tuple[str, str]]:
-        """Pairs of hook names, as InterpBench lists the edges of a circuit."""
-        pairs = ((hook_name(e.source), hook_name(e.target, e.port)) for e in self.edges)
+        """Pairs of hook names, as InterpBench lists the edges of a circuit: those that matter."""
+        edges = (edge for edge in self.edges if edge.target in self.relevant)
+        pairs = ((hook_name(e.source), hook_name(e.target, e.port)) for e in edges)
         return list(dict.fromkeys(pairs))
 
     def to_eap_ig(self) -> dict[str, object]:
         """The graph as EAP-IG stores it: which of its nodes and edges are in the circuit."""
-        names = dict.fromkeys(_eap_name(node.name) for node in self.nodes)
-        edges = {}
-        for edge in self.edges:
+        there = {_eap_name(name) for name in self.relevant}
+        names = {name: name in there for name in (_eap_name(node.name) for node in self.nodes)}
+        edges: dict[str, dict[str, object]] = {}
+        for edge in sorted(self.edges, key=lambda e: e.target in self.relevant):
             port = f"<{edge.port}>" if edge.port in ("q", "k", "v") else ""
             name = f"{_eap_name(edge.source)}->{_eap_name(edge.target)}{port}"
-            edges[name] = {"score": 1.0, "in_graph": True}
+            matters = edge.target in self.relevant
+            edges[name] = {"score": float(matters), "in_graph": matters}
         heads = [n.name for n in self.nodes if n.name.startswith("a")]
         layers = {int(n.name[1:].split(".")[0]) for n in self.nodes if n.name[0] in "am"}
         most = max((int(name.split(".h")[1]) + 1 for name in heads), default=0)
         cfg = {"n_layers": max(layers, default=-1) + 1, "n_heads": most, "parallel_attn_mlp": False}
-        return {"cfg": cfg, "nodes": {name: {"in_graph": True} for name in names}, "edges": edges}
+        nodes = {name: {"in_graph": matters} for name, matters in names.items()}
+        return {"cfg": cfg, "nodes": nodes, "edges": edges}
 
 
 def layers_of(sublayers: Iterable[Sublayer]) -> list[int]:

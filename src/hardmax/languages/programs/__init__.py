@@ -7,6 +7,7 @@ Other rooms come in here, and find the internals that they lower, print or store
 from hardmax.languages.programs._choosing import Conjunct as Conjunct
 from hardmax.languages.programs._closed_sheet import Scored as Scored
 from hardmax.languages.programs._closed_steps import ClosedSteps as ClosedSteps
+from hardmax.languages.programs._distractors import with_distractors as with_distractors
 from hardmax.languages.programs._items import Item as Item
 from hardmax.languages.programs._items import exact_number as exact_number
 from hardmax.languages.programs._items import number_in_mean as number_in_mean

@@ -52,7 +52,7 @@ class Means:
     def __post_init__(self) -> None:
         for step in self._numbered():
             self._classify(step)
-        for out in self.closed.steps.outputs:
+        for out in (*self.closed.steps.outputs, *self.closed.beside):
             if out not in self.constants:
                 self.need(out, ONE_HOT if self._is_symbolic(out) else NUMBER)
         for step in reversed(list(self._numbered())):

@@ -1,0 +1,215 @@
+"""Turned models: what is taken back, what strays, what is proved, and what is not."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from benchmarks._legible_mutants import PROGRAMS, WORDS, model_of
+
+import hardmax as hm
+from hardmax import programs as p
+from hardmax.checker.blocks import BlockProof, Holdings, Unproved
+from hardmax.checker.blocks._frame import check_orthogonal, taken_back
+from hardmax.checker.blocks._reading import length_of_rows, lost_in_frame, turned_format
+from hardmax.core import Frame, streams
+from hardmax.core._sequences import embedded
+from hardmax.numerics import FLOAT32, FLOAT64, REALS
+from hardmax.passes import rotate
+from hardmax.passes._disguise import with_weights
+
+s = p.Sequence()
+PROVED = hm.Verdict.PROVED
+LOUD = 2.0**-18  # of noise that is put somewhere
+GRAIN = 12
+
+
+def chance(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def proof_of(model: hm.Construction) -> BlockProof:
+    claim = model.claim
+    ids = np.arange(len(claim.domain.alphabet))
+    return BlockProof(model.transformer, model.circuit, claim.target.steps(), claim.domain, ids)
+
+
+# ---- what is taken back --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted(PROGRAMS))
+def test_what_is_taken_back_is_what_was_turned(name):
+    model = model_of(name)
+    turned = rotate(model, 3, chance(1))
+    taken = taken_back(turned.transformer, turned.circuit.frame)
+    assert taken.largest == 0.0
+    assert hm.core.to_text(taken.meant) == hm.core.to_text(model.transformer)
+
+
+def test_what_has_too_many_digits_is_taken_back_to_its_grain():
+    """A third, turned, is rounded; what is left beside multiples of the grain is charged."""
+    program = p.Program((p.there(s.index) <= s.index).mean(s.tokens.map({"a": 1, "b": 0})))
+    model = hm.compile(program, alphabet="ab", length=3, route="legible")
+    third = hm.compile(p.Program([s.index / 3, s.tokens]), alphabet="ab", length=3, route="legible")
+    for one in (model, third):
+        turned = rotate(one, 3, chance(2))
+        certificate = hm.certify(turned)
+        assert certificate.verdict is PROVED
+        left = proof_of(turned).left
+        assert (turned.circuit.frame.grain is None) == (left == 0.0)
+        assert ("beyond" in certificate.statements[-1]) == (left > 0.0)
+    assert 0.0 < left < 2.0**-35
+
+
+def test_the_rest_of_a_row_is_its_length():
+    """3, 4 and 5: beside multiples of 2^-12 a row leaves (3, 4) 2^-20, turned or not."""
+    model = model_of("histogram")
+    source = model.transformer.input
+    rows = source.embedding.copy()
+    rows[0, 3:5] += np.array([3.0, 4.0]) * 2.0**-20
+    held = replace(source, embedding=rows)
+    other = hm.Transformer(held, model.transformer.sublayers, model.transformer.readout)
+    turned = rotate(replace(model, transformer=other), 2, chance())
+    frame = replace(turned.circuit.frame, grain=GRAIN)
+    symbols, places, start = taken_back(turned.transformer, frame).embedding.written
+    exact = 5 * 2.0**-20
+    assert exact <= symbols[0] <= exact * (1 + 1e-12)
+    assert not symbols[1:].any()
+    assert not places.any()
+    assert not start.any()
+
+
+def test_frames_that_are_none():
+    model = rotate(model_of("histogram"), 2, chance())
+    frame = model.circuit.frame
+    rows = np.array(frame.rows)
+    for spoiled in (rows * 2, np.vstack([rows[1:], rows[1:2]]), rows + np.eye(len(rows), dtype=int)):
+        false = Frame(tuple(tuple(map(int, row)) for row in spoiled), frame.power)
+        with pytest.raises(Unproved, match="not orthogonal"):
+            check_orthogonal(false)
+        lie = replace(model.circuit, frame=false)
+        assert hm.certify(replace(model, circuit=lie)).verdict is not PROVED
+    with pytest.raises(Unproved, match="as wide"):
+        taken_back(model.transformer, Frame(((1,),), 0))
+    with pytest.raises(hm.ShapeError, match="square"):
+        Frame(((1, 0),), 0)
+    with pytest.raises(hm.ShapeError, match="40 bits"):
+        Frame(((1,),), 41)
+    with pytest.raises(hm.ShapeError, match="grain"):
+        Frame(((1,),), 0, 201)
+
+
+def test_orthogonality_is_seen_where_floats_do_not_hold_the_sums():
+    large = 2**40
+    check_orthogonal(Frame(((large, 0), (0, large)), 40))
+    with pytest.raises(Unproved, match="not orthogonal"):
+        check_orthogonal(Frame(((large, 0), (1, large)), 40))
+
+
+# ---- what strays ---------------------------------------------------------------------------------
+
+
+def test_what_is_left_of_a_row_moves_what_it_reads_by_its_length():
+    """With x along d the product d x is |d| |x|: the charge over the reals, and no less."""
+    left = np.array([3.0, -4.0, 12.0]) * 2.0**-20
+    x = 7.0 * left / np.linalg.norm(left)
+    format = turned_format(REALS, 3, 7.0, float(length_of_rows(left[None])[0]), 0.25)
+    charge = float(np.asarray(lost_in_frame(np.ones((1, 3)), np.zeros(1), format))[0])
+    assert left @ x + 0.25 <= charge <= (left @ x + 0.25) * (1 + 1e-12)
+    assert lost_in_frame(np.ones((1, 3)), np.zeros(1), FLOAT64) == 0.0
+
+
+def test_what_a_dense_product_rounds():
+    """gamma_{n+3} (|w| |x| + |b|), by hand."""
+    format = turned_format(FLOAT32, 10, 5.0, 0.0, 0.0)
+    charge = float(np.asarray(lost_in_frame(np.array([[3.0, 4.0]]), np.array([2.0]), format))[0])
+    unit = 13 * 2.0**-24
+    exact = unit / (1 - unit) * (5.0 * 5.0 + 2.0)
+    assert exact <= charge <= exact * (1 + 1e-12) + 20 * FLOAT32.smallest
+
+
+def parts(transformer: hm.Transformer) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Every array of weights by the order in which `with_weights` comes to it."""
+    found: list[tuple[int, ...]] = []
+
+    def seen(rows: np.ndarray) -> np.ndarray:
+        found.append(rows.shape)
+        return rows
+
+    with_weights(transformer, seen)
+    yield from ((f"part {k}", shape) for k, shape in enumerate(found))
+
+
+def loud(model: hm.Construction, number: int, noise: Callable) -> hm.Construction:
+    """The model turned, with noise in one of its arrays of weights, along its own axes."""
+    count = iter(range(10**6))
+
+    def moved(rows: np.ndarray) -> np.ndarray:
+        return rows + noise(rows.shape) if next(count) == number else rows
+
+    noisy = replace(model, transformer=with_weights(model.transformer, moved))
+    turned = rotate(noisy, 2, chance(3))
+    frame = replace(turned.circuit.frame, grain=GRAIN)
+    return replace(turned, circuit=replace(turned.circuit, frame=frame))
+
+
+def strayed(model: hm.Construction, word: tuple) -> dict[int | str, tuple[float, float]]:
+    """How far blocks are from what they mean at the end, at symbols and at the start token."""
+    target, circuit = model.claim.target, model.circuit
+    values = {step: value for value, step in target.closed_steps.place.items()}
+    program = target.program.trace(word)
+    ids = np.array([model.transformer.input.indices(word)])
+    *_, last = streams(model.transformer, embedded(model.transformer.input, ids))
+    along = last[0] @ circuit.axes
+    off_one = np.abs(along[:, circuit.one] - 1.0)
+    found: dict[int | str, tuple[float, float]] = {"one": (off_one[1:].max(), off_one[0])}
+    for number, block in enumerate(circuit.blocks):
+        held = along[:, block.first : block.stop]
+        off = float(np.abs(held[0] - np.array(block.at_start)).max())
+        if block.form == "share":
+            found[number] = (0.0, off)
+        elif block.step in values:
+            value = values[block.step]
+            codes = [block.code(target.codes[value].number(one)) for one in program[value]]
+            found[number] = (float(np.abs(held[1:] - np.array(codes)).max()), off)
+    return found
+
+
+def check_strayed(model: hm.Construction, held: Holdings) -> float:
+    """Measured <= certified for every block; the largest share of it that was seen."""
+    share = 0.0
+    for word in list(WORDS)[1::4]:
+        for number, (symbols, first) in strayed(model, word).items():
+            most = held.adrift if number == "one" else max(held.symbols[number])
+            most_first = held.adrift if number == "one" else held.start[number]
+            assert symbols <= most, (word, number)
+            assert first <= most_first, (word, number)
+            share = max(share, symbols / most, first / most_first)
+    return share
+
+
+@pytest.mark.parametrize("name", ["fraction so far", "last", "histogram", "ranked"])
+def test_noise_moves_no_block_further_than_is_certified(name):
+    """In every array, all along one sign pattern: the stream strays by a good part of the bound."""
+    model = model_of(name)
+    shares = []
+    for number, (_, shape) in enumerate(parts(model.transformer)):
+        draw = np.random.default_rng(number)
+        turned = loud(model, number, lambda shape, d=draw: LOUD * d.choice([-1.0, 1.0], shape))
+        proof = proof_of(turned)
+        assert proof.left >= LOUD
+        held = proof.bound(FLOAT64)
+        shares.append(check_strayed(turned, held))
+        assert shape
+    assert max(shares) > 0.2
+
+
+@pytest.mark.parametrize("name", ["reverse", "sort", "machine", "most frequent"])
+def test_rounding_moves_no_block_further_than_is_certified(name):
+    turned = rotate(model_of(name), 3, chance(4))
+    held = proof_of(turned).bound(FLOAT64)
+    assert 0.0 < check_strayed(turned, held)
+    assert held.farthest < 1e-8
