@@ -6,27 +6,30 @@ holds of them is proved in `checker`; here it is asked for, in order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from hardmax import checker
 from hardmax._errors import RequestError
 from hardmax.checker import Verdict
-from hardmax.core import Construction, fingerprint
-from hardmax.languages.programs import ProgramTarget, with_distractors
+from hardmax.core import Construction, Words, fingerprint
+from hardmax.languages.programs import Program, ProgramTarget, with_distractors
 from hardmax.lowering import lower_program
 from hardmax.numerics import format_named
 from hardmax.passes import add_noise, legible_circuit
 from hardmax.passes import rotate as rotated
 
-LEVELS: tuple[Mapping[str, float], ...] = (
-    {},
-    {"rotate": 3},
-    {"rotate": 3, "distractors": 4},
-    {"rotate": 3, "distractors": 4, "noise": 2.0**-12},
-)
+
+class Disguise(NamedTuple):
+    """What is asked for."""
+
+    rotate: int = 0
+    distractors: int = 0
+    noise: float = 0.0
+
+
+LEVELS = (Disguise(), Disguise(3), Disguise(3, 4), Disguise(3, 4, 2.0**-12))
 _FAINTEST = 2.0**-48  # of the noise that is tried
 _POSITIONS = ("one-hot", "relative", "scalar")
 _ROTATE, _DISTRACTORS, _NOISE = range(3)  # each draws for itself
@@ -72,40 +75,42 @@ def disguise(
     legible_circuit(model)
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise RequestError(f"A seed is a whole number from 0 on, not {seed!r}.")
-    asked = {"rotate": rotate, "distractors": distractors, "noise": noise}
-    given = {name: value for name, value in asked.items() if value is not None}
-    wanted = {**_level(level if given or level is not None else 1), **given}
-    if wanted.get("distractors"):
-        model = _with_distractors(model, wanted["distractors"], _source(seed, _DISTRACTORS))
-    model = rotated(model, wanted.get("rotate", 0), _source(seed, _ROTATE))
-    loudness = wanted.get("noise", 0)
-    return _with_noise(model, loudness, seed, noise is None) if loudness else model
+    nothing = rotate is None and distractors is None and noise is None
+    wanted = _level(level, 1 if nothing else 0)
+    wanted = Disguise(
+        wanted.rotate if rotate is None else rotate,
+        wanted.distractors if distractors is None else distractors,
+        wanted.noise if noise is None else noise,
+    )
+    if wanted.distractors:
+        model = _with_distractors(model, wanted.distractors, _source(seed, _DISTRACTORS))
+    model = rotated(model, wanted.rotate, _source(seed, _ROTATE))
+    if not wanted.noise:
+        return add_noise(model, wanted.noise, _source(seed, _NOISE))
+    return _with_noise(model, wanted.noise, seed, as_borne=noise is None)
 
 
 def _source(seed: int, part: int) -> np.random.Generator:
     return np.random.default_rng([seed, part])
 
 
-def _level(level: int | None) -> Mapping[str, float]:
+def _level(level: int | None, otherwise: int) -> Disguise:
     if level is None:
-        return {}
+        return LEVELS[otherwise]
     if isinstance(level, bool) or not isinstance(level, int) or not 0 <= level < len(LEVELS):
         raise RequestError(f"A level of disguise is from 0 to {len(LEVELS) - 1}, not {level!r}.")
     return LEVELS[level]
 
 
-def _with_distractors(
-    model: Construction, many: float, chance: np.random.Generator
-) -> Construction:
+def _with_distractors(model: Construction, many: int, chance: np.random.Generator) -> Construction:
     """The program compiled again, with more steps beside it."""
-    claim = model.claim
-    target = claim.target
+    target = model.claim.target
     if not isinstance(target, ProgramTarget):
         raise RequestError("Distractors stand beside sequence programs; this is the model of none.")
     for positions in _POSITIONS:
-        made = _compiled(model, target.program, positions)
-        if made is not None and fingerprint(made.transformer) == fingerprint(model.transformer):
-            program = with_distractors(target.program, target.words, many, chance)  # type: ignore
+        again = _compiled(model, target.program, positions)
+        if again is not None and fingerprint(again.transformer) == fingerprint(model.transformer):
+            program = with_distractors(target.program, target.words, many, chance)
             found = _compiled(model, program, positions)
             assert found is not None
             return found
@@ -115,16 +120,12 @@ def _with_distractors(
     )
 
 
-def _compiled(model: Construction, program: object, positions: str) -> Construction | None:
-    claim = model.claim
+def _compiled(model: Construction, program: Program, positions: str) -> Construction | None:
+    """The program on the model's words, if positions can be held like that."""
+    words, format = model.claim.domain, format_named(model.claim.format)
+    assert isinstance(words, Words)
     try:
-        return lower_program(
-            program,  # type: ignore[arg-type]
-            claim.target.words,
-            positions=positions,
-            route="legible",
-            format=format_named(claim.format),
-        )
+        return lower_program(program, words, positions=positions, route="legible", format=format)
     except RequestError:
         if positions == _POSITIONS[0]:
             raise
@@ -136,7 +137,7 @@ def _with_noise(model: Construction, noise: float, seed: int, as_borne: bool) ->
     found = add_noise(model, noise, _source(seed, _NOISE))
     if _is_proved(found):
         return found
-    borne = noise / 2
+    borne = noise / 4
     while borne >= _FAINTEST:
         less = add_noise(model, borne, _source(seed, _NOISE))
         if _is_proved(less):
@@ -145,7 +146,7 @@ def _with_noise(model: Construction, noise: float, seed: int, as_borne: bool) ->
             raise RequestError(
                 f"Noise of {noise:g} is more than the claim bears; noise of {borne:g} is borne."
             )
-        borne /= 2
+        borne /= 4
     raise RequestError(f"The claim bears no noise of {_FAINTEST:g} or more.")
 
 

@@ -89,7 +89,11 @@ def test_frames_that_are_none():
     model = rotate(model_of("histogram"), 2, chance())
     frame = model.circuit.frame
     rows = np.array(frame.rows)
-    for spoiled in (rows * 2, np.vstack([rows[1:], rows[1:2]]), rows + np.eye(len(rows), dtype=int)):
+    for spoiled in (
+        rows * 2,
+        np.vstack([rows[1:], rows[1:2]]),
+        rows + np.eye(len(rows), dtype=int),
+    ):
         false = Frame(tuple(tuple(map(int, row)) for row in spoiled), frame.power)
         with pytest.raises(Unproved, match="not orthogonal"):
             check_orthogonal(false)
@@ -245,7 +249,7 @@ def test_noise_moves_no_block_further_than_is_certified(name):
 def test_rounding_moves_no_block_further_than_is_certified(name):
     turned = rotate(model_of(name), 3, chance(4))
     held = proof_of(turned).bound(FLOAT64)
-    assert 0.0 < check_strayed(turned, held)
+    assert check_strayed(turned, held) > 0.0
     assert held.farthest < 1e-8
 
 

@@ -8,6 +8,7 @@ from hardmax import __version__
 from hardmax.cli._bounds import show_bounds
 from hardmax.cli._compile import compile_source
 from hardmax.cli._diagram import show_diagram
+from hardmax.cli._disguise import disguise_model
 from hardmax.cli._errors import Commands, debug
 from hardmax.cli._experiment import run_experiment
 from hardmax.cli._export import export_model
@@ -49,6 +50,7 @@ def main(context: click.Context) -> None:
 
 
 main.add_command(compile_source)
+main.add_command(disguise_model)
 main.add_command(export_model)
 main.add_command(show_bounds)
 main.add_command(show_diagram)

@@ -175,11 +175,12 @@ def with_weights(
 def _changed(layer: Sublayer, change: Callable[[np.ndarray], np.ndarray]) -> Sublayer:
     match layer:
         case Attention():
-            names = ("query", "key", "value")
             return Attention(
                 replace(
                     head,
-                    **{name: change(getattr(head, name)) for name in names},
+                    query=change(head.query),
+                    key=change(head.key),
+                    value=change(head.value),
                     output=change(head.output.T).T,
                 )
                 for head in layer.heads
