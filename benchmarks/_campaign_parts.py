@@ -179,5 +179,19 @@ PARTS = table(
             10_000,
             "benchmarks._legible_mutants:interventions_part",
         ),
+        Part(
+            "disguised-interventions",
+            "random interventions on disguised models, through the projections",
+            10_000,
+            1_000,
+            "benchmarks.disguise:interventions_part",
+        ),
+        Part(
+            "disguised-mutants",
+            "weights of disguised models that break something, and forged frames: none proved",
+            600,
+            60,
+            "benchmarks.disguise:mutants_part",
+        ),
     )
 )

@@ -30,7 +30,7 @@ class Disguise(NamedTuple):
 
 
 LEVELS = (Disguise(), Disguise(3), Disguise(3, 4), Disguise(3, 4, 2.0**-12))
-_FAINTEST = 2.0**-48  # of the noise that is tried
+_FAINTEST = 1e-14  # of the noise that is tried
 _POSITIONS = ("one-hot", "relative", "scalar")
 _ROTATE, _DISTRACTORS, _NOISE = range(3)  # each draws for itself
 

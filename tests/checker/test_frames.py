@@ -18,11 +18,9 @@ from hardmax.checker.blocks._frame import check_orthogonal, taken_back
 from hardmax.checker.blocks._holding import Cases, start_balls
 from hardmax.checker.blocks._reading import length_of_rows, lost_in_frame, turned_format
 from hardmax.checker.blocks._turned import Drift
-from hardmax.core import Frame, streams
-from hardmax.core._sequences import embedded
+from hardmax.core import Frame
 from hardmax.numerics import FLOAT32, FLOAT64, REALS
-from hardmax.passes import rotate
-from hardmax.passes._disguise import with_weights
+from hardmax.passes import rotate, with_weights
 
 s = p.Sequence()
 PROVED = hm.Verdict.PROVED
@@ -174,9 +172,7 @@ def strayed(model: hm.Construction, word: tuple) -> dict[int | str, tuple[float,
     target, circuit = model.claim.target, model.circuit
     values = {step: value for value, step in target.closed_steps.place.items()}
     program = target.program.trace(word)
-    ids = np.array([model.transformer.input.indices(word)])
-    *_, last = streams(model.transformer, embedded(model.transformer.input, ids))
-    along = last[0] @ circuit.axes
+    along = hm.trace(model, word).streams[-1] @ circuit.axes
     off_one = np.abs(along[:, circuit.one] - 1.0)
     found: dict[int | str, tuple[float, float]] = {"one": (off_one[1:].max(), off_one[0])}
     for number, block in enumerate(circuit.blocks):
@@ -197,9 +193,7 @@ def check_shares(model: hm.Construction, held: Holdings, word: tuple) -> None:
     program = target.program.trace(word)
     values = {step: value for value, step in target.closed_steps.place.items()}
     of_share = [b.step for b in circuit.blocks if b.form == "share"]
-    ids = np.array([model.transformer.input.indices(word)])
-    *_, last = streams(model.transformer, embedded(model.transformer.input, ids))
-    along = last[0] @ circuit.axes
+    along = hm.trace(model, word).streams[-1] @ circuit.axes
     for number, block in enumerate(circuit.blocks):
         if block.form == "share" and of_share.count(block.step) == 1:
             counts = np.array([int(one) for one in program[values[block.step]]])

@@ -21,7 +21,6 @@ import hardmax as hm
 from hardmax import programs as p
 from hardmax.core import fingerprint, to_text, weight_arrays
 from hardmax.languages.programs import with_distractors
-from hardmax.passes._disguise import drawn_rows
 
 s = p.Sequence()
 PROVED = hm.Verdict.PROVED
@@ -78,15 +77,6 @@ def test_coordinates_fail_where_projections_do_not():
 
 
 # ---- frames --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("width", [4, 7, 18])
-def test_rounds_of_reflections_are_orthogonal_and_add_a_bit_each(width):
-    for rounds in range(1, 7):
-        rows = drawn_rows(width, rounds, np.random.default_rng(rounds))
-        assert (rows.T @ rows == 4**rounds * np.eye(width)).all()
-    one = drawn_rows(4, 1, np.random.default_rng(0))
-    assert set(np.abs(one).flat) == {1}  # I - v v^T / 2: everything is 1/2 or -1/2
 
 
 def test_a_turned_model_is_the_same_function():

@@ -79,6 +79,7 @@ def test_programs_shows_the_users_words() -> None:
 # What may be given by position: the subject, and what other people's scripts give so.
 POSITIONAL = {
     "intervene": 3,
+    "disguise": 1,
     "compile": 1,
     "plan": 1,
     "plan_program": 1,

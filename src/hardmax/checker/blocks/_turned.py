@@ -13,6 +13,7 @@ than is charged here for it, and so does all else then.
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from hardmax.checker.blocks._holding import Holdings, Question
 from hardmax.checker.blocks._reading import length_of_rows, lost_in_frame, turned_format
 from hardmax.checker.blocks._sets import Unproved
 from hardmax.core import Attention, Block, FeedForward, SequenceInput
-from hardmax.numerics import Format, gamma, inflate, length_up, norm_up, stray
+from hardmax.numerics import Format, above_float, gamma, inflate, length_up, norm_up, stray
 
 
 class Drift:
@@ -85,7 +86,8 @@ class Drift:
             return 0.0
         if block.form != "number":
             return 1.0
-        return max(abs(float(n)) for n in self.asked.sets.numbers(block.step)) * (1 + 2.0**-50)
+        numbers = self.asked.sets.numbers(block.step)
+        return max(above_float(abs(Fraction(n))) for n in (numbers[0], numbers[-1]))
 
     def _farthest(self, sublayer: int, holdings: Holdings) -> float:
         """How far any coordinate is from what it is meant to be."""
