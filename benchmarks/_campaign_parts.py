@@ -193,5 +193,19 @@ PARTS = table(
             50,
             "benchmarks._legible_masks:masks_part",
         ),
+        Part(
+            "disguised-interventions",
+            "random interventions on disguised models, through the projections",
+            10_000,
+            1_000,
+            "benchmarks.disguise:interventions_part",
+        ),
+        Part(
+            "disguised-mutants",
+            "weights of disguised models that break something, and forged frames: none proved",
+            600,
+            60,
+            "benchmarks.disguise:mutants_part",
+        ),
     )
 )

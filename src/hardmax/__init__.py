@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # what `__getattr__` finds below, for type checkers
     from hardmax import plots as plots
     from hardmax import programs as programs
     from hardmax import testing as testing
+    from hardmax._disguise import disguise as disguise
     from hardmax._errors import DomainError as DomainError
     from hardmax._errors import FileError as FileError
     from hardmax._errors import HardmaxError as HardmaxError
@@ -123,6 +124,7 @@ _SURFACE = {  # in groups, as one would look for them
     "certify": "_workbench",
     "trace": "_workbench",
     "soften": "passes",
+    "disguise": "_disguise",
     "save": "_workbench",
     "write_suite": "suites",
     "intervene": "_interventions",

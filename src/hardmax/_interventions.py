@@ -77,7 +77,9 @@ def interchange(
     legible = _Legible(model)
     symbols, others = (legible.target.symbols_of(one) for one in (word, source))
     where = _held_in(legible.target, others, places)
-    return legible.answer(symbols, where, contents_in_run(model.transformer, others))
+    return legible.answer(
+        symbols, where, contents_in_run(model.transformer, legible.circuit, others)
+    )
 
 
 class _Legible:

@@ -97,6 +97,7 @@ def test_programs_shows_the_users_words() -> None:
 POSITIONAL = {
     "intervene": 3,
     "interchange": 4,  # a model, a word, another word, and where
+    "disguise": 1,
     "compile": 1,
     "plan": 1,
     "plan_program": 1,

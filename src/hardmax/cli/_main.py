@@ -16,6 +16,11 @@ _COMMANDS = {
     "bounds": ("_bounds", "show_bounds", "Bound the cells of an architecture, exactly."),
     "compile": ("_compile", "compile_source", "Compile a function, a network or a program."),
     "diagram": ("_diagram", "show_diagram", "Show which key of a head wins where."),
+    "disguise": (
+        "_disguise",
+        "disguise_model",
+        "Hide what a legible model does, and prove it again.",
+    ),
     "experiment": (
         "_experiment",
         "run_experiment",

@@ -28,6 +28,7 @@ from hardmax.core._decoded import Shares as Shares
 from hardmax.core._decoded import shown_share as shown_share
 from hardmax.core._edge_patches import EdgePatches as EdgePatches
 from hardmax.core._edge_patches import kinds_of_blocks as kinds_of_blocks
+from hardmax.core._frame import Frame as Frame
 from hardmax.core._gated import GATES as GATES
 from hardmax.core._gated import GatedFeedForward as GatedFeedForward
 from hardmax.core._host import Activation as Activation

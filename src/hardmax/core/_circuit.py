@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
+
 from hardmax._errors import RequestError, ShapeError
 from hardmax.core import _circuit_graphs as graphs
 from hardmax.core._circuit_parts import NOT_SHOWN, Block, Edge, Node, Showing
@@ -23,17 +25,20 @@ from hardmax.core._circuit_records import (
     edge_record,
     node_from,
     node_record,
+    record_in,
     records,
     showing_from,
     whole,
 )
+from hardmax.core._frame import Frame
 
 
 @dataclass(frozen=True)
 class Circuit:
     """The blocks and nodes of a Transformer, and the coordinates that are 1 (everywhere, at start).
 
-    `showings` say, for edges of which this is known, what shows that they matter.
+    `showings` say, for edges of which this is known, what shows that they matter. With a `frame`
+    the coordinates are directions of the stream: see `projection`.
 
     >>> model = hm.compile(hm.programs.reverse, alphabet="ab", length=3, route="legible")
     >>> [node.name for node in model.circuit.nodes]
@@ -48,6 +53,7 @@ class Circuit:
     blocks: tuple[Block, ...]
     nodes: tuple[Node, ...]
     showings: tuple[Showing, ...] = ()
+    frame: Frame | None = None
 
     def __post_init__(self) -> None:
         known, written = range(len(self.blocks)), {k for node in self.nodes for k in node.writes}
@@ -76,6 +82,21 @@ class Circuit:
             for port, numbers in node.reads:
                 yield from ((node, port, number) for number in numbers)
 
+    @cached_property
+    def relevant(self) -> frozenset[str]:
+        """The nodes from which a way leads to the answer; what others hold cannot reach it.
+
+        >>> model = hm.compile(hm.programs.reverse, alphabet="ab", length=3, route="legible")
+        >>> model.circuit.relevant == {node.name for node in model.circuit.nodes}
+        True
+        """
+        order = {node.name: k for k, node in enumerate(self.nodes)}
+        found = {self.nodes[-1].name}
+        for edge in sorted(self.edges, key=lambda e: -order[e.target]):
+            if edge.target in found:
+                found.add(edge.source)
+        return frozenset(found)
+
     @property
     def layers(self) -> int:
         """As TransformerLens counts them; there is always one."""
@@ -99,6 +120,32 @@ class Circuit:
     def blocks_of(self, name: str) -> list[Block]:
         return [block for block in self.blocks if block.name == name and block.form != "share"]
 
+    @property
+    def width(self) -> int:
+        """How many coordinates there are."""
+        if self.frame is not None:
+            return self.frame.width
+        return max(self.one, self.start, *(b.stop - 1 for b in self.blocks)) + 1
+
+    def projection(self, name: str) -> np.ndarray:
+        """The matrix P that reads a step off the stream: its blocks hold P @ x.
+
+        Its rows are orthonormal, one for each coordinate of the step's blocks, in their order, so
+        that P.T @ code writes. A step that holds `code` instead is x + P.T @ (code - P @ x).
+
+        >>> model = hm.compile(hm.programs.reverse, alphabet="ab", length=3, route="legible")
+        >>> stream = hm.trace(model, "abb").streams[0]
+        >>> (stream @ model.circuit.projection("tokens").T).tolist()[1:]
+        [[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]
+        """
+        places = [place for block in step_blocks(self, name) for place in block.coordinates]
+        return self.axes[:, places].T
+
+    @cached_property
+    def axes(self) -> np.ndarray:
+        """A column for each coordinate: the direction of the stream in which it lies."""
+        return np.eye(self.width) if self.frame is None else self.frame.matrix
+
     def coordinate_names(self, width: int) -> list[str]:
         names = [f"coordinate {place}" for place in range(width)]
         names[self.one], names[self.start] = "one", "start"
@@ -113,7 +160,10 @@ class Circuit:
 
     def as_dict(self) -> dict[str, object]:
         """Plain data for JSON, which says everything; edges stand there for those who read it."""
-        return {
+        turned: dict[str, object] = {}
+        if self.frame is not None:
+            turned["frame"] = self.frame.as_dict()
+        return turned | {
             "one": self.one,
             "start": self.start,
             "blocks": [block_record(block) for block in self.blocks],
@@ -133,7 +183,8 @@ class Circuit:
         edges = zip(records(record["edges"]), made._readings(), strict=True)
         showings = [showing_from(one, number) for one, (_, _, number) in edges]
         shown = tuple(one for one in showings if one is not None)
-        made = replace(made, showings=shown)
+        frame = Frame.from_dict(record_in(record["frame"])) if "frame" in record else None
+        made = replace(made, showings=shown, frame=frame)
         if made.as_dict() != record:
             raise ValueError("the circuit is not written as this version writes it")
         return made
@@ -151,16 +202,19 @@ class Circuit:
         return graphs.to_graphviz(self.nodes, self.edges)
 
     def to_interpbench(self) -> list[tuple[str, str]]:
-        """Pairs of hook names, as InterpBench lists the edges of a circuit."""
-        return graphs.to_interpbench(self.edges, self.layers)
+        """Pairs of hook names, as InterpBench lists the edges of a circuit: those that matter."""
+        return graphs.to_interpbench(self._relevant_edges, self.layers)
 
     def to_eap_ig(self) -> dict[str, object]:
         """The graph as EAP-IG stores it: which of all nodes and edges are in the circuit."""
         heads = [int(n.name.split(".h")[1]) + 1 for n in self.nodes if n.name.startswith("a")]
-        places = [self.one, self.start, *(block.stop - 1 for block in self.blocks)]
         return graphs.to_eap_ig(
-            self.edges, layers=self.layers, heads=max([1, *heads]), width=max(places) + 1
+            self._relevant_edges, layers=self.layers, heads=max([1, *heads]), width=self.width
         )
+
+    @property
+    def _relevant_edges(self) -> list[Edge]:
+        return [edge for edge in self.edges if edge.target in self.relevant]
 
 
 def step_blocks(circuit: Circuit, name: str) -> list[Block]:

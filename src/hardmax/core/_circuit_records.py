@@ -131,6 +131,11 @@ def _word(part: object) -> Word:
     return tuple(cast(list[str | int], symbols))
 
 
+def record_in(value: object) -> Record:
+    """One record."""
+    return records([value])[0]
+
+
 def records(value: object) -> list[Record]:
     if not all(isinstance(one, Mapping) for one in as_list(value)):
         raise TypeError("an entry of the circuit is no record")

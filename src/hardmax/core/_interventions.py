@@ -42,14 +42,17 @@ Overwritten = Mapping[int, Mapping[int, Number]]  # step, then position: the num
 Contents = Callable[[Block, int], Sequence[float] | np.ndarray]  # of a block at a position
 
 
-def contents_in_run(transformer: Transformer, word: Sequence[object]) -> Contents:
+def contents_in_run(transformer: Transformer, circuit: Circuit, word: Sequence[object]) -> Contents:
     """What blocks hold in the run on a word, right after they are written."""
     source = transformer.input
     assert isinstance(source, SequenceInput)
     run = list(streams(transformer, embedded(source, np.array([source.indices(word)]))))
 
     def contents(block: Block, place: int) -> np.ndarray:
-        return run[block.sublayer + 1][0, place + 1, block.first : block.stop]
+        token = run[block.sublayer + 1][0, place + 1]
+        if circuit.frame is not None:
+            return np.asarray(circuit.axes[:, block.first : block.stop].T @ token)
+        return token[block.first : block.stop]
 
     return contents
 
@@ -65,7 +68,9 @@ def evaluate_overwritten(
     """The outputs, the blocks of steps being overwritten right after they are written.
 
     What the embedding makes of a token or a place that is overwritten is made again. The contents
-    of other blocks are the codes of their numbers, unless they are given.
+    of other blocks are the codes of their numbers, unless they are given. In a turned stream a
+    block is what its directions say: x + Q_b (code - Q_b' x), with the columns Q_b of the circuit's
+    axes.
     """
     source = transformer.input
     assert isinstance(source, SequenceInput)
@@ -84,7 +89,7 @@ def evaluate_overwritten(
             if block.sublayer == number and block.form != "share":
                 for place, held in overwritten.get(block.step, {}).items():
                     made = block.code(_exact(held)) if contents is None else contents(block, place)
-                    stream[0, place + 1, block.first : block.stop] = made
+                    _overwrite(stream[0, place + 1], circuit, block, made)
     return np.asarray(read_out_of(transformer, stream)[0])
 
 
@@ -101,7 +106,18 @@ def _embed_again(
         for block in circuit.blocks:
             if block.sublayer == -1:
                 held = _exact(_embedded_number(steps, block.step, given, own))
-                stream[0, place + 1, block.first : block.stop] = block.code(held)
+                _overwrite(stream[0, place + 1], circuit, block, block.code(held))
+
+
+def _overwrite(
+    token: np.ndarray, circuit: Circuit, block: Block, code: Sequence[float] | np.ndarray
+) -> None:
+    """One block of one token holds a code, and all else what it did."""
+    if circuit.frame is None:
+        token[block.first : block.stop] = code
+    else:
+        along = circuit.axes[:, block.first : block.stop]
+        token += along @ (np.asarray(code) - along.T @ token)
 
 
 def _exact(number: Number) -> int | Fraction:

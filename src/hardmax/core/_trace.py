@@ -77,7 +77,7 @@ class SequenceTrace:
         ['m0.answer', 'answer', '·', '2', '1', '2']
         """
         if self.circuit is not None:
-            return readable(self.circuit, self.headings, self.streams, self.attention)
+            return readable(self.circuit, self.headings, self._along_axes, self.attention)
         heads: list[list[tuple[str, bool, tuple[Shares, ...]]]] = [[] for _ in self.attention]
         for one in self.heads:
             heads[one.sublayer].append((one.step, one.adds_up, one.shares))
@@ -93,8 +93,14 @@ class SequenceTrace:
         ('2', '1', '2')
         """
         if self.circuit is not None:
-            return tuple(said_in_blocks(self.circuit, self.streams))
+            return tuple(said_in_blocks(self.circuit, self._along_axes))
         return tuple(said_of(self.legend, self.streams, self.coordinates, self.has_start))
+
+    @property
+    def _along_axes(self) -> tuple[np.ndarray, ...]:
+        """The streams of a legible model; of a turned one, along the axes of its frame."""
+        turned = None if self.circuit is None else self.circuit.frame
+        return self.streams if turned is None else tuple(x @ turned.matrix for x in self.streams)
 
     @property
     def has_start(self) -> bool:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hardmax.checker._budget import CALL, ENTRY, charge
+from hardmax.checker.blocks._reading import lost_in_frame
 from hardmax.checker.blocks._sets import Unproved
 from hardmax.numerics import FLOAT64, Format, inflate, is_power_of_two, lowest_bit, stray
 
@@ -63,6 +64,7 @@ def affine(
     lost = np.where(sharp, 0.0, lost_in(terms, size, format))
     lone = (weighed.sum(axis=1) <= 1) & is_power_of_two(matrix * there).all(axis=1) & held
     lost = np.where(lone, np.minimum(lost, _lost_once(np.abs(found) + spread, format)), lost)
+    lost = lost + lost_in_frame(matrix, bias, format)
     check_sizes(format, size + lost)
     return found, spread, lost
 

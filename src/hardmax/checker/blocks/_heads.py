@@ -154,11 +154,12 @@ class _Head:
         table = table.reshape((*there.shape, *here.shape, pairs.count))
         self._keep_table(block, ShareTable(keys, queries, table, pairs.number, masked))
         spread, gap = self._share_gaps(scores, selected)
-        self._share(block, spread, gap)
+        self._share(block, spread, gap, self._flag_astray(there))
         away = float(self.holdings.shares[block].max())
         self.holdings.symbols[block] = (away, away)
         others = self._start_row(there)
-        self.holdings.start[block] = float(inflate(others + self._sum_lost(others, True), 4))
+        own = others + self._sum_lost(others, True) + self._flag_astray(there)
+        self.holdings.start[block] = float(inflate(own, 4))
 
     def _check_share(self, block: int) -> None:
         """What is sent is 1 by the start token, and 0 by everybody else."""
@@ -186,7 +187,16 @@ class _Head:
         gaps = np.where(selected | ~scores.present, np.inf, scores.start_low - scores.high)
         return float(inflate(spread, 4)), _surely(float(gaps.min(initial=np.inf)))
 
-    def _share(self, block: int, spread: float, gap: float) -> None:
+    def _flag_astray(self, there: Cases) -> float:
+        """How far what is sent is from 1 at the start token, or from 0 elsewhere.
+
+        A mean of what is so far off is no further off, but for what the mean rounds of that.
+        """
+        both = (there.balls(self.holdings), there.start(self.holdings))
+        away = max(float(self._sent(x, there.columns).radius.max(initial=0.0)) for x in both)
+        return float(inflate(away * (1.0 + gamma(2 * self.tokens + 8, self.format)), 8))
+
+    def _share(self, block: int, spread: float, gap: float, sent: float) -> None:
         others = self._others(gap)
         grown = growth(spread, self.coldness, self.format, self.tokens)
         if not grown < np.inf or not others < np.inf:
@@ -194,7 +204,8 @@ class _Head:
         counts = np.arange(self.asked.longest + 1)
         moved = (counts * grown + others) * (1.0 + grown) / (1.0 + counts) ** 2
         lost = self._sum_lost(others, spread == 0.0)
-        self.holdings.shares[block] = inflate(moved + lost * (1.0 / (1.0 + counts) + moved), 16)
+        shares = moved + lost * (1.0 / (1.0 + counts) + moved) + sent
+        self.holdings.shares[block] = inflate(shares, 16)
         self._keep_rows(float(inflate(grown / 2 + others + lost, 8)))
 
     def _sum_lost(self, others: float, equal: bool) -> float:

@@ -36,6 +36,7 @@ class Holdings:
     shares: dict[int, np.ndarray] = field(default_factory=dict)
     rows: float = 0.0  # how far attention rows are from their patterns
     farthest: float = 0.0  # how far blocks are from their codes
+    adrift: float = 0.0  # how far a turned stream strays where nothing is written
 
 
 @dataclass(eq=False)
@@ -151,7 +152,8 @@ class Cases:
 
     def radius(self, middle: np.ndarray, holdings: Holdings) -> np.ndarray:
         """How far each column is off, at symbols: for rows of middles."""
-        both = np.array([*(holdings.symbols[k] for k in self._owner), (0.0, 0.0), (0.0, 0.0)])
+        plain = (holdings.adrift, holdings.adrift)
+        both = np.array([*(holdings.symbols[k] for k in self._owner), plain, plain])
         return np.where(middle == 1.0, both[:, 0], both[:, 1])
 
     def balls(self, holdings: Holdings) -> Balls:
@@ -167,7 +169,8 @@ def start_balls(asked: Question, blocks: Sequence[int], holdings: Holdings) -> B
     circuit = asked.circuit
     held = [one for k in blocks for one in circuit.blocks[k].at_start]
     away = [holdings.start[k] for k in blocks for _ in circuit.blocks[k].coordinates]
-    return Balls(np.array([[*held, 1.0, 1.0]]), np.array([[*away, 0.0, 0.0]]))
+    plain = (holdings.adrift, holdings.adrift)
+    return Balls(np.array([[*held, 1.0, 1.0]]), np.array([[*away, *plain]]))
 
 
 def numbers_in(

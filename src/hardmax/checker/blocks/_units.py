@@ -19,6 +19,7 @@ from hardmax.checker.blocks._holding import (
     start_balls,
     written,
 )
+from hardmax.checker.blocks._reading import lost_in_frame
 from hardmax.checker.blocks._sets import Exact, Unproved
 from hardmax.checker.blocks._worths import worths_of
 from hardmax.core import Aggregate, Combination, FeedForward, Node, Picked
@@ -186,12 +187,19 @@ class _Units:
             (abs(a - w) * Fraction(float(r)) for a, w, r in zip(total, wanted, reach, strict=True)),
             Fraction(0),
         )
-        passed = float(sizes[:-1] @ away)
+        passed = float(sizes[:-1] @ away + self._plain_astray())
         terms = np.array(2 * (inner.shape[1] + len(inner) + 4))
         lost = float(lost_in(terms, inflate(sizes @ reach, 8), self.format))
+        turned = lost_in_frame(self.inner[:, [*columns, *self._plain_columns()]], one, self.format)
+        lost = float(inflate(lost + np.abs(outer) @ (turned + np.zeros(len(outer))), 8))
         (block,) = self.node.writes
         away_in_all = float(inflate(above_float(off) + 2 * passed + 2 * lost, 8))
         return {block: (away_in_all, away_in_all)}
+
+    def _plain_astray(self) -> float:
+        """What sums are off by where the coordinates that are 1, everywhere or at start, stray."""
+        plain = np.abs(self.inner[:, self._plain_columns()]).sum(axis=1)
+        return float(inflate(np.abs(self.outer[0]) @ plain * self.holdings.adrift, len(plain) + 8))
 
     def _check_opposites(
         self,
@@ -237,7 +245,8 @@ class _Units:
         if len(read) != 1 and any(b.form != "number" for b in asked.blocks(self.node.writes)):
             raise Unproved(f"The component {self.name!r} adds up shares of several heads.")
         if not read:
-            out = self._out(Balls(np.array([[1.0, 0.0]]), np.zeros((1, 2))), self._plain_columns())
+            plain = np.full((1, 2), self.holdings.adrift)
+            out = self._out(Balls(np.array([[1.0, 0.0]]), plain), self._plain_columns())
             return self._away(out, codes_for(asked, self.node, [0]))
         self._check_separate(read)
         if len(read) == 1:
@@ -280,7 +289,7 @@ class _Units:
         columns = [first, *self._plain_columns()]
         x = Balls(
             np.column_stack([share, np.ones(len(counts)), np.zeros(len(counts))]),
-            np.column_stack([radius, np.zeros((len(counts), 2))]),
+            np.column_stack([radius, np.full((len(counts), 2), self.holdings.adrift)]),
         )
         own = np.ones(len(self.inner), dtype=bool) if alone else self.inner[:, first] != 0.0
         inner, bias = self.inner[own][:, columns], self.bias[own]

@@ -22,15 +22,17 @@ def bound_blocks(search: WordSearch) -> None:
         return
     search.formats = dict.fromkeys(FORMATS, math.inf)
     held: dict[str, Holdings] = {}
+    left = 0.0
     try:
         proof = BlockProof(construction.transformer, circuit, steps, search.words, search.ids)
+        left = proof.left
         for name in FORMATS:
             _bound_in(name, proof, search, held)
             if "float64" not in held:
                 break
         if held:
-            edges = check_edges(search, proof.asked)
-            search.statements = (*statements(held, circuit), edges)
+            edges = check_edges(search, proof.asked, left)
+            search.statements = (*statements(held, circuit, left), edges)
             search.assumptions = assumptions(held)
     except Unproved as reason:
         search.formats = dict.fromkeys(FORMATS, math.inf)

@@ -41,8 +41,12 @@ from hardmax.core import (
 from hardmax.numerics import FLOAT64
 
 
-def check_edges(search: WordSearch, asked: Question) -> str:
-    """What shows how many edges, for the certificate; a refusal names the edge."""
+def check_edges(search: WordSearch, asked: Question, left: float = 0.0) -> str:
+    """What shows how many edges, for the certificate; a refusal names the edge.
+
+    The patches are of the model that was asked about: of a turned one along its axes, and without
+    what is `left` of its weights beside those meant, which the statement says.
+    """
     circuit = asked.circuit
     kinds = kinds_of_blocks(asked.transformer, circuit, search.words.lengths)
     nodes = {node.name: node for node in circuit.nodes}
@@ -56,15 +60,16 @@ def check_edges(search: WordSearch, asked: Question) -> str:
             )
         seen.add(place)
         _Patch(search, asked, node, one).check(kinds[one.block])
-    return _statement(circuit)
+    return _statement(circuit, left)
 
 
-def _statement(circuit: Circuit) -> str:
+def _statement(circuit: Circuit, left: float) -> str:
     found = Counter(edge.kind for edge in circuit.edges)
     numbers = ", ".join(f"{found[kind]} {kind}" for kind in (*KINDS, NOT_SHOWN) if found[kind])
+    whose = ", in the model without noise" if left > 0.0 else ""
     return (
-        f"Edges by what shows that they matter: {numbers}. Each that is shown was patched alone, "
-        f"by what the circuit names, and an answer decodes as another one."
+        f"Edges by what shows that they matter{whose}: {numbers}. Each that is shown was patched "
+        f"alone, by what the circuit names, and an answer decodes as another one."
     )
 
 

@@ -8,6 +8,7 @@ from hardmax.languages.programs._choosing import Conjunct as Conjunct
 from hardmax.languages.programs._closed_sheet import Scored as Scored
 from hardmax.languages.programs._closed_sheet import labels_of as labels_of
 from hardmax.languages.programs._closed_steps import ClosedSteps as ClosedSteps
+from hardmax.languages.programs._distractors import with_distractors as with_distractors
 from hardmax.languages.programs._gallery import GALLERY as GALLERY
 from hardmax.languages.programs._gallery import Entry as Entry
 from hardmax.languages.programs._gallery import is_free as is_free

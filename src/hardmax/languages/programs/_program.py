@@ -27,20 +27,26 @@ class Program:
 
     One output answers a list of items; several answer a list of tuples. With `at` the answer is
     one item (or tuple): that of the position `at`, negative from the end. The empty word has the
-    empty answer, and none with `at`.
+    empty answer, and none with `at`. What stands `beside` is worked out, too, and is no answer.
     """
 
     outputs: tuple[Value, ...]
     name: str = "program"
     at: int | None = None
+    beside: tuple[Value, ...] = ()
 
     def __init__(
-        self, outputs: Value | Iterable[Operand], name: str = "program", at: int | None = None
+        self,
+        outputs: Value | Iterable[Operand],
+        name: str = "program",
+        at: int | None = None,
+        beside: Iterable[Value] = (),
     ) -> None:
         listed = (outputs,) if isinstance(outputs, Value) else tuple(outputs)
         object.__setattr__(self, "outputs", tuple(map(as_value, listed)))
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "at", at)
+        object.__setattr__(self, "beside", tuple(beside))
         if at is not None and (isinstance(at, bool) or not isinstance(at, int)):
             raise RequestError(f"A position is a whole number, not {at!r}.")
         if not self.outputs:
@@ -84,7 +90,8 @@ class Program:
     def trace(self, word: Iterable[Item], where: Where | None = None) -> dict[Value, Row]:
         """What every position holds, value by value, in the order of the steps."""
         symbols = list(word)
-        return values_on(self.outputs, symbols, self._overwritten(where or {}, len(symbols)))
+        roots = (*self.outputs, *self.beside)
+        return values_on(roots, symbols, self._overwritten(where or {}, len(symbols)))
 
     def _overwritten(self, where: Where, length: int) -> dict[Value, dict[int, Item]]:
         """By values, with positions that are there."""
@@ -113,12 +120,12 @@ class Program:
         >>> list(program(lambda s: s.tokens.at(s.index - 1)).values_by_name)
         ['index', 'tokens', 'combination', 'answer']
         """
-        return {name: value for value, name in step_names(self.outputs).items()}
+        return {name: value for value, name in step_names(self.outputs, self.beside).items()}
 
     @property
     def values(self) -> list[Value]:
         """All values, each after those that it reads."""
-        return list(values_behind(*self.outputs))
+        return list(values_behind(*self.outputs, *self.beside))
 
     def __str__(self) -> str:
         """The steps, one line each; what is read more than once has a name."""
@@ -129,7 +136,7 @@ class Program:
         names: dict[int, str] = {}
         lines = []
         for value in self.values:
-            if readers.get(id(value), 0) > 1 and sources_of(value):
+            if value in self.beside or (readers.get(id(value), 0) > 1 and sources_of(value)):
                 lines.append(f"v{len(names)} = {step_text(value, names)}")
                 names[id(value)] = f"v{len(names)}"
         answer = ", ".join(names.get(id(out), step_text(out, names)) for out in self.outputs)

@@ -34,7 +34,8 @@ class ProgramTarget:
     @cached_property
     def codes(self) -> dict[Value, Code]:
         """How the items of every value are numbered."""
-        return codes_of(value_sets(self.program.outputs, self.words, closed=self.closed))
+        roots = (*self.program.outputs, *self.program.beside)
+        return codes_of(value_sets(roots, self.words, closed=self.closed))
 
     def spacing(self, output: Value) -> float:
         """The smallest distance between the numbers of two items of an output."""

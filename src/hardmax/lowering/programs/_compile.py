@@ -124,6 +124,7 @@ def lower_program(
     _try(program, words)
     if legible:
         return lower_legibly(program, words, positions=positions, format=format)
+    program = replace(program, beside=())  # compact models hold what their answers need
     target = ProgramTarget(program, words)
     open_choices = [
         replace(choices, parallel=route == "parallel") for choices in _open_choices(program)

@@ -55,7 +55,7 @@ class Means:
     def __post_init__(self) -> None:
         self.functions = Functions(self.closed)
         fuse(self.functions)
-        for out in self.closed.steps.outputs:
+        for out in (*self.closed.steps.outputs, *self.closed.beside):
             if out not in self.functions.constants:
                 uneven = self.functions.is_uneven(out)
                 symbolic = self.functions.is_symbolic(out) and not uneven
