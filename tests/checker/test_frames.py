@@ -346,3 +346,23 @@ def test_overwriting_is_charged():
     proof._embedded(held)
     drift.embed(held)
     assert held.adrift >= drift._overwriting(-1, 1.0)
+
+
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_a_sublayer_without_units_writes_behind_everybodys_back(is_turned):
+    """It adds 0.2 to the answer, which no node says and no word is answered wrongly for."""
+    model = model_of("histogram")
+    transformer, circuit = model.transformer, model.circuit
+    answer = next(b for b in circuit.blocks if (b.name, b.form) == ("answer", "number"))
+    width = transformer.width
+    always = 0.2 * np.eye(width)[answer.first]
+    empty = hm.FeedForward(np.zeros((0, width)), np.zeros(0), np.zeros((width, 0)), always)
+    layers = [*transformer.sublayers, empty]
+    *nodes, last = circuit.nodes
+    longer = replace(circuit, nodes=(*nodes, replace(last, sublayer=len(layers))))
+    other = hm.Transformer(transformer.input, layers, transformer.readout)
+    false = replace(model, transformer=other, circuit=longer)
+    false = rotate(false, 2, chance()) if is_turned else false
+    certificate = hm.certify(false)
+    assert certificate.verdict is not PROVED
+    assert "has no units" in certificate.advice

@@ -349,7 +349,7 @@ class _Head:
         default = codes_for(self.asked, self.node, [plain(Fraction(self.made.default))])
         off = np.abs(sent.middle[where] - codes) + sent.radius[where]
         off_first = np.abs(first.middle - default) + first.radius
-        sizes = [np.abs(one.middle) + one.radius for one in (sent, first)]
+        sizes = [self._sent_size(one, there.columns) for one in (x, there.start(self.holdings))]
         size = np.concatenate([*sizes, np.abs(default)]).max(axis=0, keepdims=True)
         check_sizes(self.format, size * self.tokens)
         value_width = self.head.value.shape[0]
@@ -378,6 +378,12 @@ class _Head:
         """Of what is sent: a mean of ones that are lit is lit, one of others is not."""
         away = inflate(np.concatenate([off, off_first]) + leaked, 16)
         return spread_of(self.asked, self.node, away, np.concatenate([codes, default]))
+
+    def _sent_size(self, x: Balls, columns: Sequence[int]) -> np.ndarray:
+        """Of the terms of what is sent: values that cancel there are rounded before they do."""
+        held = self._projected(x, self.head.value, columns)
+        sizes = (np.abs(held.middle) + held.radius) @ np.abs(self.head.output[self.own]).T
+        return np.asarray(inflate(sizes, len(self.head.value) + 8))
 
     def _sent(self, x: Balls, columns: Sequence[int]) -> Balls:
         held = self._projected(x, self.head.value, columns)

@@ -46,7 +46,7 @@ class Drift:
         size = inflate(max(symbol, first) + place, 2)
         others = [float(one.max(initial=0.0)) for one in left.written]
         rest = inflate(max(others[0], others[2]) + others[1], 2)
-        self._stray(-1, 3, size, rest, holdings)
+        self._stray(-1, 5, size, rest, holdings)  # two more: the start token is added up here, too
 
     def before(self, sublayer: int, holdings: Holdings) -> None:
         """The format in which this sublayer, or the read-out, reads the stream."""

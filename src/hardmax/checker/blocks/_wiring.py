@@ -105,6 +105,8 @@ def _check_nodes(transformer: Transformer, circuit: Circuit, sets: ClosedSets) -
     for number, listed in members.items():
         sublayer = transformer.sublayers[number]
         many = len(sublayer.heads) if isinstance(sublayer, Attention) else sublayer.hidden_width
+        if many == 0:  # what is added to everything by nobody would be seen by no node
+            raise Unproved(f"Sublayer {number} has no units, and is no part of a circuit.")
         if sorted(listed) != list(range(many)):
             raise Unproved(f"The nodes of sublayer {number} are not all of its heads or units.")
     written = [k for node in nodes for k in node.writes]
