@@ -182,7 +182,7 @@ PARTS = table(
         Part(
             "single-interventions",
             "every single intervention on the gallery, four symbols over three, all positions",
-            81 * 3 * 25,
+            81 * 3 * 21,
             100,
             "benchmarks._legible_positions:singles_part",
         ),

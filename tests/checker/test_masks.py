@@ -7,14 +7,25 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from benchmarks._legible_masks import mask_mutants, masks_part, model_in
-from benchmarks._legible_mutants import PROGRAMS, breaks_a_word
+from benchmarks._legible_mutants import PROGRAMS, WORDS, breaks_a_word
 
 import hardmax as hm
 from hardmax import programs as p
+from hardmax.checker.blocks import BlockProof
 from hardmax.checker.blocks._arithmetic import Balls, biased
 from hardmax.checker.blocks._places import at_places, tied_by_place
 from hardmax.checker.blocks._sets import ClosedSets, Unproved
-from hardmax.core import INDEX, SYMBOL, Aggregate, Combination, Selection, SequenceSteps, Words
+from hardmax.core import (
+    INDEX,
+    SYMBOL,
+    Aggregate,
+    Attention,
+    Combination,
+    Selection,
+    SequenceSteps,
+    Transformer,
+    Words,
+)
 from hardmax.numerics import FLOAT16, FLOAT32, FLOAT64
 
 s = p.Sequence()
@@ -98,6 +109,43 @@ def test_a_bias_that_a_word_shows_and_one_that_is_harmless():
     (higher,) = (v for what, v in verdicts.items() if what.endswith("+1"))
     assert lower is PROVED
     assert higher is not PROVED
+
+
+def spoiled(program: p.Program, **changes) -> hm.Construction:
+    """The only head of a model of one layer, changed."""
+    model = hm.compile(program, on=WORDS, route="legible", positions="relative")
+    old = model.transformer
+    head = replace(old.sublayers[0].heads[0], **changes)
+    return replace(model, transformer=Transformer(old.input, [Attention([head])], old.readout))
+
+
+def proof_of(model: hm.Construction) -> BlockProof:
+    ids = np.arange(len(WORDS.alphabet))
+    steps = model.claim.target.steps()
+    return BlockProof(model.transformer, model.circuit, steps, WORDS, ids)
+
+
+def test_a_mask_that_hides_what_is_selected():
+    """Every symbol answers with the next one, which no causal mask lets it see."""
+    program = p.shift(-1)
+    assert hm.certify(spoiled(program)).verdict is PROVED
+    found = spoiled(program, causal=True)
+    assert breaks_a_word(found, program)
+    assert hm.certify(found).verdict is not PROVED
+    with pytest.raises(Unproved, match="hides what its step selects"):
+        proof_of(found).bound(FLOAT64)
+
+
+def test_the_start_token_is_the_default_whoever_asks():
+    """At places 0 and 1 nobody is selected: the start token has to stay the best for both."""
+    program = p.shift(2)
+    bias = spoiled(program).transformer.sublayers[0].heads[0].position_bias.copy()
+    bias[2, 0] = -1.0
+    found = spoiled(program, position_bias=bias)
+    assert breaks_a_word(found, program)
+    assert hm.certify(found).verdict is not PROVED
+    with pytest.raises(Unproved, match="treats the start token unequally"):
+        proof_of(found).bound(FLOAT64)
 
 
 def test_circuits_name_what_masks_stand_for():

@@ -82,6 +82,21 @@ def test_a_program_that_grows_too_large_is_refused_by_its_step_and_size(monkeypa
     assert 2_040 < model.bill.padded_parameters < 1.2 * 2_040
 
 
+def test_long_words_in_float32():
+    """Numbers of 40 symbols are too far off for parabolas there: one-hots are held instead."""
+    program = p.program(lambda s: s.tokens.at(s.length - 1 - s.index))
+    models = [
+        hm.compile(
+            program, alphabet="ab", length=40, route="legible", positions="scalar", float=name
+        )
+        for name in ("float64", "float32")
+    ]
+    certificates = [hm.certify(model) for model in models]
+    assert [one.verdict.name for one in certificates] == ["PROVED", "PROVED"]
+    assert "float32" not in certificates[0].holds_in
+    assert "float32" in certificates[1].holds_in
+
+
 # ---- interventions -------------------------------------------------------------------------------
 
 

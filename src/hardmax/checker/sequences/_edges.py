@@ -92,7 +92,7 @@ class _Patch:
         if self.said.other:
             self._answers(self.said.other)
         cut = patched_transformer(
-            self.search.construction.transformer,
+            self.asked.transformer,
             self.node,
             self.said.port,
             self.block,

@@ -108,7 +108,7 @@ def lower_program(
 ) -> Construction:
     """The smallest Transformer for a program on words, of all that it can choose between.
 
-    On the route "legible" it is one that can be read instead, with positions held one-hot.
+    On the route "legible" it is one that can be read instead, with positions one-hot by default.
 
     Claims of programs are distances to codes, which leave room for decoding: in a coarse format
     they are kept where what it rounds fits that room, and refused elsewhere.

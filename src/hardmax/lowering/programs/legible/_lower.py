@@ -38,7 +38,7 @@ from hardmax.lowering.programs.legible._needs import NUMBER, ONE_HOT, Means
 from hardmax.lowering.programs.legible._sheet import COLDNESS, ONE, START, DrawnHead
 from hardmax.lowering.programs.legible._showing import with_showings
 from hardmax.lowering.programs.legible._styles import style_named
-from hardmax.numerics import Format
+from hardmax.numerics import FLOAT64, Format
 
 ROUTE = "legible"
 MOST_PARAMETERS = 2**24  # of a model, padded
@@ -52,7 +52,7 @@ def lower_legibly(
     style = style_named(positions)
     target = ProgramTarget(program, words, closed=True)
     closed = target.closed_steps
-    drawing = Drawing(closed, words, Means(closed, style))
+    drawing = Drawing(closed, words, Means(closed, style, format != FLOAT64))
     for step in (SYMBOL, INDEX, *range(GIVEN, GIVEN + len(closed.steps.steps))):
         if step in drawing.means.needs:
             _draw(drawing, step)

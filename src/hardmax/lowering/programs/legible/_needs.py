@@ -36,6 +36,7 @@ from hardmax.lowering.programs.legible._styles import (
 
 NUMBER, SQUARE, ONE_HOT = "number", "square", "one-hot"
 _SHORT = 8  # symbols of a word
+_LONG = 24
 
 
 @dataclass(eq=False)
@@ -44,6 +45,7 @@ class Means:
 
     closed: ClosedSteps
     style: Style
+    coarse: bool = False  # whether the claim is about a format coarser than float64
     functions: Functions = field(init=False)
     needs: dict[int, set[str]] = field(default_factory=dict)
     items: dict[int, set[Exact]] = field(default_factory=dict)  # of one-hots, that are looked for
@@ -128,11 +130,14 @@ class Means:
     def is_parabola(self, step: int, one: Conjunct) -> bool:
         """Whether a head of a step says an equality of two numbers by scores of numbers.
 
-        Where scores have to be equal, or are multiplied, the numbers have to be sharp; what comes
-        from heads of heads is too far off for them in float32, unless words are short.
+        Where scores have to be equal, or are multiplied, the numbers have to be sharp. What comes
+        from heads of heads is too far off in float32, unless words are short; and in long words
+        what comes from any head, which matters if the claim is about such a format.
         """
         sides = [side for side in (one.key, one.query) if side is not None]
-        near = len(self.closed.numbers[INDEX]) <= _SHORT or all(map(self.is_close, sides))
+        longest = len(self.closed.numbers[INDEX])
+        near = longest <= _SHORT or all(map(self.is_close, sides))
+        near = near and (longest <= _LONG or not self.coarse or all(map(self._is_sharp, sides)))
         return (
             self.style.numbers
             and is_equality(one, self.closed)
