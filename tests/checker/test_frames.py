@@ -61,7 +61,7 @@ def test_what_has_too_many_digits_is_taken_back_to_its_grain():
         assert certificate.verdict is PROVED
         left = proof_of(turned).left
         assert (turned.circuit.frame.grain is None) == (left == 0.0)
-        assert ("beyond" in certificate.statements[-1]) == (left > 0.0)
+        assert any("beyond" in one for one in certificate.statements) == (left > 0.0)
     assert 0.0 < left < 2.0**-35
 
 
