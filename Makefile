@@ -11,7 +11,7 @@ LENS   ?= 4
 LENS_3 := transformer-lens>=3.9,<4
 LENS_4 := transformer-lens>=4,<5
 
-.PHONY: run run-network test test-lens lens-tests lint bench bench-functions bench-checker bench-programs bench-geometry bench-regions campaign mutants clean
+.PHONY: run run-network test test-lens lens-tests lint docs bench bench-functions bench-checker bench-programs bench-geometry bench-regions bench-first-use campaign mutants clean
 .NOTPARALLEL:
 
 run: $(VENV)/wheel
@@ -24,9 +24,10 @@ run-network: $(VENV)/wheel
 
 # Small matrices gain nothing from several BLAS threads, which would only wait for each other. Bounds
 # hold whatever BLAS does; but tests that pin them to the last digits were written down with these
-# kernels, and others (AVX-512) add up in another order.
+# kernels, and others (AVX-512) add up in another order. Loops are compiled however little there is to
+# do: that Python says the same has tests of its own.
 test: lint
-	OPENBLAS_NUM_THREADS=1 OPENBLAS_CORETYPE=Haswell $(BIN)/python -m pytest -n 2
+	HARDMAX_LOOPS=compiled OPENBLAS_NUM_THREADS=1 OPENBLAS_CORETYPE=Haswell $(BIN)/python -m pytest -n 2
 
 # TransformerLens brings much of its own, and 3.9 and 4.x are two libraries: each has an environment.
 # `make test-lens` is about 4.x, `make test-lens LENS=3` about 3.9.
@@ -42,6 +43,13 @@ lint: $(VENV)/dev $(VENV)/wheel
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+
+# The documentation as a site, in out/site: from the pages of docs/ and from what is there today.
+# Offline; a warning is an error, and so is a link inside that leads nowhere.
+docs: $(VENV)/docs $(VENV)/wheel
+	@rm -rf out/site && mkdir -p out
+	$(BIN)/python -m sphinx -q -W --keep-going -d out/site.made docs out/site
+	@echo "out/site/index.html"
 
 bench: $(VENV)/plots $(VENV)/wheel
 	@mkdir -p out
@@ -62,11 +70,16 @@ bench-programs: $(VENV)/plots $(VENV)/wheel
 
 bench-geometry: $(VENV)/plots $(VENV)/wheel
 	@mkdir -p out
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.geometry --json out/geometry.json
+	HARDMAX_LOOPS=compiled OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.geometry --json out/geometry.json
 
 bench-regions: $(VENV)/plots $(VENV)/wheel
 	@mkdir -p out
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.regions --json out/regions.json
+	HARDMAX_LOOPS=compiled OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.regions --json out/regions.json
+
+# What a newcomer waits for: nothing compiled, nothing kept.
+bench-first-use: $(VENV)/plots $(VENV)/wheel
+	@mkdir -p out
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.first_use --json out/first_use.json
 
 # Cases by the ten thousand whose truth is known; what is done is kept, so that it resumes.
 campaign: $(VENV)/dev $(VENV)/wheel
@@ -111,14 +124,21 @@ $(VENV)/dev: $(VENV)/core
 	$(PIP) install --no-build-isolation -c constraints.txt '.[dev,torch,plots,dask,onnx,hf,jax]'
 	$(END)
 
+# One of its dependencies is no wheel, and old setuptools do not make one by themselves.
 $(VENV)/lens: $(VENV)/core
 	$(BEGIN)
+	$(PIP) install 'setuptools>=70.1'
 	$(PIP) install --no-build-isolation -c constraints.txt 'pytest>=8' '$(LENS_$(LENS))' '.[lens,hf]'
 	$(END)
 
 $(VENV)/plots: $(VENV)/dev
 	$(BEGIN)
 	$(PIP) install --no-build-isolation -c constraints.txt '.[plots]'
+	$(END)
+
+$(VENV)/docs: $(VENV)/dev
+	$(BEGIN)
+	$(PIP) install --no-build-isolation -c constraints.txt '.[docs]'
 	$(END)
 
 # A wheel and not a link to the sources: what is tested is what a user gets.

@@ -167,17 +167,45 @@ PARTS = table(
         ),
         Part(
             "legible-circuits",
-            "forged circuits of legible models: none proved",
+            "forged circuits of legible models, kinds and words of edges too: none proved",
             500,
             100,
             "benchmarks._legible_mutants:forgeries_part",
         ),
         Part(
             "interventions",
-            "random interventions on legible models against the interpreter",
+            "random interventions and interchanges on legible models against the interpreter",
             100_000,
             10_000,
             "benchmarks._legible_mutants:interventions_part",
+        ),
+        Part(
+            "single-interventions",
+            "every single intervention on the gallery, four symbols over three, all positions",
+            81 * 3 * 21,
+            100,
+            "benchmarks._legible_positions:singles_part",
+        ),
+        Part(
+            "legible-masks",
+            "masks and position biases of legible models spoiled: none that errs is proved",
+            1_000,
+            50,
+            "benchmarks._legible_masks:masks_part",
+        ),
+        Part(
+            "disguised-interventions",
+            "random interventions on disguised models, through the projections",
+            10_000,
+            1_000,
+            "benchmarks.disguise:interventions_part",
+        ),
+        Part(
+            "disguised-mutants",
+            "weights of disguised models that break something, and forged frames: none proved",
+            600,
+            60,
+            "benchmarks.disguise:mutants_part",
         ),
     )
 )

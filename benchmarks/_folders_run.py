@@ -61,13 +61,14 @@ def answers(folder: Path, words: Sequence[Sequence[object]]) -> Answers:
     return found
 
 
-def wrong_words(folder: Path, program: hm.Program, words: Sequence[Sequence[object]]) -> int:
-    """How many words the folder answers differently from the interpreter."""
-    said = answers(folder, words)
-    return sum(
-        given != ["<none>" if one is None else str(one) for one in program(word)]
-        for word, given in zip(words, said, strict=True)
-    )
+def meant(program: hm.Program, words: Sequence[Sequence[object]]) -> Answers:
+    """What the interpreter says to each symbol of each word, as texts of labels."""
+    return [["<none>" if one is None else str(one) for one in program(word)] for word in words]
+
+
+def wrong_words(folder: Path, words: Sequence[Sequence[object]], wanted: Answers) -> int:
+    """How many words the folder answers otherwise."""
+    return sum(a != b for a, b in zip(answers(folder, words), wanted, strict=True))
 
 
 def awkward_words(words: Words, count: int, seed: int = 0) -> list[tuple[object, ...]]:

@@ -11,7 +11,7 @@ import numpy as np
 
 import hardmax as hm
 from hardmax import programs as p
-from hardmax.core import Attention, Circuit, FeedForward, Transformer, Words
+from hardmax.core import KINDS, Attention, Circuit, FeedForward, Transformer, Words
 
 _s = p.Sequence()
 _same = p.there(_s.tokens) == _s.tokens
@@ -109,7 +109,8 @@ def random_intervention(model: hm.Construction, chance: random.Random) -> tuple[
     target = model.claim.target
     closed = target.closed_steps
     word = tuple(chance.choice(WORDS.alphabet) for _ in range(chance.randint(1, WORDS.longest)))
-    values = [v for v in closed.place if not closed.name(closed.place[v]).startswith("constant")]
+    held = model.circuit.steps
+    values = [v for v in closed.place if closed.name(closed.place[v]) in held]
     where: dict[str, dict] = {}
     for value in chance.sample(values, min(len(values), chance.randint(1, 3))):
         places = chance.sample(range(len(word)), min(len(word), chance.randint(1, 2)))
@@ -118,46 +119,125 @@ def random_intervention(model: hm.Construction, chance: random.Random) -> tuple[
     return word, where
 
 
-def forged(circuit: Circuit, chance: random.Random) -> Circuit:
-    """A circuit with an edge added, removed, renamed or moved, or another false statement."""
-    blocks, nodes = list(circuit.blocks), list(circuit.nodes)
+def random_interchange(model: hm.Construction, chance: random.Random) -> tuple[tuple, tuple, dict]:
+    """A word, another one, and positions of both for one to three steps."""
+    closed = model.claim.target.closed_steps
+    word, other = (
+        tuple(chance.choice(WORDS.alphabet) for _ in range(chance.randint(1, WORDS.longest)))
+        for _ in range(2)
+    )
+    names = [closed.name(k) for k in closed.place.values()]
+    names = [name for name in names if not name.startswith("constant")]
+    both = range(min(len(word), len(other)))
+    return (
+        word,
+        other,
+        {
+            name: sorted(chance.sample(both, min(len(both), chance.randint(1, 2))))
+            for name in chance.sample(names, min(len(names), chance.randint(1, 3)))
+        },
+    )
+
+
+LIES = (
+    *("add", "remove", "move", "rename", "label", "item", "start", "owner", "place"),
+    *("kind", "words", "numbers", "elsewhere"),
+)
+
+
+def forged(model: hm.Construction, chance: random.Random, lie: str | None = None) -> Circuit:
+    """The model's circuit with something false: of nodes and blocks, or of what shows an edge."""
+    lie = chance.choice(LIES) if lie is None else lie
+    if lie in ("kind", "words", "numbers", "elsewhere"):
+        return _shown_falsely(model, chance, lie)
+    if lie in ("add", "remove", "move"):
+        return _rewired(model.circuit, chance, lie)
+    return _misstated(model.circuit, chance, lie)
+
+
+def _rewired(circuit: Circuit, chance: random.Random, lie: str) -> Circuit:
+    """An edge is added, removed, or moved to another port or node, and what shows it with it."""
+    nodes, showings = list(circuit.nodes), list(circuit.showings)
     number = chance.choice([k for k, n in enumerate(nodes) if any(own for _, own in n.reads)])
     node = nodes[number]
     reads = {port: list(own) for port, own in node.reads}
     port = chance.choice([port for port, own in node.reads if own])
-    kind = chance.choice(["add", "remove", "move", "rename", "label", "item", "start", "owner"])
-    block = chance.randrange(len(blocks))
-    if kind == "add":
-        rest = [k for k in range(len(blocks)) if k not in reads[port]]
-        reads[port] = sorted([*reads[port], chance.choice(rest)]) if rest else []
-    elif kind == "remove":
-        reads[port].remove(chance.choice(reads[port]))
-    elif kind == "move":
-        moved = reads[port].pop()
-        others = [other for other in reads if other != port]
-        other = chance.choice(others) if others else "q"
-        reads[other] = sorted({*reads.get(other, []), moved}) if others else [moved]
-    elif kind == "rename":
-        if chance.random() < 0.5:
-            nodes[number] = node = replace(node, name=f"{node.name}0")
-        else:
-            blocks[block] = replace(blocks[block], name=f"{blocks[block].name}0")
-    elif kind == "label" and blocks[block].labels:
-        labels = list(blocks[block].labels)
-        labels[0] += "0"
-        blocks[block] = replace(blocks[block], labels=tuple(labels))
-    elif kind == "item" and blocks[block].form == "one-hot":
-        blocks[block] = replace(
-            blocks[block], items=(blocks[block].items[0] + 977, *blocks[block].items[1:])
-        )
-    elif kind == "start":
-        held = list(blocks[block].at_start)
-        held[0] += 1.0
-        blocks[block] = replace(blocks[block], at_start=tuple(held))
+    rest = [k for k in range(len(circuit.blocks)) if k not in reads[port]]
+    others = [other for other in reads if other != port]
+    if lie == "add" and rest:
+        reads[port] = sorted([*reads[port], chance.choice(rest)])
     else:
-        blocks[block] = replace(blocks[block], sublayer=blocks[block].sublayer + 1)
+        taken = chance.choice(reads[port])
+        reads[port].remove(taken)
+        mine = [s for s in showings if (s.target, s.port, s.block) == (node.name, port, taken)]
+        showings = [s for s in showings if s not in mine]
+        if lie == "move" and others:
+            other = chance.choice(others)
+            if taken not in reads[other]:
+                showings += [replace(s, port=other) for s in mine]
+            reads[other] = sorted({*reads[other], taken})
     nodes[number] = replace(node, reads=tuple((name, tuple(own)) for name, own in reads.items()))
-    return replace(circuit, blocks=tuple(blocks), nodes=tuple(nodes))
+    return replace(circuit, nodes=tuple(nodes), showings=tuple(showings))
+
+
+def _misstated(circuit: Circuit, chance: random.Random, lie: str) -> Circuit:
+    """A node or a block is renamed, or a block has other labels, items, values or coordinates."""
+    blocks, nodes, showings = list(circuit.blocks), list(circuit.nodes), circuit.showings
+    k = chance.randrange(len(blocks))
+    block = blocks[k]
+    if lie == "rename" and chance.random() < 0.5:
+        n = chance.randrange(2, len(nodes) - 1) if len(nodes) > 3 else 0
+        old, new = nodes[n].name, f"{nodes[n].name}0"
+        nodes[n] = replace(nodes[n], name=new)
+        showings = tuple(replace(s, target=new) if s.target == old else s for s in showings)
+    elif lie == "rename":
+        blocks[k] = replace(block, name=f"{block.name}0")
+    elif lie == "label" and block.labels:
+        blocks[k] = replace(block, labels=(f"{block.labels[0]}0", *block.labels[1:]))
+    elif lie == "item" and block.items:
+        blocks[k] = replace(block, items=(block.items[0] + 977, *block.items[1:]))
+    elif lie == "start":
+        blocks[k] = replace(block, at_start=(block.at_start[0] + 1.0, *block.at_start[1:]))
+    elif lie == "place":
+        blocks[k] = replace(block, first=block.first + chance.choice((-1, 1)))
+    else:
+        blocks[k] = replace(block, sublayer=block.sublayer + 1)
+    return replace(circuit, blocks=tuple(blocks), nodes=tuple(nodes), showings=showings)
+
+
+def _shown_falsely(model: hm.Construction, chance: random.Random, lie: str) -> Circuit:
+    """An edge has another kind, or is shown by what does not show it, or by what there is not."""
+    circuit = model.circuit
+    k = chance.randrange(len(circuit.showings))
+    one = circuit.showings[k]
+    block = circuit.blocks[one.block]
+    if lie == "kind":
+        kinds = [kind for kind in KINDS if kind not in ("word", one.kind)]
+        kinds = [kind for kind in kinds if (one.kind, kind) != ("word", "intervention")]
+        overwritten = one.overwritten or ((0, block.items[0] if block.items else 0),)
+        made = replace(one, kind=chance.choice(kinds), other=(), overwritten=overwritten)
+    elif lie == "words":
+        foreign = ("?", *one.word[1:])
+        by = {"other": chance.choice([one.word, foreign])} if one.other else {"word": foreign}
+        made = replace(one, **by)
+    elif lie == "numbers":
+        held = _held_on(model, one.word, block.step)[0]
+        number = 977 if block.form == "share" else chance.choice([held, 977])
+        kind = "intervention" if one.kind == "word" else one.kind
+        made = replace(one, kind=kind, other=(), overwritten=((0, number),))
+    else:
+        node = next(node for node in circuit.nodes if node.name == one.target)
+        read = dict(node.reads)[one.port]
+        rest = [b for b in range(len(circuit.blocks)) if b not in read]
+        made = replace(one, block=chance.choice(rest)) if rest else replace(one, target="embed")
+    showings = (*circuit.showings[:k], made, *circuit.showings[k + 1 :])
+    return replace(circuit, showings=showings)
+
+
+def _held_on(model: hm.Construction, word: tuple, step: int) -> list:
+    """What a step holds at the positions of a word."""
+    steps = model.claim.target.steps()
+    return steps.values([WORDS.alphabet.index(symbol) for symbol in word])[step]
 
 
 # ---- parts of the campaign -----------------------------------------------------------------------
@@ -199,7 +279,7 @@ def forgeries_part(start: int, count: int, seed: int) -> dict[str, object]:
         chance = random.Random(f"forged circuits {seed} {case}")
         name = chance.choice(sorted(PROGRAMS))
         model = model_of(name)
-        lie = forged(model.circuit, chance)
+        lie = forged(model, chance)
         if lie == model.circuit:
             false.append((case, "the circuit was not altered"))
         elif hm.certify(replace(model, circuit=lie)).verdict is hm.Verdict.PROVED:
@@ -208,18 +288,34 @@ def forgeries_part(start: int, count: int, seed: int) -> dict[str, object]:
 
 
 def interventions_part(start: int, count: int, seed: int) -> dict[str, object]:
-    """Random interventions: the model answers as the program does, wherever that is defined."""
-    undefined, wrong = 0, []
+    """Random interventions, every other one an interchange: the model answers as the program."""
+    counts = {"interchanges": 0, "undefined": 0}
+    wrong = []
     for case in range(start, start + count):
         chance = random.Random(f"interventions {seed} {case}")
         name = chance.choice(sorted(PROGRAMS))
-        model = model_of(name)
+        model, program = model_of(name), PROGRAMS[name]
         word, where = random_intervention(model, chance)
         try:
-            wanted = PROGRAMS[name](word, where=where)
+            if case % 2:
+                word, other, places = random_interchange(model, chance)
+                where = items_held(program, other, places)
+            wanted = program(word, where=where)
         except hm.HardmaxError:
-            undefined += 1
+            counts["undefined"] += 1
             continue
-        if hm.intervene(model, word, where) != wanted:
+        if case % 2:
+            counts["interchanges"] += 1
+            found = hm.interchange(model, word, other, places)
+        else:
+            found = hm.intervene(model, word, where)
+        if found != wanted:
             wrong.append((case, f"{name} on {word} with {where}"))
-    return {"undefined": undefined, "wrong": wrong}
+    return {**counts, "wrong": wrong}
+
+
+def items_held(program: p.Program, word: tuple, places: dict) -> dict[str, dict]:
+    """What the program's steps hold at some positions of a word."""
+    held = program.trace(word)
+    named = program.values_by_name
+    return {step: {k: held[named[step]][k] for k in own} for step, own in places.items()}

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import hardmax as hm
-from benchmarks._folders_run import worst_error, wrong_words
+from benchmarks._folders_run import meant, worst_error, wrong_words
 from hardmax import programs as p
 from hardmax.core import Box
 
@@ -257,7 +257,7 @@ def broken(folder: Path) -> str | None:
             worst = worst_error(folder, points)
             return f"it errs by {worst:g}" if not worst <= claim.error else None
         words = [word for word in claim.domain if len(word)]
-        wrong = wrong_words(folder, claim.target.program, words)
+        wrong = wrong_words(folder, words, meant(claim.target.program, words))
         return f"{wrong} of {len(words)} words are wrong" if wrong else None
     except (ValueError, RuntimeError, LookupError, TypeError, ArithmeticError, OSError) as reason:
         return f"it does not run: {reason}"

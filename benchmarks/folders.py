@@ -17,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ from examples.gallery import GALLERY, is_free
 
 import hardmax as hm
 from benchmarks._driver import Part, parse, run
-from benchmarks._folders_run import awkward_words, worst_error, wrong_words
+from benchmarks._folders_run import Answers, awkward_words, meant, worst_error, wrong_words
 from benchmarks._report import Check, Report, Settings, Sheet
 from hardmax import programs as p
 from hardmax.core import Words
@@ -70,7 +71,6 @@ def _tried(
     home: str,
     dtype: str,
     wrong: Callable[[Path], float] | None,
-    *,
     proves: bool = True,
 ) -> tuple[str, str, str]:
     """Verdict or refusal, its bound, and what was found wrong."""
@@ -86,6 +86,12 @@ def _tried(
         return "run", "", found
     bound = certificate.formats.get(dtype)  # none where the budget ended before any was found
     return certificate.verdict.name, "none" if bound is None else f"{bound:.2e}", found
+
+
+def _row(*texts: str) -> list[str]:
+    """One line of a table, told while others are still made: all of them take a while."""
+    print(*texts, sep=" | ", file=sys.stderr, flush=True)
+    return list(texts)
 
 
 def _sheet(settings: Settings, part: str, note: str) -> Sheet:
@@ -107,7 +113,7 @@ def _report(sheet: Sheet, rows: list[list[str]], checks: list[Check], part: str)
 
 
 def _program_rows(
-    size: int, length: int, dtype: str, count: int, *, proves: bool
+    size: int, length: int, dtypes: Sequence[str], count: int, *, proves: bool
 ) -> list[list[str]]:
     rows = []
     sources = {name: make(size, length) for name, make in GALLERY.items() if is_free(make)}
@@ -118,16 +124,21 @@ def _program_rows(
     for name, (program, domain) in sources.items():
         few = domain.count <= count
         tried = [w for w in domain if len(w)] if few else awkward_words(domain, count)
+        wanted = meant(program, tried)  # once: the interpreter takes longer than the classes
 
-        def wrong(place: Path, program: p.Program = program, tried: list = tried) -> float:
-            return wrong_words(place, program, tried)
+        def wrong(place: Path, tried: list = tried, wanted: Answers = wanted) -> float:
+            return wrong_words(place, tried, wanted)
 
-        def made(program: p.Program = program, domain: Words = domain) -> hm.Construction:
-            return hm.compile(program, on=domain, float=dtype)
-
-        for home in HOMES:
-            rows.append([name, home, dtype, *_tried(made, home, dtype, wrong, proves=proves)])
+        for dtype in dtypes:
+            made = _once(program, domain, dtype)
+            for home in HOMES:
+                rows.append(_row(name, home, dtype, *_tried(made, home, dtype, wrong, proves)))
     return rows
+
+
+def _once(source: object, domain: Words, dtype: str) -> Callable[[], hm.Construction]:
+    """Compiles when it is asked for the first time; a refusal is a refusal each time."""
+    return cache(lambda: hm.compile(source, on=domain, float=dtype))
 
 
 def _all_right(rows: list[list[str]]) -> Check:
@@ -139,7 +150,7 @@ def _all_right(rows: list[list[str]]) -> Check:
 def programs(settings: Settings) -> Report:
     """Every word of length 5 over 5 symbols; proved where the checker gets through."""
     size = 3 if settings.quick else 5
-    rows = _program_rows(size, size, "float32", 4_000, proves=True)
+    rows = _program_rows(size, size, ["float32"], 4_000, proves=True)
     checks = [_all_right(rows)]
     for home in HOMES:
         right = sum(r[1] == home and r[3] != "refused" and r[5] == "0" for r in rows)
@@ -155,9 +166,7 @@ def programs(settings: Settings) -> Report:
 def large(settings: Settings) -> Report:
     """10 symbols, length 20: extremes first, then words of few runs and random ones."""
     count = 500 if settings.quick else 10_000
-    rows = []
-    for dtype in ("float32", "float64"):
-        rows += _program_rows(10, 20, dtype, count, proves=False)
+    rows = _program_rows(10, 20, ["float32", "float64"], count, proves=False)
     note = f"{count:,} words each; nothing is proved here."
     return _report(_sheet(settings, "large", note), rows, [_all_right(rows)], "large")
 
@@ -186,7 +195,7 @@ def _function_rows(
             return 0.0 if worst <= claim.error else worst
 
         for home in HOMES:
-            rows.append([name, home, dtype, *_tried(made, home, dtype, wrong)])
+            rows.append(_row(name, home, dtype, *_tried(made, home, dtype, wrong)))
     return rows
 
 
@@ -212,10 +221,11 @@ def bfloat16(settings: Settings) -> Report:
             return hm.compile(program, alphabet="ab", length=3, float="bfloat16")
 
         def wrong(place: Path, program: p.Program = program) -> float:
-            return wrong_words(place, program, [w for w in Words("ab", 3, 0) if len(w)])
+            words = [w for w in Words("ab", 3, 0) if len(w)]
+            return wrong_words(place, words, meant(program, words))
 
         for home in HOMES:
-            rows.append([name, home, "bfloat16", *_tried(made, home, "bfloat16", wrong)])
+            rows.append(_row(name, home, "bfloat16", *_tried(made, home, "bfloat16", wrong)))
     rows += _function_rows(COARSE_FUNCTIONS, 0.3, "bfloat16", 0)
     checks = []
     for home in HOMES:
@@ -243,11 +253,11 @@ def zoo_in_homes(settings: Settings) -> Report:
                 float="float32",
             )
         except hm.RequestError as refusal:
-            rows.append([name, "", "float32", "not compiled", _reason(refusal), ""])
+            rows.append(_row(name, "", "float32", "not compiled", _reason(refusal), ""))
             continue
         row = ["", "", ""]
         for home in ("llama", "gpt2"):
-            row = [name, home, "float32", *_tried(lambda m=model: m, home, "float32", None)]
+            row = _row(name, home, "float32", *_tried(lambda m=model: m, home, "float32", None))
             if row[3] == "PROVED":
                 break
         rows.append(row)

@@ -1,6 +1,8 @@
 """Sequence programs compiled, counted beside Tracr, and tried on many words.
 
     python -m benchmarks.programs                      the fourteen rows of Tracr's table
+    python -m benchmarks.programs --only legible       the same rows as legible models, in each kind
+                                                       of positions
     python -m benchmarks.programs --sweep              the gallery at alphabet 10, lengths 5 to 100:
                                                        about five minutes
     python -m benchmarks.programs --sweep --quick      shorter words, and fewer
@@ -15,11 +17,12 @@ import sys
 from collections.abc import Sequence
 
 from benchmarks._driver import Part, parse, run
+from benchmarks._legible_positions import legible
 from benchmarks._programs_sweep import sweep
 from benchmarks._programs_tracr import tracr
 from benchmarks._report import Settings
 
-PARTS: dict[str, Part] = {"tracr": tracr, "sweep": sweep}
+PARTS: dict[str, Part] = {"tracr": tracr, "legible": legible, "sweep": sweep}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

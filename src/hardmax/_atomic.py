@@ -10,7 +10,7 @@ import shutil
 import stat
 import time
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -68,7 +68,6 @@ def write_folder_atomically(
         if others:
             raise FileError(f"holds {others[0]}, which is not ours: name a new or empty folder.")
         place.parent.mkdir(parents=True, exist_ok=True)
-        _remove_old_folders(place.parent)
         _rename_folder(place, files)
     except FileError:
         raise
@@ -77,12 +76,23 @@ def write_folder_atomically(
 
 
 def _rename_folder(place: Path, files: Mapping[str, bytes]) -> None:
+    with folder_made_whole(place) as made:
+        for name, data in files.items():
+            _write_beside(made / name, data)
+
+
+@contextlib.contextmanager
+def folder_made_whole(place: Path) -> Iterator[Path]:
+    """An empty folder to be filled, which then stands at `place`; nowhere if this is interrupted.
+
+    What stood at `place` is renamed out of its way first and removed afterwards.
+    """
+    _remove_old_folders(place.parent)
     number = secrets.token_hex(8)
     made, old = (place.with_name(f"{_OURS}{number}.{kind}{_FOLDER}") for kind in ("new", "old"))
     try:
         made.mkdir()
-        for name, data in files.items():
-            _write_beside(made / name, data)
+        yield made
         if place.exists():
             os.rename(place, old)
         try:

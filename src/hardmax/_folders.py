@@ -1,4 +1,4 @@
-"""Folders of stock classes: what they hold, and certificates about those very weights."""
+"""Folders of other people's classes: what they hold, and certificates about those very weights."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hardmax._reading import naming, path_of, read_file
 from hardmax._version import __version__
 from hardmax.checker import Budget, Certificate, Progress
 from hardmax.core import Construction, Host
-from hardmax.interop import read_huggingface
+from hardmax.interop import read_huggingface, read_lens_construction
 from hardmax.languages import decode_target
 
 CERTIFICATE = "certificate.json"
@@ -27,7 +27,10 @@ _ABOUT = (
     "hardmax.safetensors",
     "tokenizer.json",
     "tokenizer_config.json",
+    "legend.json",
+    "circuit.json",
 )
+_LENS = "legend.json"  # which no folder for a stock class has
 _KEYS = {"certificate", "sha256", "format"}
 _FORMAT = 1
 
@@ -36,6 +39,7 @@ _FORMAT = 1
 class Folder:
     """A folder's weights as a construction, the architecture they run in, and what is said of them.
 
+    `host` is None for TransformerLens, which computes what the construction says and adds nothing.
     `altered` names the files that are not those which the stored certificate is about.
 
     >>> import hardmax as hm, tempfile
@@ -47,7 +51,7 @@ class Folder:
 
     path: Path
     construction: Construction
-    host: Host
+    host: Host | None
     digests: Mapping[str, str]
     certificate: Certificate | None
     altered: tuple[str, ...]
@@ -93,7 +97,7 @@ class Folder:
 
 
 def open_folder(folder: str | os.PathLike[str]) -> Folder:
-    """Read what `hm.interop.write_huggingface` wrote, from its weights and its config.
+    """Read what `write_huggingface` or `export_lens_files` wrote, from its weights and its config.
 
     A certificate that lies there is read, too, and not believed; `Folder.certify` makes one.
 
@@ -105,16 +109,22 @@ def open_folder(folder: str | os.PathLike[str]) -> Folder:
     """
     path = path_of(folder)
     before = _digests(path)
-    read = read_huggingface(path)
+    construction, host = _read(path)
     if _digests(path) != before:
         raise FileError(f"{path} was changed while it was read; try again.")
+    certificate, about = _stored(path)
+    altered = () if certificate is None else tuple(n for n in before if about.get(n) != before[n])
+    return Folder(path, construction, host, before, certificate, altered)
+
+
+def _read(path: Path) -> tuple[Construction, Host | None]:
+    if (path / _LENS).exists():
+        return read_lens_construction(path), None
+    read = read_huggingface(path)
     target = read.stored.encoded_target
     if target is None:
         raise FileError(f"{path} does not hold the target of its claim.")
-    certificate, about = _stored(path)
-    altered = () if certificate is None else tuple(n for n in before if about.get(n) != before[n])
-    construction = read.stored.join(decode_target(target))
-    return Folder(path, construction, read.host, before, certificate, altered)
+    return read.stored.join(decode_target(target)), read.host
 
 
 def certify_folder(
@@ -126,12 +136,13 @@ def certify_folder(
     progress: Progress | None = None,
     write: bool = False,
 ) -> Certificate:
-    """What an independent checker establishes about the weights in a Hugging Face folder.
+    """What an independent checker establishes about the weights in a folder.
 
-    They are read back, as they are stored, and certified in the architecture that runs them: what
-    its norms, activations and casts do to each read is charged from the stored config and from the
-    checker's own ranges. `write=True` puts certificate.json into the folder, unless the claim is
-    undecided.
+    Those for Hugging Face are read back, as they are stored, and certified in the architecture that
+    runs them: what its norms, activations and casts do to each read is charged from the stored
+    config and from the checker's own ranges. Those for TransformerLens are the construction's own,
+    bit for bit, and of a legible model its circuit and its interventions are proved, too.
+    `write=True` puts certificate.json into the folder, unless the claim is undecided.
 
     >>> import hardmax as hm, tempfile
     >>> model = hm.compile(hm.programs.histogram, alphabet="ab", length=3, float="float32")

@@ -113,7 +113,10 @@ def compile(
     `length`, or on=hm.Words(...): the decoded answer is the interpreter's for every such word.
     `positions` are "scalar" (the index and functions of it), "one-hot", "sinusoidal", "relative"
     (biases only) or "none"; `route` is "shallow" (the default) or "parallel", for machines, or
-    "legible": one step, one component, one named block, with `model.circuit` to read it by.
+    "legible": one step, one component, one named block, with `model.circuit` to read it by, and
+    positions that are "one-hot" (the default there), "relative" (masks and position biases compare
+    places) or "scalar" (masks for order; the index is a number). What a mask stands for cannot be
+    intervened on.
 
     >>> import hardmax as hm
     >>> product = hm.compile("x * y", on={"x": (-1, 1), "y": (-1, 1)}, error=1e-2)

@@ -14,6 +14,7 @@ These are the words to write programs with. What they are made of, and how a low
 is the affair of the room `hardmax.languages.programs`.
 """
 
+from hardmax.languages.programs import GALLERY as GALLERY
 from hardmax.languages.programs import Item as Item
 from hardmax.languages.programs import Machine as Machine
 from hardmax.languages.programs import Program as Program
@@ -32,6 +33,7 @@ from hardmax.languages.programs import fraction_so_far as fraction_so_far
 from hardmax.languages.programs import from_rasp as from_rasp
 from hardmax.languages.programs import fsm as fsm
 from hardmax.languages.programs import histogram as histogram
+from hardmax.languages.programs import is_free as is_free
 from hardmax.languages.programs import length as length
 from hardmax.languages.programs import machine_of_regex as machine_of_regex
 from hardmax.languages.programs import most_frequent as most_frequent
@@ -96,6 +98,9 @@ __all__ = [  # noqa: RUF022  # in groups, as one would look for them
     "Machine",
     "machine_of_regex",
     "table",
+    # two dozen programs to look at
+    "GALLERY",
+    "is_free",
     # errors
     "TooLarge",
 ]

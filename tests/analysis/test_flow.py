@@ -191,3 +191,28 @@ def test_rounding_bounds_are_infinite_where_the_format_overflows():
     transformer, domain = construction.transformer, construction.claim.domain
     assert rounding_bound(transformer, domain, "float32")[0] == math.inf
     assert rounding_bound(transformer, domain)[0] < 1e3
+
+
+def test_constant_scores_say_nothing_of_the_head_beside_them():
+    """In one group: a head that averages by known weights, and one that takes max(x, 0)."""
+    offsets = np.array([[0.0, 0.0, 1.0, 0.0, 0.0], [2.0, 0.0, 1.0, 0.0, 0.0]])
+    maps, row = np.zeros((2, 5, 1)), np.eye(5)
+    maps[0, 1, 0] = 1.0  # x on the token that scores 0
+
+    def model(weighting):
+        heads = [
+            hm.Head(row[2:3], row[key : key + 1], row[1:2], row[out : out + 1].T, weighting)
+            for key, out in ((0, 3), (1, 4))
+        ]
+        readout = hm.ReadOut(row[3:5], np.zeros(2))
+        return hm.Transformer(hm.VectorInput(maps, offsets), [hm.Attention(heads)], readout)
+
+    coldness = 1.5
+    soft, hard = model(hm.Softmax(coldness)), model(hm.Hardmax())
+    flow = follow(soft, hm.Box([-1], [1]), skeleton=hard, format=REALS)
+    assert flow.heads[0, 0].lemmas == {"constant"}
+    assert flow.heads[0, 1].lemmas == {"contest"}
+    leak = 1.0 / (math.exp(2.0 * coldness) + 1.0)
+    low, high = flow.answer.deviation.lo[:, 0], flow.answer.deviation.hi[:, 0]
+    assert low == pytest.approx([-leak, -softmax_gap(2) / coldness], rel=1e-9)
+    assert high == pytest.approx([leak, 0.0], rel=1e-9, abs=1e-15)

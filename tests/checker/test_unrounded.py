@@ -13,6 +13,7 @@ import hardmax as hm
 from hardmax import programs as p
 from hardmax.checker.blocks import BlockProof
 from hardmax.checker.blocks._arithmetic import Balls, _through, fed_forward, products
+from hardmax.checker.blocks._reading import turned_format
 from hardmax.checker.blocks._unrounded import adds_without_rounding, read_as_one_float
 from hardmax.core import Attention, Transformer, Words, evaluate
 from hardmax.numerics import FLOAT16, FLOAT32, FLOAT64, FORMATS, Format
@@ -206,6 +207,26 @@ def test_two_products_with_powers_of_two_are_one_rounding():
     three = Balls(np.array([[32.0, 4.0, 1.0]]), np.zeros((1, 3)))
     loose = Balls(np.array([[1.0, 1.0, 1.0]]), np.array([[1e-6, 0.0, 0.0]]))
     assert products(loose, three, FLOAT32)[1][0, 0] > 0
+
+
+def test_keys_that_differ_in_the_last_digit_are_rounded_apart():
+    """4 + a half of a digit is 4, and one digit more where a is ever so little larger."""
+    half = np.float32(2.0**-22)
+    more = np.nextafter(half, np.float32(1))
+    query, four = Balls(np.ones((1, 2)), np.zeros((1, 2))), np.float32(4)
+    key = Balls(np.array([[4.0, float(half)]]), np.array([[0.0, float(more - half)]]))
+    apart = float((four + more) - (four + half))
+    assert 2.0 * products(query, key, FLOAT32)[1][0, 0] >= apart == 2.0**-21
+
+
+def test_streams_that_are_turned_hold_other_floats():
+    """What is read of them is a dense product, and no number of the format."""
+    inner, bias, outer = jump(64.0, 20.5)
+    plain = fed_forward(ball(0.49, 0.6), inner, bias, outer, FLOAT32)
+    turned = turned_format(FLOAT32, 2, 1.5, 0.0, 0.0)
+    found = fed_forward(ball(0.49, 0.6), inner, bias, outer, turned)
+    assert plain.radius[0, 0] == 0.0
+    assert found.radius[0, 0] >= 2.0 * FLOAT32.unit * 64.0
 
 
 # ---- 16 and 32 bits ------------------------------------------------------------------------------

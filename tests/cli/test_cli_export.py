@@ -182,3 +182,50 @@ def test_a_hard_model_is_told_to_be_softened(tmp_path: Path) -> None:
 def test_help_names_every_tool() -> None:
     shown = run("export", "--help").stdout
     assert all(f"  {name} " in shown for name in TOOLS)
+
+
+# ---- suites --------------------------------------------------------------------------------------
+
+
+def test_a_suite_is_written_and_each_folder_is_verified(tmp_path: Path) -> None:
+    options = ("--programs", "histogram, addition", "--symbols", "2", "--length", "4")
+    place = tmp_path / "suite"
+    shown = run("export", "--suite", place, *options).stdout
+    assert f"written     {place}: 1 program, proved folder by folder" in shown
+    assert "left out    addition: The legible model has 7,846,526 padded parameters" in shown
+    said = answer("export", "--suite", place, *options)
+    assert said["programs"] == ["histogram"]
+    for part in ("hardmax.safetensors", "huggingface", "lens"):
+        proved = answer("verify", place / "histogram" / part)
+        assert (proved["verdict"], proved["holds"]) == ("PROVED", True)
+
+
+def test_what_no_suite_is_ends_in_a_sentence(product: Path, tmp_path: Path) -> None:
+    assert "hardmax export --suite FOLDER" in refusal("export")
+    assert "hardmax export FILE --to TOOL -o PLACE" in refusal("export", product)
+    place = tmp_path / "s"
+    assert "leave FILE and -o out" in refusal("export", product, "--suite", place, "-o", place)
+    given = ("export", product, "--to", "onnx", "-o", tmp_path / "m.onnx", "--seed", "1")
+    assert "This is for --suite: leave --seed out" in refusal(*given)
+    assert "no program 'rot13'" in refusal("export", "--suite", place, "--programs", "rot13")
+    assert "only is one of hf, lens" in refusal("export", "--suite", place, "--only", "onnx")
+    assert not place.exists()
+
+
+def test_an_interrupted_suite_says_what_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran, own = [], hm.interop.export_lens_files
+
+    def stopped(*given: object) -> object:
+        ran.append(given)
+        if len(ran) == 2:
+            raise KeyboardInterrupt
+        return own(*given)
+
+    monkeypatch.setattr(hm.interop, "export_lens_files", stopped)
+    options = ("--programs", "histogram,shift", "--symbols", "2", "--length", "2", "--only", "lens")
+    result = CliRunner().invoke(main, ["export", "--suite", str(tmp_path / "s"), *options])
+    assert result.exit_code == 130
+    assert "a suite with 1 of 2 (the same command goes on with it) was written" in result.stderr
+    assert sorted(path.name for path in (tmp_path / "s").iterdir()) == ["histogram", "index.json"]

@@ -42,6 +42,23 @@ def test_the_plan_shows_it() -> None:
 
 
 def test_what_the_route_refuses() -> None:
-    result = run("compile", *BACK, "--positions", "relative")
+    result = run("compile", *BACK, "--positions", "sinusoidal")
     assert result.exit_code == 2
-    assert "hold the index one-hot, and not 'relative'" in result.stderr
+    assert "one-hot, relative, scalar, and not 'sinusoidal'" in result.stderr
+    assert run("compile", *BACK, "--positions", "relative").exit_code == 0
+
+
+def test_disguise(tmp_path: Path) -> None:
+    place, hidden = tmp_path / "back.safetensors", tmp_path / "hidden.safetensors"
+    assert run("compile", *BACK, "-o", place).exit_code == 0
+    result = run("disguise", place, "-o", hidden, "--rotate", 2, "--distractors", 1, "--seed", 3)
+    assert result.exit_code == 0, result.stderr
+    assert "along the axes of its frame" in " ".join(result.stdout.split())
+    model, certificate = hm.load_certified(hidden)
+    assert certificate.verdict is hm.Verdict.PROVED
+    assert model.circuit.projection("back").shape[1] == model.transformer.width
+    assert "back" in run("run", hidden, "abca", "--trace").stdout
+    assert run("verify", hidden).exit_code == 0
+    refused = run("disguise", hidden, "-o", tmp_path / "twice.safetensors")
+    assert (refused.exit_code, "disguised already" in refused.stderr) == (2, True)
+    assert not (tmp_path / "twice.safetensors").exists()

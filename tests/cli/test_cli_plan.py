@@ -312,7 +312,7 @@ PLANS = [
     ((*PRODUCT, "--errors", "1:0.1"), "RequestError: --errors belongs to --curve"),
     ((*PRODUCT, "--curve", "--errors", "1e-3:1e-1"), "RequestError: The errors must fall"),
     ((*PRODUCT, "--curve", "--errors", "1:1e-300"), "RequestError: .*more than 100 powers"),
-    ((*PRODUCT, "--curve", "--plot", "a.pdf"), "RequestError: A picture is an .svg or a .png"),
+    ((*PRODUCT, "--curve", "--plot", "a.gif"), "RequestError: A picture is an .svg, a .png or"),
     ((*PRODUCT, "--curve", "--plot", "no/a.svg"), "FileError: There is no folder"),
 ]
 COMPILES = [

@@ -305,10 +305,10 @@ def test_trace_for_scripts(stored: Path) -> None:
 
 
 def test_trace_for_people() -> None:
-    result = run("run", *REVERSE, "abca", "--trace")
+    result = run("run", *REVERSE, "abca", "--trace", "--raw")
     assert result.exit_code == 0
     said = lines(result)
-    start = next(i for i, line in enumerate(said) if line.startswith("sublayer 1, head 0: tokens"))
+    start = next(i for i, line in enumerate(said) if line.startswith("sublayer 1, head 0: answer"))
     table = [line.split() for line in said[start + 2 : start + 8]]
     assert table[0] == ["asks", "0:a", "1:b", "2:c", "3:a"]
     assert [row[1:] for row in table[2:]] == [
@@ -320,6 +320,21 @@ def test_trace_for_people() -> None:
     assert any(line.split()[:2] == ["0:", "tokens"] for line in said)
     length = next(line for line in said if line.split()[1:2] == ["length"])
     assert len(set(length.split()[2:])) == 1  # every token knows it, in the same code
+
+
+def test_a_compact_trace_in_words(stored: Path) -> None:
+    """From a file as from a program; values, and codes in brackets."""
+    told = [run("run", *arguments, "abca", "--trace") for arguments in (REVERSE, (stored,))]
+    assert [one.exit_code for one in told] == [0, 0]
+    assert len({one.stdout[one.stdout.index("embedding") :] for one in told}) == 1
+    said = [line.split() for line in lines(told[0])]
+    assert ["length", "4", "[3]", "4", "[3]", "4", "[3]", "4", "[3]"] in said
+    assert ["attends", "to", "3", "2", "1", "0"] in said
+    record = answer("run", stored, "abca", "--trace")["trace"]
+    assert record["in_words"] in told[0].stdout
+    (length,) = [one for one in record["said"] if one["name"] == "length"]
+    assert (length["texts"], length["sublayer"]) == (["4 [3]"] * 4, 0)
+    assert record["heads"][1]["shares"][0]["selected"] == [3]
 
 
 def test_draw_the_attention(tmp_path: Path) -> None:

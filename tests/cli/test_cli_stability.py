@@ -139,7 +139,7 @@ def test_refusals(folder: Path, tmp_path: Path) -> None:
         ((model, tmp_path / "wide.npz"), "must hold rows of 2 numbers"),
         ((model, tmp_path / "nan.npz"), "must be finite numbers"),
         ((model, "--words", "ab"), "--words are for models of sequences"),
-        ((model, points, "--plot", tmp_path / "x.gif"), "A picture is an .svg or a .png"),
+        ((model, points, "--plot", tmp_path / "x.gif"), "A picture is an .svg, a .png or a .pdf"),
         ((words,), "Say on which word"),
         ((words, "--words", "xyz"), "not in the alphabet"),
         ((heads, points), "give the .npz file alone"),

@@ -386,7 +386,7 @@ REQUESTS = [
     (("--tolerance", "0"), "RequestError: The tolerance must be a number > 0"),
     (("--tolerance", "tight"), "RequestError: The tolerance must be .*not 'tight'"),
     (("--tolerance", "nan"), "RequestError: The tolerance must be"),
-    (("--plot", "error.pdf"), "RequestError: A picture is an .svg or a .png"),
+    (("--plot", "error.gif"), "RequestError: A picture is an .svg, a .png or a .pdf"),
     (("--plot", "no/error.svg"), "FileError: There is no folder"),
     (("--certificate", "no/c.json"), "FileError: There is no folder"),
     (("--certificate", "product.safetensors"), "FileError: .*is the model itself"),

@@ -19,6 +19,7 @@ from hardmax.core import (
     trace,
     trace_sequence,
 )
+from hardmax.core._decoded import shown_number
 from hardmax.interop import read_safetensors, write_safetensors
 from hardmax.plots import attention_picture
 
@@ -138,6 +139,44 @@ def test_a_legend_that_is_too_short_does_no_harm(reverse: hm.Construction) -> No
     assert [head.step for head in seen.heads] == ["head 0", "head 0"]
 
 
+def test_shares_of_what_the_start_token_leaves() -> None:
+    """A sum's symbols get e^-B each: equal shares of next to nothing."""
+    (head,) = hm.trace(hm.compile(P.sort, alphabet="abcde", length=5), "cabea").heads
+    assert head.adds_up
+    for row in head.shares[1:]:
+        assert row.start == pytest.approx(1.0 / (1.0 + 5 * 2.0**-22), abs=4 * 2.0**-53)
+        np.testing.assert_allclose(row.of_rest, 0.2, rtol=1e-9)  # quotients of 2^-22, rounded
+        assert (row.selected, row.with_start) == ((0, 1, 2, 3, 4), False)
+
+
+def test_shares_of_a_selection(frequent: hm.Construction) -> None:
+    """A count ties with the start token; a head that selects nobody shows it alone."""
+    first, _, third, _ = hm.trace(frequent, "abca").heads
+    assert [(one.selected, one.with_start) for one in first.shares[1:]] == [
+        ((0, 3), True), ((1,), True), ((2,), True), ((0, 3), True),
+    ]  # fmt: skip
+    assert not first.adds_up
+    assert third.shares[1].selected == (0,)
+
+
+def test_numbers_are_shown_shortly() -> None:
+    shown = [shown_number(x, 5) for x in (0.2, 2 / 3, 1 / 7, 3.0, -0.0, 1.398e6, 2 / 3 + 1e-8)]
+    assert shown == ["1/5", "2/3", "0.1429", "3", "0", "1.398e+06", "0.6667"]
+
+
+def test_a_short_text_of_a_trace(reverse: hm.Construction) -> None:
+    seen = hm.trace(reverse, "abc")
+    assert repr(seen) == "SequenceTrace(('a', 'b', 'c'): 2 sublayers, 2 heads, width 5)"
+
+
+def test_readings_of_coordinates_that_are_not_there_do_no_harm(frequent: hm.Construction) -> None:
+    legend = frequent.legend
+    stray = replace(legend.readings[0], coordinates=(99,))
+    foreign = Legend(legend.coordinates, legend.sublayers, [*legend.readings, stray])
+    seen = hm.trace(replace(frequent, legend=foreign), "ab")
+    assert all(99 not in one.coordinates for one in seen.said)
+
+
 def last(s: P.Sequence) -> P.Value:
     return s.tokens.at(s.length - 1)
 
@@ -212,7 +251,7 @@ def test_the_picture_has_a_panel_for_each_head(frequent: hm.Construction, tmp_pa
     panels = [f"sublayer {head.sublayer}, head {head.head}" for head in frequent_heads(frequent)]
     assert len(panels) == frequent.bill.heads > 1
     assert all(text.count(f">{panel}<") == 1 for panel in panels)
-    assert ">count over [there tokens == tokens]<" in text
+    assert ">count = count over [there" in text
     assert text.count(">start<") == 2 * len(panels)
     assert "attention on abca" in text
     assert drawn(hm.trace(frequent, "abca"), tmp_path / "b.svg") == text
@@ -235,6 +274,6 @@ def test_what_cannot_be_drawn(reverse: hm.Construction, tmp_path: Path) -> None:
     copy = hm.compile(P.copy, alphabet="ab", length=3)
     with pytest.raises(hm.RequestError, match="this model has 0"):
         attention_picture(hm.trace(copy, "ab"), path=tmp_path / "a.svg")
-    with pytest.raises(hm.RequestError, match=r"\.svg or a \.png"):
-        attention_picture(hm.trace(reverse, "ab"), path=tmp_path / "a.pdf")
+    with pytest.raises(hm.RequestError, match=r"\.svg, a \.png or a \.pdf"):
+        attention_picture(hm.trace(reverse, "ab"), path=tmp_path / "a.gif")
     assert not list(tmp_path.iterdir())

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
+import types
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pytest
 from numba import njit
 
-from hardmax.geometry import _compiled
+from hardmax.geometry import _compiled, warm
 from hardmax.geometry.counting.line import _kernels as line_kernels
 from hardmax.geometry.counting.plane import _kernels as plane_kernels
 from hardmax.geometry.counting.space import _kernels as space_kernels
@@ -29,8 +33,9 @@ def answer():
 """
 _ASKED = """
 import caller_kernels
-print(caller_kernels.answer(), sum(caller_kernels.answer.stats.cache_hits.values()))
+print(caller_kernels.answer(), sum(caller_kernels.answer.dispatcher.stats.cache_hits.values()))
 """
+_COMPILED = {"HARDMAX_LOOPS": "compiled"}
 _CALLED = """
 from hardmax.geometry._compiled import inline
 
@@ -49,7 +54,7 @@ def test_a_change_in_a_file_that_is_imported_is_seen(tmp_path: Path) -> None:
         done = subprocess.run(
             [sys.executable, "-B", "-c", _ASKED],
             cwd=tmp_path,
-            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")},
+            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache"), **_COMPILED},
             capture_output=True,
             text=True,
             check=True,
@@ -110,3 +115,119 @@ def test_kernels_of_kernels_are_functions_for_python() -> None:
     _compiled.copy_row(target[1], np.array([5.0]))
     assert target.tolist() == [[1.0, 1.0, 0.0], [5.0, 0.0, 0.0]]
     assert not hasattr(switch_clips.cross, "py_func")
+
+
+# ---- interpreted, and compiled when it pays ------------------------------------------------------
+
+
+def counted(numbers: np.ndarray) -> float:
+    total = 0.0
+    for k in range(len(numbers)):
+        total += numbers[k]
+    return total
+
+
+@pytest.fixture
+def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., _compiled.Entry]:
+    """Entries of a folder that has spent nothing, and keeps no machine code."""
+    monkeypatch.delenv("HARDMAX_LOOPS", raising=False)
+    monkeypatch.setattr(_compiled, "_spent", {})
+    monkeypatch.setattr(_compiled, "_told", set())
+    monkeypatch.setattr(_compiled.Entry, "_is_kept", False)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+
+    def make(resumable: bool = False) -> _compiled.Entry:
+        copy = types.FunctionType(counted.__code__, globals(), "counted")
+        return _compiled.Entry(copy, set(), resumable)
+
+    return make
+
+
+def test_few_numbers_are_interpreted_and_many_compiled_with_one_line(
+    fresh: Callable[..., _compiled.Entry], capsys: pytest.CaptureFixture[str]
+) -> None:
+    few, many = fresh(), fresh()
+    assert few(np.ones(_compiled.MANY)) == _compiled.MANY
+    assert (few.dispatcher.signatures, few.stride(1000, 7)) == ([], 7)
+    assert capsys.readouterr().err == ""
+    assert many(np.ones(_compiled.MANY + 1)) == _compiled.MANY + 1
+    assert (len(many.dispatcher.signatures), many.stride(1000, 7)) == (1, 1000)
+    assert "compiles the loops of tests/geometry, once on this machine" in capsys.readouterr().err
+    other = fresh()
+    other(np.ones(_compiled.MANY + 1))
+    assert capsys.readouterr().err == ""  # of one folder it is said once
+
+
+def test_who_works_in_rooms_is_interpreted_until_patience_is_spent(
+    fresh: Callable[..., _compiled.Entry], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walk, neighbour = fresh(resumable=True), fresh()
+    walk(np.ones(2 * _compiled.MANY))
+    assert walk.dispatcher.signatures == []
+    assert 0.0 < _compiled._spent[walk.folder] < _compiled.PATIENCE
+    monkeypatch.setitem(_compiled._spent, walk.folder, _compiled.PATIENCE)
+    walk(np.ones(1))
+    assert walk.dispatcher.signatures == []  # up to patience, itself included
+    _compiled._spent[walk.folder] = _compiled.PATIENCE + 0.001
+    assert walk(np.ones(3)) == neighbour(np.ones(3)) == 3.0
+    assert len(walk.dispatcher.signatures) == len(neighbour.dispatcher.signatures) == 1
+
+
+def test_those_who_know_say_so(
+    fresh: Callable[..., _compiled.Entry], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARDMAX_LOOPS", "interpreted")
+    slow = fresh()
+    slow(np.ones(_compiled.MANY + 1))
+    assert slow.dispatcher.signatures == []
+    with _compiled.at_once():
+        slow(np.ones(1))
+    assert len(slow.dispatcher.signatures) == 1
+
+
+_QUESTIONS = """
+import hardmax as hm, numpy as np
+rng = np.random.default_rng({seed})
+draw = lambda *shape: np.round(rng.normal(size=shape), int(rng.integers(1, 9)))
+stack = lambda *w: ([draw(b, a) for a, b in zip(w, w[1:])], [draw(b) for b in w[1:]])
+for d in (1, 2, 3):
+    box, net = hm.Box([-1.0] * d, [1.0] * d), hm.ReluNetwork(*stack(d, 6, 5, 1))
+    found = hm.regions(net, on=box)
+    print(found.cells, found.count, [str(getattr(cell, "vertices", cell)) for cell in found])
+    maxout = hm.MaxoutNetwork([draw(3, 4, d), draw(2, 1, 4)], [draw(3, 4), draw(2, 1)])
+    print(hm.regions(maxout, on=box).count)
+    keys = draw(12, d)
+    diagram = hm.power_diagram(keys, on=box)
+    print(diagram.live.tolist(), diagram.locate(draw(30, d)).tolist())
+    if d > 1:
+        parts = [hm.Polytope(np.round(9 * draw(6, d))) for _ in range(3)]
+        print(hm.minkowski_sum(parts).vertices.tolist())
+        lines = hm.line_breakpoints(net, draw(3, d), draw(3, d) + 2.0)
+        print(lines.counts.tolist())
+        print(hm.line_breakpoints(maxout, draw(3, d), draw(3, d) + 2.0).counts.tolist())
+"""
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_python_and_machine_code_say_the_same(seed: int) -> None:
+    """To the last bit: kernels are Python, and floats are floats."""
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", _QUESTIONS.format(seed=seed)],
+            env={**os.environ, "HARDMAX_LOOPS": wish},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for wish in ("compiled", "interpreted")
+    ]
+    assert told[0] == told[1]
+    assert len(told[0].splitlines()) > 10
+
+
+def test_warm_leaves_nothing_to_compile() -> None:
+    for _ in warm():
+        pass
+    entries = [one for one in gc.get_objects() if isinstance(one, _compiled.Entry)]
+    cold = {e.py_func.__qualname__ for e in entries if not e.dispatcher.signatures}
+    assert {name for name in cold if "counted" not in name} == set()

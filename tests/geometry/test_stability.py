@@ -922,7 +922,7 @@ def test_the_table_fits_a_terminal_and_tells_what_holds_for_most() -> None:
             assert summary[name] in numbers
         assert (table.wall >= summary["wall"]).sum() == 38
         assert (table.temperature_needed(0.01) >= summary["temperature_needed"]).sum() == 38
-    assert "<td>uniform</td>" in report._repr_html_()
+    assert ">uniform</td>" in report._repr_html_()
     assert str(three_kinds()) == str(report)
 
 

@@ -26,6 +26,7 @@ from hardmax.core import (
     Words,
     evaluate,
     fingerprint,
+    trace_sequence,
 )
 from hardmax.interop import read_huggingface, read_safetensors, write_huggingface
 from hardmax.interop.huggingface._fold import trimmed_head
@@ -163,6 +164,10 @@ def test_what_was_read_is_certified(home: str, name: str, tmp_path: Path) -> Non
         for one in transformer.sublayers
     ]
     assert [len(steps) for steps in legend.sublayers] == sizes
+    seen = trace_sequence(transformer, "abb", legend)
+    said = [one.texts[-3:] for one in seen.said if one.name == "answer"]
+    wanted = [str(item).lower() for item in model(name).claim.target.program("abb")]
+    assert [text.split(" [")[0] for text in said[-1]] == wanted  # by readings that moved along
 
 
 def test_real_inputs_as_embeddings(tmp_path: Path) -> None:

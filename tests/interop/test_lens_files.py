@@ -98,7 +98,7 @@ def test_real_inputs_start_as_a_stream() -> None:
 def test_labels_are_by_the_names_of_hooks_and_parts_without_work_have_none() -> None:
     legend = lens_parts(model("reverse"), None).legend
     assert legend["blocks.1.attn.hook_pattern"] == (
-        "tokens at [there index == ((length - 1) - index)]",
+        "answer = tokens at [there index == ((length - 1) - index)]",
     )
     said = model("reverse").legend
     assert said is not None

@@ -41,19 +41,20 @@ def test_alphabet_and_length_are_free(name):
 
 
 def test_a_wrong_program_is_found_out():
-    program, words = gallery.reverse()
-    other, _ = gallery.sort()
+    program, words = GALLERY["reverse"]()
+    other, _ = GALLERY["sort"]()
     assert wrong_answers(hm.compile(program, on=words), other, words_to_try(words, limit=50))
 
 
 def test_parity_of_64_bits_takes_one_layer_and_few_parameters():
-    bill = hm.compile(gallery.parity()[0], on=gallery.parity()[1]).bill
+    program, words = GALLERY["parity"]()
+    bill = hm.compile(program, on=words).bill
     assert bill.layers == 1
     assert bill.parameters <= 700
 
 
 def test_addition_adds():
-    program, words = gallery.addition()
+    program, words = GALLERY["addition"]()
     model = hm.compile(program, on=words)
     assert model.bill.layers <= 2
     assert model.bill.parameters <= 500

@@ -161,8 +161,8 @@ def test_the_planner_shows_it_beside_the_compact_routes():
     assert [offer.route for offer in plan.offers] == ["shallow", "legible"]
     assert plan.choose("layers").route == "shallow"  # a legible one is built when asked for by name
     assert plan.offers[1].resources["layers"] == legible(p.reverse, "ab", 3).bill.layers
-    with pytest.raises(hm.RequestError, match="hold the index one-hot, and not 'scalar'"):
-        hm.compile(p.reverse, alphabet="ab", length=3, route="legible", positions="scalar")
+    with pytest.raises(hm.RequestError, match="one-hot, relative, scalar, and not 'sinusoidal'"):
+        hm.compile(p.reverse, alphabet="ab", length=3, route="legible", positions="sinusoidal")
 
 
 def test_too_many_cases_are_refused_by_the_step():
@@ -288,12 +288,6 @@ def test_traces_that_people_can_read(program, alphabet, word, wanted):
     assert hm.trace(model, word).in_words == wanted.strip("\n")
 
 
-def test_a_compact_model_is_not_told_in_words():
-    model = hm.compile(p.reverse, alphabet="ab", length=3)
-    with pytest.raises(hm.RequestError, match=r"several steps in one coordinate"):
-        print(hm.trace(model, "ab").in_words)
-
-
 # ---- circuits ------------------------------------------------------------------------------------
 
 
@@ -306,8 +300,11 @@ def test_a_circuit_in_every_text():
     assert Circuit.from_dict(json.loads(circuit.to_json())) == circuit
     assert ("blocks.1.hook_mlp_out", "blocks.2.hook_q_input[0]") in circuit.to_interpbench()
     assert circuit.to_eap_ig()["edges"]["m1->a2.h0<q>"] == {"score": 1.0, "in_graph": True}
-    assert 'n4 -->|"q: back"| n5' in circuit.to_mermaid()
-    assert '"m1.back" -> "a2.h0" [label="q: back"];' in circuit.to_graphviz()
+    assert 'n4 -.->|"q: back (length)"| n5' in circuit.to_mermaid()
+    assert 'n0 -->|"v: tokens"| n5' in circuit.to_mermaid()
+    drawn = circuit.to_graphviz()
+    assert '"m1.back" -> "a2.h0" [label="q: back (length)", style=bold];' in drawn
+    assert '"embed" -> "a2.h0" [label="v: tokens", style=solid];' in drawn
 
 
 def test_circuits_are_kept_in_files(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 
 import hardmax as hm
 from hardmax.lowering import lower
-from hardmax.passes import _soften
+from hardmax.passes import _solver
 
 
 def hard_skeletons() -> list[hm.Construction]:
@@ -32,8 +32,8 @@ def test_heads_without_scores_are_routing_and_all_others_are_solved_for(radius, 
     """A coldness is solved for wherever scores move, be the largest of them 1 to the last bit."""
     head = SimpleNamespace(radius=radius, constant=False, gap=np.inf)
     flow = SimpleNamespace(heads={(0, 0): head}, reaches=None)
-    monkeypatch.setattr(_soften, "follow", lambda *args, **options: flow)
-    solver = _soften._Solver.of(hard_skeletons()[0])
+    monkeypatch.setattr(_solver, "follow", lambda *args, **options: flow)
+    solver = _solver.Solver.of(hard_skeletons()[0])
     assert list(getattr(solver, kind)) == [(0, 0)]
     assert len(solver.routing) + len(solver.radius) == 1
 
@@ -49,13 +49,13 @@ def test_a_bad_error_is_quoted_whole_up_to_forty_characters(size):
 @pytest.mark.parametrize("number", [0, 1])
 def test_the_smallest_logit_is_found_almost_at_once(number, monkeypatch):
     """Two trials where rounding is small, a few that leave the checker room, a dozen at the end."""
-    trials, plain = [], _soften._Solver.trial
+    trials, plain = [], _solver.Solver.trial
 
     def counted(self, logit):
         trials.append(logit)
         return plain(self, logit)
 
-    monkeypatch.setattr(_soften._Solver, "trial", counted)
+    monkeypatch.setattr(_solver.Solver, "trial", counted)
     hard = hard_skeletons()[number]
     for error, most in ((10.0, 2), (1e-2, 2), (1e-6, 2), (1e-10, 6), (1e-12, 12), (3e-13, 12)):
         trials.clear()

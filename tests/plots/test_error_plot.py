@@ -184,8 +184,8 @@ def test_what_cannot_be_drawn(tmp_path: Path) -> None:
     for model, count in ((point, 0), (many, 10)):
         with pytest.raises(hm.RequestError, match=f"over 1 to 9 variables, but {count} vary"):
             error_picture(model, path=tmp_path / "error.svg")
-    with pytest.raises(hm.RequestError, match=r"an \.svg or a \.png"):
-        error_picture(compiled("x", (0, 1)), path=tmp_path / "error.pdf")
+    with pytest.raises(hm.RequestError, match=r"an \.svg, a \.png or a \.pdf"):
+        error_picture(compiled("x", (0, 1)), path=tmp_path / "error.gif")
     with pytest.raises(hm.FileError, match="could not be written"):
         error_picture(compiled("x", (0, 1)), path=tmp_path / "nowhere" / "error.svg")
     assert os.listdir(tmp_path) == []

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.walks import walk
+from benchmarks.walks import WALKS, walk
 
 import hardmax
 
@@ -223,6 +223,7 @@ def test_the_walks_lead_through_files_that_are_there():
     assert all(int(count) <= int(most) for count, most in told)
 
 
-def test_the_first_walk_is_as_long_as_the_page_says():
+@pytest.mark.parametrize("name", WALKS)
+def test_walks_are_as_long_as_the_page_says(name):
     text = (ROOT / "docs" / "walks.md").read_text(encoding="utf-8")
-    assert f"`: {len(walk('compile'))} files" in text
+    assert f"## `{WALKS[name][1]}`: {len(walk(name))} files" in text

@@ -16,6 +16,7 @@ import sysconfig
 import tomllib
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -75,11 +76,11 @@ def test_one_version() -> None:
     assert f"## [{hm.__version__}]" in changes
 
 
-def test_importing_hardmax_loads_numpy_and_nothing_else() -> None:
+def test_importing_hardmax_loads_nothing_and_its_values_numpy_alone() -> None:
     known = set(sys.stdlib_module_names) | modules_after("")
-    loaded = modules_after("import hardmax") - known - {"hardmax"}
-    print("import hardmax loads:", *sorted(loaded))
-    assert loaded == {"numpy"}
+    assert modules_after("import hardmax") - known == {"hardmax"}
+    loaded = modules_after("import hardmax; hardmax.Box, hardmax.compile, hardmax.regions") - known
+    assert loaded == {"hardmax", "numpy"}
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["compile", "--help"], ["--version"]])
@@ -88,6 +89,19 @@ def test_help_starts_without_heavy_guests(arguments: list[str]) -> None:
     loaded = modules_after(program)
     assert "click" in loaded
     assert not loaded & (HEAVY | {"rich", "safetensors"})
+    assert ("numpy" in loaded) == ("compile" in arguments)
+
+
+def test_the_help_says_of_each_command_what_the_command_says() -> None:
+    context = click.Context(main)
+    shown = main.get_help(context)
+    for name in main.list_commands(context):
+        command = main.get_command(context, name)
+        assert command is not None
+        assert command.name == name
+        said = " ".join(command.get_short_help_str(limit=100).split())
+        assert re.search(rf"^  {name} +{re.escape(said)}$", shown, flags=re.MULTILINE), name
+    assert main.get_command(context, "conjure") is None
 
 
 def test_the_readme_starts_with_code() -> None:

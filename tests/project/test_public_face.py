@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
+import importlib
 import inspect
 import subprocess
 import sys
@@ -45,6 +47,21 @@ def test_nothing_is_imported_that_is_not_shown() -> None:
     assert there - {"TYPE_CHECKING"} <= set(hm.__all__)
 
 
+def test_types_see_the_names_where_they_are_loaded_from() -> None:
+    """What type checkers read in the file, and what `__getattr__` does, are one."""
+    tree = ast.parse(Path(hm.__file__).read_text(encoding="utf-8"))
+    (block,) = [node for node in tree.body if isinstance(node, ast.If) and not node.orelse][:1]
+    said = {
+        alias.asname: getattr(importlib.import_module(str(found.module)), alias.name)
+        for found in block.body
+        if isinstance(found, ast.ImportFrom)
+        for alias in found.names
+        if alias.name != "*"
+    }
+    assert said == {name: getattr(hm, name) for name in said}
+    assert {*said, *expression_words.__all__} == set(hm.__all__)
+
+
 def test_late_rooms_open_when_they_are_asked_for() -> None:
     told = run(
         "import sys, hardmax as hm\n"
@@ -79,6 +96,8 @@ def test_programs_shows_the_users_words() -> None:
 # What may be given by position: the subject, and what other people's scripts give so.
 POSITIONAL = {
     "intervene": 3,
+    "interchange": 4,  # a model, a word, another word, and where
+    "disguise": 1,
     "compile": 1,
     "plan": 1,
     "plan_program": 1,
@@ -92,6 +111,7 @@ POSITIONAL = {
     "load_certified": 1,
     "open_folder": 1,
     "certify_folder": 1,
+    "write_suite": 1,
     "from_torch": 1,
     "load_network": 1,
     "save_network": 2,
@@ -171,6 +191,8 @@ GUESSES: list[tuple[Callable[[hm.Construction, hm.Construction], object], str]] 
     (lambda m, w: w("a", "b"), r"Give a sequence of symbols"),
     (lambda m, w: hm.intervene(m, "ab", {}), r"on models of sequence programs; this is none"),
     (lambda m, w: hm.intervene(w, "ab", {}), r'compact: .* with route="legible"'),
+    (lambda m, w: hm.interchange("m", "ab", "ba", {}), r"on models of sequence programs; this is"),
+    (lambda m, w: hm.interchange(w, "ab", "ba", {}), r'compact: .* with route="legible"'),
     (lambda m, w: hm.certify("x"), r"hm\.certify\(model\) with a model: the text 'x' came"),
     (lambda m, w: hm.certify(m.transformer), r"a Transformer came first; hm\.compile"),
     (lambda m, w: hm.measure("x"), r"hm\.measure\(model\) with a model: the text"),
@@ -196,6 +218,11 @@ GUESSES: list[tuple[Callable[[hm.Construction, hm.Construction], object], str]] 
     (lambda m, w: hm.load_certified(m), r"the path of a file was needed"),
     (lambda m, w: hm.certify_folder(m), r"named by a text or a path, not by a Construction"),
     (lambda m, w: hm.open_folder("model.safetensors"), r"is not a folder"),
+    (lambda m, w: hm.write_suite(m), r"named by a text or a path, not by a Construction"),
+    (lambda m, w: hm.write_suite("s", programs="sort"), r"a list of names, such as \['sort'\]"),
+    (lambda m, w: hm.write_suite("s", programs=["x"]), r"no program 'x'; the gallery has reverse"),
+    (lambda m, w: hm.write_suite("s", symbols="ab"), r"whole number from 2 to 26, not 'ab'"),
+    (lambda m, w: hm.interop.read_lens_construction(m), r"not by a Construction"),
     (lambda m, w: hm.trace(m), r"reads sequences of symbols can be traced"),
     (lambda m, w: hm.trace(m, "abc"), r"reads sequences of symbols can be traced"),
     (lambda m, w: hm.trace(w), r'which word to follow, for example hm\.trace\(model, "abc"\)'),
@@ -284,7 +311,7 @@ def test_a_preference_is_heard_for_programs() -> None:
 
 
 def test_a_program_without_a_route_says_why() -> None:
-    plan = hm.plan(hm.programs.sort, alphabet="ab", length=4, positions="relative")
+    plan = hm.plan(hm.programs.sort, alphabet="ab", length=4, positions="none")
     assert plan.open == ()
     with pytest.raises(hm.RequestError, match=r"position"):
         plan.choose()

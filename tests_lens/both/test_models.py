@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import itertools
+import json
 import sys
 from functools import cache
 from pathlib import Path
@@ -184,7 +185,7 @@ def test_heads_look_where_their_labels_say() -> None:
         if name.endswith("hook_pattern")
         for label, pattern in parts.items()
     }
-    mirrored = found["tokens at [there index == ((length - 1) - index)]"]
+    mirrored = found["answer = tokens at [there index == ((length - 1) - index)]"]
     assert mirrored.argmax(dim=-1).tolist() == [3, 2, 1, 0]
 
 
@@ -253,3 +254,60 @@ def test_versions_outside_the_range_are_named(
         return
     with pytest.raises(hm.RequestError, match=rf"transformer-lens {found} is installed, but .*pip"):
         hm.interop.write_transformer_lens(program("reverse"))
+
+
+# ---- circuits ------------------------------------------------------------------------------------
+
+
+@cache
+def legible(name: str) -> hm.Construction:
+    entry = hm.programs.GALLERY[name]
+    source, words = entry(3, 4)
+    return hm.compile(source, on=words, route="legible")
+
+
+@pytest.mark.parametrize("name", ["reverse", "sort_by_frequency", "histogram"])
+def test_hooks_hold_the_steps_where_the_circuit_says(name: str) -> None:
+    """The block's coordinates, at the hook that is named, are the code of what the step is."""
+    construction = legible(name)
+    model = hm.interop.write_transformer_lens(construction)
+    words = words_of(construction)[-1]
+    _, seen = model.run_with_cache(model.encode(words))
+    steps = construction.claim.target.steps()
+    known = [steps.values(construction.transformer.input.indices(word)) for word in words]
+    block_of = {(b.name, b.first): b for b in model.circuit.blocks}
+    assert model.step_hooks
+    for hook, held in model.step_hooks.items():
+        stream = seen[hook].double().numpy()[:, 1:]
+        for one in held:
+            first, stop = one["coordinates"]
+            block = block_of[one["step"], first]
+            if block.form != "share":
+                codes = [[block.code(v) for v in values[block.step]] for values in known]
+                assert np.abs(stream[..., first:stop] - np.array(codes)).max() < 1e-9
+
+
+def test_a_hook_on_a_block_is_an_intervention() -> None:
+    program = hm.programs.parse_program("back = length - 1 - index; tokens.at(back)")
+    construction = hm.compile(program, alphabet="abc", length=4, route="legible")
+    model = hm.interop.write_transformer_lens(construction)
+    block = model.circuit.blocks_of("back")[0]
+    (hook,) = (h for h, held in model.step_hooks.items() if any(o["step"] == "back" for o in held))
+
+    def overwrite(stream: torch.Tensor, hook: object) -> torch.Tensor:
+        stream[:, 2, block.first : block.stop] = torch.tensor(block.code(3)).to(stream)
+        return stream
+
+    said = model.run_with_hooks(model.encode("abca"), fwd_hooks=[(hook, overwrite)])
+    assert model.decode(said) == [program("abca", where={"back": {1: 3}})]
+    assert program("abca", where={"back": {1: 3}}) != program("abca")
+
+
+def test_a_suite_s_folder_opens(tmp_path: Path) -> None:
+    hm.write_suite(tmp_path / "suite", programs=["reverse"], symbols=3, length=4)
+    model = hm.interop.read_lens_files(tmp_path / "suite" / "reverse" / "lens")
+    assert model.circuit is not None
+    for line in (tmp_path / "suite" / "reverse" / "words.jsonl").read_text().splitlines():
+        said = json.loads(line)
+        if said["word"]:
+            assert model.decode(model(model.encode(said["word"]))) == [said["answer"]]

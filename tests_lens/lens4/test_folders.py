@@ -139,3 +139,27 @@ def test_softmax_in_float64_brings_llama_back_to_its_norm(
     )
     after = deviation(hm.interop.open_in_lens(tmp_path), tmp_path, "wave")
     assert after < before / 5
+
+
+@pytest.mark.parametrize("name", ["reverse", "sort_by_frequency", "histogram"])
+def test_the_bridge_holds_the_steps_where_the_circuit_says(name: str, tmp_path: Path) -> None:
+    """Of T5, whose positions are made by a layer in front, so that layers are other ones."""
+    made = hm.compile(getattr(hm.programs, name), alphabet="abc", length=4, route="legible")
+    hm.interop.write_huggingface(made, tmp_path, "t5")
+    bridge = hm.interop.open_in_lens(tmp_path)
+    words = [list(word) for word in itertools.product("abc", repeat=4)][::5]
+    _, seen = bridge.run_with_cache(bridge.encode(words))
+    steps = made.claim.target.steps()
+    known = [steps.values(made.transformer.input.indices(word)) for word in words]
+    block_of = {(b.name, b.first): b for b in bridge.circuit.blocks}
+    count = 0
+    for hook, held in bridge.step_hooks.items():
+        stream = seen[hook].double().numpy()[:, 1:]
+        for one in held:
+            first, stop = one["coordinates"]
+            block = block_of[one["step"], first]
+            if block.form != "share" and block.step >= 0:
+                codes = [[block.code(v) for v in values[block.step]] for values in known]
+                assert np.abs(stream[..., first:stop] - np.array(codes)).max() < 1e-6
+                count += 1
+    assert count >= 3

@@ -40,6 +40,21 @@ class Contest:
     blur: np.ndarray  # heads: by how much the reference itself may miss its maximum
     lipschitz: np.ndarray  # heads: of the soft maximum in its values
 
+    @classmethod
+    def none(cls, asking: Asking) -> Contest:
+        """No head is one."""
+        heads, seen = asking.scores.shape
+        zero = np.zeros(heads)
+        return cls(
+            np.zeros(heads, dtype=bool),
+            np.zeros((heads, seen), dtype=bool),
+            zero,
+            zero,
+            zero,
+            zero,
+            np.ones(heads),
+        )
+
 
 def find_contest(asking: Asking) -> Contest:
     """Decide which heads are contests, and by how much each can fall short of its maximum.

@@ -205,12 +205,14 @@ class Deviation:
         """
         places = np.nonzero(where)
         count = len(places[0])
+        if not count:
+            return self
         middle = self.rest.middle
         radius = _radius_about(self.rest, middle)[places]
-        if alike and count:
+        if alike:
             radius = np.full(count, radius.max())
         first = counter.take(count, *self._length(places, middle[places], radius))
-        if first is None or not count:
+        if first is None:
             return self
         forms = np.concatenate([self.padded(first), np.zeros((*self.rest.shape, count))], axis=-1)
         forms[(*places, first + np.arange(count))] = radius

@@ -224,41 +224,76 @@ def _stacked_outlines(outlines: list[Outline | None]) -> Outline | None:
 def _mix(
     asking: Asking, flows: list[HeadFlow]
 ) -> tuple[Place, Contest, Outline | None, OwnFactors]:
-    """The mixed value of every head, by the first lemma that applies; the last is tried first."""
+    """The mixed value of every head, by the first lemma that applies.
+
+    Where scores are constants the first lemma says it all; most groups of large networks have
+    either only such heads or none, and what the others would say is not asked for then.
+    """
+    linear, own, strayed = _by_constants(asking, flows)
+    if linear is not None and asking.constant.all() and asking.against_skeleton:
+        for flow in flows:
+            flow.lemmas.add("constant")
+        outline = linear.outline and with_own_noises(linear.outline)
+        return linear.strayed(strayed), Contest.none(asking), outline, own
     contest = find_contest(asking)
+    mixed = _by_other_lemmas(asking, contest, linear, flows)
+    return mixed.strayed(strayed), contest, _outline(asking, contest, mixed, linear), own
+
+
+def _by_constants(
+    asking: Asking, flows: list[HeadFlow]
+) -> tuple[Place | None, OwnFactors, np.ndarray]:
+    """What heads with constant scores mix, and how far rounding moves what any head mixes."""
+    strayed = asking.value_stray[:, None]
+    if not asking.constant.any():
+        return None, OwnFactors.none(asking.group.query.shape[2]), strayed
+    weights = known_weights(asking, flows)
+    taken, own = own_factors(asking, weights)
+    if asking.group.position_bias is not None:
+        by_weights = mixing_stray(asking, weights)
+        strayed = np.where(asking.constant[:, None], by_weights, strayed)
+    return constant_scores(asking, weights, *without_own(asking, taken)), own, strayed
+
+
+def _by_other_lemmas(
+    asking: Asking, contest: Contest, linear: Place | None, flows: list[HeadFlow]
+) -> Place:
+    """The last lemma is tried first, and overruled."""
     ahead, selected = selection(asking)
     maxima = maximum(asking.values[:, 0, :], contest, asking.against_skeleton)
     mixed = hull = hull_of_values(asking)
     name = np.full(len(flows), "hull", dtype=object)
-    weights = known_weights(asking, flows)
-    taken, own = own_factors(asking, weights)
-    linear = constant_scores(asking, weights, *without_own(asking, taken))
     for lemma, applies, result in (
         ("selection", ahead, selected),
         ("contest", contest.holds, maxima[:, None]),
         ("constant", asking.constant, linear),
     ):
-        mixed = mixed.overruled(applies[:, None], result)
-        name[applies] = lemma
+        if result is not None:
+            mixed = mixed.overruled(applies[:, None], result)
+            name[applies] = lemma
     for flow, lemma in zip(flows, name, strict=True):
         flow.lemmas.add(lemma)
     if not asking.against_skeleton:
         mean = mean_of_values(asking, weight_ranges(asking))
         narrower = hull.deviation.width < mixed.deviation.width
         mixed = Place(mixed.range.meet(mean), mixed.deviation.overruled(narrower, hull.deviation))
-    outline = None
-    if linear.outline is not None:
-        outline = Outline.of(mixed.range)
-        if contest.holds.any():  # that looks at every pair of tokens
-            highest = outline_of_contest(asking, contest)[:, None]
-            outline = outline.overruled(contest.holds[:, None], highest)
-        outline = with_own_noises(outline.overruled(asking.constant[:, None], linear.outline))
-    by_weights = asking.constant & (asking.group.position_bias is not None)
-    strayed = np.where(
-        by_weights[:, None], mixing_stray(asking, weights), asking.value_stray[:, None]
-    )
-    mixed = mixed.strayed(strayed)
-    return mixed, contest, outline, own
+    return mixed
+
+
+def _outline(
+    asking: Asking, contest: Contest, mixed: Place, linear: Place | None
+) -> Outline | None:
+    """What the heads mix, as forms of the inputs: maxima and means; the others by their ranges."""
+    if asking.outline is None:
+        return None
+    nowhere = np.ones(mixed.range.shape, dtype=bool)  # are the values' own forms kept
+    outline = asking.outline[:, :, 0].overruled(nowhere, Outline.of(mixed.range))
+    if contest.holds.any():  # that looks at every pair of tokens
+        highest = outline_of_contest(asking, contest)[:, None]
+        outline = outline.overruled(contest.holds[:, None], highest)
+    if linear is not None and linear.outline is not None:
+        outline = outline.overruled(asking.constant[:, None], linear.outline)
+    return with_own_noises(outline)
 
 
 def _note_logits(asking: Asking, flows: list[HeadFlow], *, counts: bool) -> None:

@@ -13,6 +13,7 @@ from typing import Required, TypedDict, Unpack
 import numpy as np
 
 from hardmax._errors import FileError, HardmaxError, RequestError
+from hardmax._shown import Shown, shortened
 from hardmax.core import Circuit, Construction, Target, Transformer, fingerprint
 from hardmax.numerics import FORMATS, about_underflow, format_named
 
@@ -90,7 +91,7 @@ class Established(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
-class Certificate:
+class Certificate(Shown):
     """measured <= certified <= claimed, for exactly these weights, this target and this domain.
 
     A claim is about a float `format`, float64 unless it was compiled for another one. `certified`
@@ -245,6 +246,9 @@ class Certificate:
             raise FileError(f"has a certificate that cannot be true: {reason}") from reason
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as reason:
             raise FileError(f"has a certificate that cannot be read ({reason!r}).") from reason
+
+    def __repr__(self) -> str:
+        return f"Certificate({self}; by {self.method}, on {shortened(self.domain)})"
 
     def __str__(self) -> str:
         """The three numbers in their order, as inequalities, and what follows."""

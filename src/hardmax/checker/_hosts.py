@@ -130,10 +130,12 @@ def read_charge(
     """
     if host is None:
         return NOTHING
-    _check_mask(host, transformer, sublayer, size)
     norm = host.norms[sublayer]
     terms = _most_terms(transformer, sublayer)
-    return NOTHING if norm is None else _norm_charge(norm, size, format, terms)
+    found = NOTHING if norm is None else _norm_charge(norm, size, format, terms)
+    read = up(size + found.of(size, np.zeros(size.shape, dtype=bool)))
+    _check_scores(host, transformer, sublayer, read, attention_format(host, format))
+    return found
 
 
 def with_turns(
@@ -170,15 +172,23 @@ def _readers(sublayer: Sublayer) -> list[np.ndarray]:
             return [sublayer.gate, sublayer.inner]
 
 
-def _check_mask(host: Host, transformer: Transformer, sublayer: int, size: np.ndarray) -> None:
-    """Scores that are lowered by the mask stay so low that exp of them is 0: by half of it."""
-    if host.mask is None or sublayer == len(transformer.sublayers):
+def _check_scores(
+    host: Host, transformer: Transformer, sublayer: int, size: np.ndarray, format: Format
+) -> None:
+    """Scores fit before they are scaled, which is how eager attention has them; and masks hide.
+
+    `size` bounds what is read. Of the products of what is computed the rest is left to rounding.
+    Lowered by the mask, scores stay so low that exp of them is 0: by half of it.
+    """
+    if sublayer == len(transformer.sublayers):
         return
     layer = transformer.sublayers[sublayer]
     for head in layer.heads if isinstance(layer, Attention) else ():
-        if head.causal:
-            query, key = (np.abs(part) @ size for part in (head.query, head.key))
-            score = float(sum_up(product_up(query, key)))
+        query, key = (np.abs(part) @ size for part in (head.query, head.key))
+        score = float(sum_up(product_up(query, key)))
+        if not format.fits(4.0 * score * head.coldness / host.score_scale):
+            raise NoCharge
+        if head.causal and host.mask is not None:
             if head.position_bias is not None:
                 score += float(np.abs(head.position_bias).max())
             if not 8.0 * score * head.coldness <= host.mask or host.mask < _MASK:
@@ -480,8 +490,9 @@ def about_host(host: Host | None) -> tuple[str, ...]:
         return ()
     said = [
         f"The host is an unmodified {host.architecture}, its sums taken in any order and no "
-        f"products in a coarser format (such as TF32); scores are multiplied by their scale, as "
-        f"its default attention does."
+        f"products in a coarser format (such as TF32).",
+        f"Its attention is eager or sdpa: scores are multiplied by their scale, and weights taken "
+        f"in {host.softmax_in or 'the format of the stream'} or a finer one.",
     ]
     if any(norm is not None for norm in host.norms):
         said.append(f"Its rsqrt is good to {_RSQRT_UNITS} units, and exact at powers of 4.")

@@ -20,7 +20,7 @@ _SHOWN = 20  # cells that the table lists
 
 @click.command("diagram", short_help="Show which key of a head wins where.")
 @click.argument("file", metavar="KEYS.npz")
-@click.option("-o", "--output", metavar="FILE", help="Draw it as .svg or .png (two dimensions).")
+@click.option("-o", "--output", metavar="FILE", help="Draw it as .svg, .png, .pdf (in the plane).")
 @click.option("--on", "domain", metavar="BOX", help='Restrict it to a box such as "[-4,4]^2".')
 @click.option(
     "--temperature",

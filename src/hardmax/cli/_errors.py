@@ -10,11 +10,11 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn, ParamSpec, final
+from typing import Any, NoReturn, ParamSpec
 
 import click
 
-from hardmax import HardmaxError
+from hardmax._errors import HardmaxError
 from hardmax._reading import reason_in_words
 from hardmax.cli._workers import hide_warnings
 
@@ -87,9 +87,11 @@ def _ends() -> Iterator[None]:
         raise click.exceptions.Exit(INTERRUPTED) from None
 
 
-@final
 class Commands(click.Group):
-    """A group that has the net where its commands do not: around help, version and usage."""
+    """A group that has the net where its commands do not: around help, version and usage.
+
+    Which commands there are is for others to say.
+    """
 
     def make_context(
         self,

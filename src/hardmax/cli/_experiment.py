@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     "--seeds", type=click.IntRange(min=1), default=10, show_default=True, help="Random models each."
 )
 @click.option("--quick", is_flag=True, help="Fewer and smaller models.")
-@click.option("--plot", metavar="FILE", help="Draw regions against tokens as .svg or .png.")
+@click.option("--plot", metavar="FILE", help="Draw regions against tokens as .svg, .png or .pdf.")
 @_options.as_json
 @telling_refusals
 def run_experiment(seeds: int, quick: bool, plot: str | None, as_json: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from hardmax.cli import _options
 from hardmax.cli._errors import note_written, telling_refusals
 from hardmax.cli._files import check_writable, open_certified
 from hardmax.cli._records import print_json
+from hardmax.cli._suite import export_suite
 from hardmax.core import fingerprint
 
 
@@ -53,9 +54,9 @@ class Export:
 
 
 @click.command("export", short_help="Write a model for other people's tools.")
-@click.argument("model", metavar="FILE")
-@click.option("--to", "kind", metavar="TOOL", required=True, help="One of those above.")
-@click.option("-o", "--output", "place", metavar="PLACE", required=True, help="Where to write.")
+@click.argument("model", metavar="[FILE]", required=False)
+@click.option("--to", "kind", metavar="TOOL", help="One of those above.")
+@click.option("-o", "--output", "place", metavar="PLACE", help="Where to write.")
 @click.option(
     "--dtype",
     metavar="FORMAT",
@@ -65,18 +66,25 @@ class Export:
     "--architecture", metavar="NAME", help="Of huggingface: auto, t5, gpt2 or llama.  [auto]"
 )
 @click.option("--norm", metavar="KIND", help="Of huggingface: ballast or epsilon.  [ballast]")
+@click.option("--suite", metavar="FOLDER", help="Write the gallery of programs as ground truth.")
+@click.option("--programs", metavar="NAMES", help="Of --suite: reverse,sort.  [default: all]")
+@click.option("--symbols", type=int, metavar="NUMBER", help="Of --suite's alphabets.  [default: 4]")
+@click.option("--length", type=int, metavar="NUMBER", help="Of --suite's words.  [default: 4]")
+@click.option("--seed", type=int, metavar="NUMBER", help="Of --suite's words.  [default: 0]")
+@click.option("--only", metavar="TOOL", help="Of --suite: hf or lens.  [default: both]")
 @_options.as_json
 @telling_refusals
 def export_model(
-    model: str,
-    kind: str,
-    place: str,
+    model: str | None,
+    kind: str | None,
+    place: str | None,
     dtype: str | None,
     architecture: str | None,
     norm: str | None,
     as_json: bool,
+    **of_suite: str | int | None,
 ) -> None:
-    """Write FILE, a model saved by `hardmax compile`, for one of these tools.
+    """Write FILE, a model saved by `hardmax compile`, for one of these tools; or a whole suite.
 
     \b
       huggingface  a folder that an unmodified class of transformers loads
@@ -89,12 +97,27 @@ def export_model(
     bounds are about these very weights in their format. A folder for huggingface is certified by
     itself, norms and activations charged: hardmax verify PLACE --write.
 
+    --suite writes legible models of two dozen programs for Hugging Face and TransformerLens, with
+    their circuits, words, answers, and certificates: a benchmark for circuit discovery. Each folder
+    is proved; what fits no home stands in index.json with the reason. After Ctrl-C the same command
+    goes on. hardmax verify FOLDER/sort/lens proves one again.
+
     \b
     Examples:
       hardmax export product.safetensors --to onnx -o product.onnx --dtype float32
       hardmax export sort.safetensors --to huggingface -o sort-t5 --architecture t5
       hardmax export sort.safetensors --to torch -o sort-torch
+      hardmax export --suite ground-truth --programs reverse,sort,histogram --symbols 3
     """
+    asked = {name: given for name, given in of_suite.items() if given is not None}
+    if "suite" in asked:
+        others = {"FILE": model, "--to": kind, "-o": place, "--dtype": dtype}
+        others |= {"--architecture": architecture, "--norm": norm}
+        _refuse_others("--suite writes a folder of its own", others)
+        export_suite(asked, as_json)
+        return
+    _refuse_others("This is for --suite", {f"--{name}": given for name, given in asked.items()})
+    model, kind, place = _named(model, kind, place)
     writer = _writer_of(kind)
     if kind != "huggingface" and (architecture is not None or norm is not None):
         raise RequestError(f"--architecture and --norm are for --to huggingface, not for {kind}.")
@@ -112,6 +135,22 @@ def export_model(
     done = writer(order)
     note_written(place)
     _tell(kind, order, done, as_json)
+
+
+def _refuse_others(why: str, others: Mapping[str, object]) -> None:
+    given = [name for name, one in others.items() if one is not None]
+    if given:
+        raise RequestError(f"{why}: leave {' and '.join(given)} out.")
+
+
+def _named(model: str | None, kind: str | None, place: str | None) -> tuple[str, str, str]:
+    """What has to be named unless it is a suite that is written."""
+    if model is None or kind is None or place is None:
+        raise RequestError(
+            "Name a model, a tool and a place: hardmax export FILE --to TOOL -o PLACE; or write "
+            "the gallery: hardmax export --suite FOLDER."
+        )
+    return model, kind, place
 
 
 def _writer_of(kind: str) -> Callable[[Order], Export]:

@@ -2,26 +2,72 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import final
+
 import click
 
 from hardmax import __version__
-from hardmax.cli._bounds import show_bounds
-from hardmax.cli._compile import compile_source
-from hardmax.cli._diagram import show_diagram
 from hardmax.cli._errors import Commands, debug
-from hardmax.cli._experiment import run_experiment
-from hardmax.cli._export import export_model
-from hardmax.cli._plan import plan_source
-from hardmax.cli._regions import show_regions
-from hardmax.cli._run import run_model
-from hardmax.cli._show import show_file
-from hardmax.cli._stability import show_stability
-from hardmax.cli._verify import verify_model
+
+# Each with its file, its function, and the line that `hardmax --help` says of it: a command's file
+# is loaded when the command is run, since all of them together take half a second.
+_COMMANDS = {
+    "bounds": ("_bounds", "show_bounds", "Bound the cells of an architecture, exactly."),
+    "compile": ("_compile", "compile_source", "Compile a function, a network or a program."),
+    "diagram": ("_diagram", "show_diagram", "Show which key of a head wins where."),
+    "disguise": (
+        "_disguise",
+        "disguise_model",
+        "Hide what a legible model does, and prove it again.",
+    ),
+    "experiment": (
+        "_experiment",
+        "run_experiment",
+        "Tabulate regions of random and constructed Transformers.",
+    ),
+    "export": ("_export", "export_model", "Write a model for other people's tools."),
+    "plan": ("_plan", "plan_source", "Show what every route would cost."),
+    "regions": (
+        "_regions",
+        "show_regions",
+        "Count the linear regions of a network or hard Transformer.",
+    ),
+    "run": ("_run", "run_model", "Evaluate a compiled model at a point, or on a word."),
+    "show": ("_show", "show_file", "Show what a model or network file holds."),
+    "stability": (
+        "_stability",
+        "show_stability",
+        "How close every head is to hard attention, with guarantees.",
+    ),
+    "verify": ("_verify", "verify_model", "Establish a model's claim afresh, from its file alone."),
+    "warm": ("_warm", "warm_up", "Compile all loops ahead, for images and clusters."),
+}
+
+
+@final
+class LateCommands(Commands):
+    """The commands of the table, loaded one by one when they are needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        file, function, _ = _COMMANDS[cmd_name]
+        found = getattr(import_module(f"hardmax.cli.{file}"), function)
+        assert isinstance(found, click.Command)
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, said) for name, (_, _, said) in sorted(_COMMANDS.items())])
 
 
 @click.group(
     "hardmax",
-    cls=Commands,
+    cls=LateCommands,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 done, 1 a claim fails or is not proved, 2 bad input, "
@@ -46,16 +92,3 @@ def main(context: click.Context) -> None:
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
-
-
-main.add_command(compile_source)
-main.add_command(export_model)
-main.add_command(show_bounds)
-main.add_command(show_diagram)
-main.add_command(plan_source)
-main.add_command(run_experiment)
-main.add_command(run_model)
-main.add_command(show_regions)
-main.add_command(show_file)
-main.add_command(show_stability)
-main.add_command(verify_model)

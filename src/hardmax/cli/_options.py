@@ -71,5 +71,5 @@ jobs = click.option(
     help="How many processes share the proof.",
 )
 plot = click.option(
-    "--plot", metavar="FILE", help="Draw the error over the domain as .svg or .png."
+    "--plot", metavar="FILE", help="Draw the error over the domain as .svg, .png or .pdf."
 )

@@ -39,7 +39,7 @@ _MOST_ERRORS = 100
     metavar="FROM:TO",
     help=f"The errors of --curve, by powers of ten.  [default: {_DEFAULT_ERRORS}]",
 )
-@click.option("--plot", metavar="FILE", help="Draw the curves of --curve as .svg or .png.")
+@click.option("--plot", metavar="FILE", help="Draw the curves of --curve as .svg, .png or .pdf.")
 @_options.as_json
 @telling_refusals
 def plan_source(

@@ -49,7 +49,7 @@ COLOURS = ("map", "depth", "winner")
 @_options.jobs
 @click.option("--dask", metavar="ADDRESS", help="Count on a Dask cluster (pip: hardmax[dask]).")
 @click.option("--checkpoint", metavar="FILE", help="Keep what is done, and go on from there.")
-@click.option("--plot", metavar="FILE", help="Draw the cells of a plane as .svg or .png.")
+@click.option("--plot", metavar="FILE", help="Draw the cells of a plane as .svg, .png or .pdf.")
 @click.option(
     "--colour",
     type=click.Choice(COLOURS),

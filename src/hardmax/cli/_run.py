@@ -34,9 +34,9 @@ from hardmax.core import SequenceInput
 @_options.alphabet
 @_options.length
 @click.option("--trace", is_flag=True, help="Show who attends to whom and what every token holds.")
-@click.option("--raw", is_flag=True, help="With --trace: a legible model's numbers, not its words.")
-@click.option("--route", metavar="NAME", help="Of --program: legible, to follow it in words.")
-@click.option("--plot", metavar="FILE", help="Draw how every head attends, as .svg or .png.")
+@click.option("--raw", is_flag=True, help="With --trace: the bare numbers, not words.")
+@click.option("--route", metavar="NAME", help="Of --program: legible, one step one component.")
+@click.option("--plot", metavar="FILE", help="Draw how every head attends, as .svg, .png or .pdf.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 @telling_refusals
 def run_model(
@@ -66,7 +66,8 @@ def run_model(
       echo "0.3 -0.5" | hardmax run t.safetensors --input -
       hardmax run sort.safetensors cabea
       hardmax run --program reverse --alphabet abcde --length 5 abca --trace --plot attention.svg
-      hardmax run --program sort --alphabet abcde --length 5 cabea --route legible --trace
+      hardmax run --program sort --alphabet abcde --length 5 cabea --trace
+      hardmax run --program sort --alphabet abcde --length 5 cabea --trace --route legible
     """
     _refuse_options((model or "", *values))
     if plot is not None:

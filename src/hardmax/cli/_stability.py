@@ -46,7 +46,7 @@ _ARRAYS = ("q", "k", "v")
     "--scale", metavar="NUMBER", help="Multiplies q.k, such as 0.125 for keys of width 64."
 )
 @click.option("--causal", is_flag=True, help="Queries see the keys up to their own place.")
-@click.option("--plot", metavar="FILE", help="Draw guarantees and gaps, as .svg or .png.")
+@click.option("--plot", metavar="FILE", help="Draw guarantees and gaps, as .svg, .png or .pdf.")
 @_options.as_json
 @telling_refusals
 def show_stability(

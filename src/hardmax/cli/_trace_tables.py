@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from hardmax.cli._answers import WordAnswer, WordModel, shown_items
 from hardmax.cli._tables import plain_console, plain_table, print_table
@@ -12,6 +13,7 @@ from hardmax.core import SequenceTrace
 
 _LONGEST_LABEL = 48
 _NOTHING = "·"
+_CODE = r" \[[^ \]]*\]"  # behind a value
 _WIDE = 10_000  # columns: a matrix that is folded cannot be read
 
 
@@ -31,10 +33,17 @@ def print_answers(model: WordModel, answers: list[WordAnswer], plot: str | None)
         console.print(f"drawn {plot}", soft_wrap=True)
 
 
+def print_in_words(trace: SequenceTrace) -> None:
+    """Which positions heads select and what every step holds; codes behind values are grey."""
+    text = Text(f"\n{trace.in_words}")
+    text.highlight_regex(_CODE, "bright_black")
+    plain_console().print(text, soft_wrap=True)
+
+
 def print_trace(trace: SequenceTrace) -> None:
     """The embedding; then, sublayer by sublayer, how heads attend and which coordinates change."""
     console = Console(markup=False, highlight=False, emoji=False, width=_WIDE)
-    tokens = _headings(trace)
+    tokens = list(trace.headings)
     held = np.flatnonzero(trace.streams[0].any(axis=0))
     print_table(console, _stream_table("embedding, where not 0", trace, 0, held, tokens))
     for sublayer in range(len(trace.attention)):
@@ -50,15 +59,6 @@ def print_trace(trace: SequenceTrace) -> None:
         title = f"changed by sublayer {sublayer}"
         rows = np.flatnonzero(changed)
         print_table(console, _stream_table(title, trace, sublayer + 1, rows, tokens))
-
-
-def _headings(trace: SequenceTrace) -> list[str]:
-    """Symbols with their positions: a word may hold a symbol twice."""
-    first = len(trace.tokens) - len(trace.word)
-    return [
-        token if place < first else f"{place - first}:{token}"
-        for place, token in enumerate(trace.tokens)
-    ]
 
 
 def _attention_table(weights: np.ndarray, tokens: list[str]) -> Table:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import click
 
 from hardmax import FileError, RequestError
@@ -34,7 +36,7 @@ def run_words(
 ) -> None:
     """Answer every word, and follow one through the model if that is asked for.
 
-    A legible model is told in words, unless its raw numbers are asked for.
+    In words, unless the raw numbers are asked for; JSON has both.
     """
     followed = None
     if trace or plot is not None:
@@ -47,14 +49,11 @@ def run_words(
     if as_json:
         _print_record(model, answers, followed if trace else None, plot)
     else:
-        from hardmax.cli._trace_tables import print_answers, print_trace
+        from hardmax.cli._trace_tables import print_answers, print_in_words, print_trace
 
         print_answers(model, answers, plot)
         if trace and followed is not None:
-            if model.circuit is None or raw:
-                print_trace(followed)
-            else:
-                click.echo(f"\n{followed.in_words}")
+            (print_trace if raw else print_in_words)(followed)
     _warn(model, answers)
 
 
@@ -94,8 +93,10 @@ def _print_record(
 
 
 def trace_record(trace: SequenceTrace) -> dict[str, object]:
-    """Everything that was seen on the way of one word."""
+    """Everything that was seen on the way of one word: in words, decoded, and bare."""
     return {
+        "in_words": trace.in_words,
+        "said": [asdict(one) for one in trace.said],
         "tokens": list(trace.tokens),
         "coordinates": list(trace.coordinates),
         "streams": [stream.tolist() for stream in trace.streams],
@@ -104,6 +105,8 @@ def trace_record(trace: SequenceTrace) -> dict[str, object]:
                 "sublayer": head.sublayer,
                 "head": head.head,
                 "step": head.step,
+                "adds_up": head.adds_up,
+                "shares": [asdict(one) for one in head.shares],
                 "weights": head.weights.tolist(),
             }
             for head in trace.heads

@@ -10,119 +10,50 @@ the node that writes it to a node that reads it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from fractions import Fraction
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import cast
+
+import numpy as np
 
 from hardmax._errors import RequestError, ShapeError
-from hardmax.core._layers import Attention, Sublayer
-from hardmax.core._sequence_target import plain
-
-FORMS = ("number", "one-hot", "share")
-PORTS = ("q", "k", "v", "in", "out")
-Exact = int | Fraction
-
-
-@dataclass(frozen=True)
-class Block:
-    """Coordinates `first` to `stop - 1` code what a step holds, once `sublayer` has run.
-
-    A number is itself; a one-hot has a coordinate for each of its `items`, the numbers that the
-    step can hold and that somebody looks for (for any other nothing is lit); a share is 1/(1 + w),
-    w being the positions that its head selects. A sublayer of -1 stands for the embedding. At the
-    start token the coordinates are `at_start`.
-    """
-
-    step: int
-    name: str
-    form: str
-    first: int
-    sublayer: int
-    items: tuple[Exact, ...]
-    labels: tuple[str, ...]
-    at_start: tuple[float, ...]
-
-    def __post_init__(self) -> None:
-        if self.form not in FORMS:
-            raise ShapeError(f"A block is one of {', '.join(FORMS)}, not {self.form!r}.")
-        if len(self.labels) != len(self.items):
-            raise ShapeError(f"The block {self.name!r} needs a label for each of its items.")
-        if len(self.at_start) != self.width:
-            raise ShapeError(f"The block {self.name!r} of width {self.width} starts otherwise.")
-
-    @property
-    def width(self) -> int:
-        return len(self.items) if self.form == "one-hot" else 1
-
-    @property
-    def stop(self) -> int:
-        return self.first + self.width
-
-    @property
-    def coordinates(self) -> range:
-        return range(self.first, self.stop)
-
-    @property
-    def coordinate_names(self) -> list[str]:
-        """Each its own, among all of a circuit."""
-        if self.form == "one-hot":
-            return [f"{self.name}={label}" for label in self.labels]
-        return [self.name if self.form == "number" else f"1/(1+{self.name})"]
-
-    def code(self, number: Exact) -> list[float]:
-        """The coordinates of a number."""
-        if self.form == "one-hot":
-            return [float(item == number) for item in self.items]
-        return [float(number)]
-
-    def label_of(self, item: Exact) -> str:
-        return dict(zip(self.items, self.labels, strict=True)).get(item, str(item))
-
-
-@dataclass(frozen=True)
-class Node:
-    """A head (`first` is its place in the layer) or hidden units `first` to `stop - 1`.
-
-    `reads` are the numbers of blocks, port by port: q, k, v of a head, "in" of units. The
-    embedding reads nothing; the read-out writes nothing.
-    """
-
-    name: str
-    sublayer: int
-    first: int
-    stop: int
-    step: str
-    text: str
-    reads: tuple[tuple[str, tuple[int, ...]], ...]
-    writes: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Edge:
-    """A block on its way from the node that writes it to a port of one that reads it."""
-
-    source: str
-    target: str
-    port: str
-    step: str
-    coordinates: tuple[int, int]  # the first, and the one after the last
+from hardmax.core import _circuit_graphs as graphs
+from hardmax.core._circuit_parts import NOT_SHOWN, Block, Edge, Node, Showing
+from hardmax.core._circuit_records import (
+    block_from,
+    block_record,
+    edge_record,
+    node_from,
+    node_record,
+    record_in,
+    records,
+    showing_from,
+    whole,
+)
+from hardmax.core._frame import Frame
 
 
 @dataclass(frozen=True)
 class Circuit:
     """The blocks and nodes of a Transformer, and the coordinates that are 1 (everywhere, at start).
 
+    `showings` say, for edges of which this is known, what shows that they matter. With a `frame`
+    the coordinates are directions of the stream: see `projection`.
+
     >>> model = hm.compile(hm.programs.reverse, alphabet="ab", length=3, route="legible")
     >>> [node.name for node in model.circuit.nodes]
     ['embed', 'pos_embed', 'a0.h0', 'm0.length', 'm1.combination', 'a2.h0', 'logits']
+    >>> edge = model.circuit.edges[-1]
+    >>> edge.source, edge.target, edge.step, edge.kind, edge.shown_by
+    ('a2.h0', 'logits', 'answer', 'word', ('bba', 'aba'))
     """
 
     one: int
     start: int
     blocks: tuple[Block, ...]
     nodes: tuple[Node, ...]
+    showings: tuple[Showing, ...] = ()
+    frame: Frame | None = None
 
     def __post_init__(self) -> None:
         known, written = range(len(self.blocks)), {k for node in self.nodes for k in node.writes}
@@ -133,28 +64,87 @@ class Circuit:
 
     @cached_property
     def edges(self) -> tuple[Edge, ...]:
-        """Every block that a node reads, from the node that writes it."""
+        """Every block that a node reads, from the node that writes it, and what shows the edge."""
+        shown = {(one.target, one.port, one.block): one for one in self.showings}
         writer = {number: node.name for node in self.nodes for number in node.writes}
-        return tuple(
-            Edge(
-                writer[number],
-                node.name,
-                port,
-                self.blocks[number].name,
-                (self.blocks[number].first, self.blocks[number].stop),
-            )
-            for node in self.nodes
-            for port, numbers in node.reads
-            for number in numbers
-        )
+        edges = []
+        for node, port, number in self._readings():
+            block, by = self.blocks[number], shown.get((node.name, port, number))
+            kind, shown_by = (NOT_SHOWN, ()) if by is None else (by.kind, by.shown_by)
+            ends = block.first, block.stop
+            edge = Edge(writer[number], node.name, port, block.name, ends, kind, shown_by)
+            edges.append(edge)
+        return tuple(edges)
+
+    def _readings(self) -> Iterator[tuple[Node, str, int]]:
+        """Every node, port and number of a block that is read there: the edges, in their order."""
+        for node in self.nodes:
+            for port, numbers in node.reads:
+                yield from ((node, port, number) for number in numbers)
+
+    @cached_property
+    def relevant(self) -> frozenset[str]:
+        """The nodes from which a way leads to the answer; what others hold cannot reach it.
+
+        >>> model = hm.compile(hm.programs.reverse, alphabet="ab", length=3, route="legible")
+        >>> model.circuit.relevant == {node.name for node in model.circuit.nodes}
+        True
+        """
+        order = {node.name: k for k, node in enumerate(self.nodes)}
+        found = {self.nodes[-1].name}
+        for edge in sorted(self.edges, key=lambda e: -order[e.target]):
+            if edge.target in found:
+                found.add(edge.source)
+        return frozenset(found)
+
+    @property
+    def layers(self) -> int:
+        """As TransformerLens counts them; there is always one."""
+        inner = [node.name for node in self.nodes[2:-1]]
+        return max((int(name[1:].split(".")[0]) + 1 for name in inner), default=1)
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """The names of the steps that can be intervened on, in the order in which they are held."""
-        return tuple(dict.fromkeys(b.name for b in self.blocks if b.form != "share"))
+        """The names of the steps that can be intervened on, in the order in which they are held.
+
+        A step that some mask stands for is none of them, be it held or not.
+        """
+        held = dict.fromkeys(b.name for b in self.blocks if b.form != "share")
+        return tuple(name for name in held if name not in self.masked)
+
+    @property
+    def masked(self) -> tuple[str, ...]:
+        """The names of the steps that masks stand for, which move with no intervention."""
+        return tuple(dict.fromkeys(name for node in self.nodes for name in node.masks))
 
     def blocks_of(self, name: str) -> list[Block]:
         return [block for block in self.blocks if block.name == name and block.form != "share"]
+
+    @property
+    def width(self) -> int:
+        """How many coordinates there are."""
+        if self.frame is not None:
+            return self.frame.width
+        return max(self.one, self.start, *(b.stop - 1 for b in self.blocks)) + 1
+
+    def projection(self, name: str) -> np.ndarray:
+        """The matrix P that reads a step off the stream: its blocks hold P @ x.
+
+        Its rows are orthonormal, one for each coordinate of the step's blocks, in their order, so
+        that P.T @ code writes. A step that holds `code` instead is x + P.T @ (code - P @ x).
+
+        >>> model = hm.compile(hm.programs.reverse, alphabet="ab", length=3, route="legible")
+        >>> stream = hm.trace(model, "abb").streams[0]
+        >>> (stream @ model.circuit.projection("tokens").T).tolist()[1:]
+        [[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]
+        """
+        places = [place for block in step_blocks(self, name) for place in block.coordinates]
+        return self.axes[:, places].T
+
+    @cached_property
+    def axes(self) -> np.ndarray:
+        """A column for each coordinate: the direction of the stream in which it lies."""
+        return np.eye(self.width) if self.frame is None else self.frame.matrix
 
     def coordinate_names(self, width: int) -> list[str]:
         names = [f"coordinate {place}" for place in range(width)]
@@ -170,45 +160,15 @@ class Circuit:
 
     def as_dict(self) -> dict[str, object]:
         """Plain data for JSON, which says everything; edges stand there for those who read it."""
-        return {
+        turned: dict[str, object] = {}
+        if self.frame is not None:
+            turned["frame"] = self.frame.as_dict()
+        return turned | {
             "one": self.one,
             "start": self.start,
-            "blocks": [
-                {
-                    "step": block.step,
-                    "name": block.name,
-                    "form": block.form,
-                    "coordinates": [block.first, block.stop],
-                    "sublayer": block.sublayer,
-                    "items": [str(item) for item in block.items],
-                    "labels": list(block.labels),
-                    "at_start": list(block.at_start),
-                }
-                for block in self.blocks
-            ],
-            "nodes": [
-                {
-                    "name": node.name,
-                    "tl": hook_name(node.name),
-                    "sublayer": node.sublayer,
-                    "members": [node.first, node.stop],
-                    "step": node.step,
-                    "text": node.text,
-                    "reads": {port: list(numbers) for port, numbers in node.reads},
-                    "writes": list(node.writes),
-                }
-                for node in self.nodes
-            ],
-            "edges": [
-                {
-                    "from": edge.source,
-                    "to": edge.target,
-                    "port": edge.port,
-                    "step": edge.step,
-                    "coordinates": list(edge.coordinates),
-                }
-                for edge in self.edges
-            ],
+            "blocks": [block_record(block) for block in self.blocks],
+            "nodes": [node_record(node, self.layers) for node in self.nodes],
+            "edges": [edge_record(edge) for edge in self.edges],
         }
 
     @classmethod
@@ -217,9 +177,14 @@ class Circuit:
 
         What is missing or of the wrong kind ends in a LookupError, TypeError or ValueError.
         """
-        blocks = tuple(_block_from(one) for one in _records(record["blocks"]))
-        nodes = tuple(_node_from(one) for one in _records(record["nodes"]))
-        made = cls(_whole(record["one"]), _whole(record["start"]), blocks, nodes)
+        blocks = tuple(block_from(one) for one in records(record["blocks"]))
+        nodes = tuple(node_from(one) for one in records(record["nodes"]))
+        made = cls(whole(record["one"]), whole(record["start"]), blocks, nodes)
+        edges = zip(records(record["edges"]), made._readings(), strict=True)
+        showings = [showing_from(one, number) for one, (_, _, number) in edges]
+        shown = tuple(one for one in showings if one is not None)
+        frame = Frame.from_dict(record_in(record["frame"])) if "frame" in record else None
+        made = replace(made, showings=shown, frame=frame)
         if made.as_dict() != record:
             raise ValueError("the circuit is not written as this version writes it")
         return made
@@ -229,154 +194,27 @@ class Circuit:
         return json.dumps(self.as_dict(), indent=1)
 
     def to_mermaid(self) -> str:
-        """A flow chart in Mermaid's language."""
-        number = {node.name: f"n{k}" for k, node in enumerate(self.nodes)}
-        lines = ["flowchart TD"]
-        lines += [f"  {number[n.name]}[{_quoted(_shown_node(n))}]" for n in self.nodes]
-        lines += [
-            f"  {number[e.source]} -->|{_quoted(_shown_edge(e))}| {number[e.target]}"
-            for e in self.edges
-        ]
-        return "\n".join(lines) + "\n"
+        """A flow chart in Mermaid's language; edges that no pair of words shows are dotted."""
+        return graphs.to_mermaid(self.nodes, self.edges)
 
     def to_graphviz(self) -> str:
-        """A graph in the DOT language."""
-        lines = ["digraph circuit {", "  node [shape=box];"]
-        lines += [
-            f"  {json.dumps(n.name)} [label={json.dumps(_shown_node(n))}];" for n in self.nodes
-        ]
-        lines += [
-            f"  {json.dumps(edge.source)} -> {json.dumps(edge.target)} "
-            f"[label={json.dumps(_shown_edge(edge))}];"
-            for edge in self.edges
-        ]
-        return "\n".join([*lines, "}"]) + "\n"
+        """A graph in the DOT language; the kind of an edge is its style."""
+        return graphs.to_graphviz(self.nodes, self.edges)
 
     def to_interpbench(self) -> list[tuple[str, str]]:
-        """Pairs of hook names, as InterpBench lists the edges of a circuit."""
-        pairs = ((hook_name(e.source), hook_name(e.target, e.port)) for e in self.edges)
-        return list(dict.fromkeys(pairs))
+        """Pairs of hook names, as InterpBench lists the edges of a circuit: those that matter."""
+        return graphs.to_interpbench(self._relevant_edges, self.layers)
 
     def to_eap_ig(self) -> dict[str, object]:
-        """The graph as EAP-IG stores it: which of its nodes and edges are in the circuit."""
-        names = dict.fromkeys(_eap_name(node.name) for node in self.nodes)
-        edges = {}
-        for edge in self.edges:
-            port = f"<{edge.port}>" if edge.port in ("q", "k", "v") else ""
-            name = f"{_eap_name(edge.source)}->{_eap_name(edge.target)}{port}"
-            edges[name] = {"score": 1.0, "in_graph": True}
-        heads = [n.name for n in self.nodes if n.name.startswith("a")]
-        layers = {int(n.name[1:].split(".")[0]) for n in self.nodes if n.name[0] in "am"}
-        most = max((int(name.split(".h")[1]) + 1 for name in heads), default=0)
-        cfg = {"n_layers": max(layers, default=-1) + 1, "n_heads": most, "parallel_attn_mlp": False}
-        return {"cfg": cfg, "nodes": {name: {"in_graph": True} for name in names}, "edges": edges}
+        """The graph as EAP-IG stores it: which of all nodes and edges are in the circuit."""
+        heads = [int(n.name.split(".h")[1]) + 1 for n in self.nodes if n.name.startswith("a")]
+        return graphs.to_eap_ig(
+            self._relevant_edges, layers=self.layers, heads=max([1, *heads]), width=self.width
+        )
 
-
-def layers_of(sublayers: Iterable[Sublayer]) -> list[int]:
-    """The layer of each sublayer: attention begins one, and so does what follows no attention."""
-    layer, layers, after_attention = -1, [], False
-    for sublayer in sublayers:
-        attends = isinstance(sublayer, Attention)
-        layer += attends or not after_attention
-        layers.append(layer)
-        after_attention = attends
-    return layers
-
-
-def hook_name(node: str, port: str = "") -> str:
-    """What TransformerLens calls a node's output, or what comes in at a port."""
-    if node == "embed":
-        return "hook_embed"
-    if node == "pos_embed":
-        return "hook_pos_embed"
-    if node == "logits":
-        return "blocks.hook_resid_post" if not port else "hook_resid_post"
-    layer, member = node[1:].split(".", 1)
-    if node[0] == "m":
-        return f"blocks.{layer}.hook_mlp_{'in' if port else 'out'}"
-    if port:
-        return f"blocks.{layer}.hook_{port}_input[{member[1:]}]"
-    return f"blocks.{layer}.attn.hook_result[{member[1:]}]"
-
-
-def _eap_name(node: str) -> str:
-    if node in ("embed", "pos_embed"):
-        return "input"
-    return node.split(".")[0] if node[0] == "m" else node
-
-
-def _shown_node(node: Node) -> str:
-    return f"{node.name}: {node.text}" if node.text else node.name
-
-
-def _shown_edge(edge: Edge) -> str:
-    return edge.step if edge.port in ("in", "out") else f"{edge.port}: {edge.step}"
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("&", "#amp;").replace('"', "#quot;").replace("<", "#lt;") + '"'
-
-
-def _block_from(one: Mapping[str, object]) -> Block:
-    first, _ = _list(one["coordinates"])
-    return Block(
-        _whole(one["step"]),
-        _text(one["name"]),
-        _text(one["form"]),
-        _whole(first),
-        _whole(one["sublayer"]),
-        tuple(plain(Fraction(_text(item))) for item in _list(one["items"])),
-        tuple(map(_text, _list(one["labels"]))),
-        tuple(map(_number, _list(one["at_start"]))),
-    )
-
-
-def _node_from(one: Mapping[str, object]) -> Node:
-    first, stop = map(_whole, _list(one["members"]))
-    reads = cast(Mapping[str, object], one["reads"])
-    if not isinstance(reads, Mapping) or any(port not in PORTS for port in reads):
-        raise ValueError("a node reads at ports that there are not")
-    in_order = sorted(reads.items(), key=lambda item: PORTS.index(item[0]))
-    return Node(
-        _text(one["name"]),
-        _whole(one["sublayer"]),
-        first,
-        stop,
-        _text(one["step"]),
-        _text(one["text"]),
-        tuple((port, tuple(map(_whole, _list(numbers)))) for port, numbers in in_order),
-        tuple(map(_whole, _list(one["writes"]))),
-    )
-
-
-def _records(value: object) -> list[Mapping[str, object]]:
-    if not all(isinstance(one, Mapping) for one in _list(value)):
-        raise TypeError("an entry of the circuit is no record")
-    return cast(list[Mapping[str, object]], value)
-
-
-def _list(value: object) -> list[object]:
-    if not isinstance(value, list):
-        raise TypeError(f"{value!r} is no list")
-    return value
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
-    return value
-
-
-def _whole(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{value!r} is no whole number")
-    return value
-
-
-def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{value!r} is no number")
-    return float(value)
+    @property
+    def _relevant_edges(self) -> list[Edge]:
+        return [edge for edge in self.edges if edge.target in self.relevant]
 
 
 def step_blocks(circuit: Circuit, name: str) -> list[Block]:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._errors import DomainError, RequestError, ShapeError
+from hardmax._shown import Shown
 from hardmax.core._sequence_target import SequenceTarget
 from hardmax.core._target import Target
 from hardmax.core._words import Words
@@ -186,7 +187,7 @@ class Share:
 
 
 @dataclass(frozen=True, eq=False)
-class Claim:
+class Claim(Shown):
     """|Transformer(x) - target(x)| <= error for every output and every x in the domain.
 
     The Transformer is evaluated in the `format`, float64 unless said otherwise: its weights cast to

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._errors import ShapeError
+from hardmax._shown import Shown
 from hardmax.core._batched import evaluate
 from hardmax.core._circuit import Circuit
 from hardmax.core._claim import Box, Claim, Witness
@@ -29,7 +30,7 @@ from hardmax.core._words import Words
 
 
 @dataclass(frozen=True)
-class Bill:
+class Bill(Shown):
     """The resources of a Transformer.
 
     A layer is an attention sublayer with an optional feed-forward sublayer after it.
@@ -65,6 +66,9 @@ class Bill:
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+    def __repr__(self) -> str:
+        return f"Bill({self})"
 
     def __str__(self) -> str:
         parts = [
@@ -224,7 +228,7 @@ def _flops(transformer: Transformer) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Construction:
+class Construction(Shown):
     """A Transformer, the claim made of it, the witness behind the claim, and the route taken.
 
     The legend, if there is one, says in words what its parts are for; the circuit of a legible

@@ -149,11 +149,12 @@ class Host:
 
     `norms` has an entry for each sublayer of the Transformer and a last one for the read-out;
     `activations` one for each sublayer. None is nothing. `softmax_in` is a format in which
-    attention takes its weights, whatever the stream's own is. `rotary` is what all heads'
-    queries and keys go through. `mask` is what scores are lowered by where a causal head looks
-    at a later token, if that is a number and not infinity. `classes` are the codes c_v of the
-    classes, if the host does not compute the answer y but one logit 2 c_v y - c_v^2 for each of
-    them, of which the largest one counts.
+    attention takes its weights, whatever the stream's own is: scores are cast to it. `score_scale`
+    is a power of two by which sums of products of queries and keys are multiplied; before, they
+    are so much larger. `rotary` is what all heads' queries and keys go through. `mask` is what
+    scores are lowered by where a causal head looks at a later token, if that is a number and not
+    infinity. `classes` are the codes c_v of the classes, if the host does not compute the answer y
+    but one logit 2 c_v y - c_v^2 for each of them, of which the largest one counts.
 
     >>> from hardmax.core import Host
     >>> Host("t5", norms=(None, None), activations=(None,)).norms
@@ -167,6 +168,7 @@ class Host:
     rotary: Rotary | None = None
     mask: float | None = None
     classes: tuple[float, ...] = ()
+    score_scale: float = 1.0
 
     def __init__(
         self,
@@ -177,6 +179,7 @@ class Host:
         rotary: Rotary | None = None,
         mask: float | None = None,
         classes: Iterable[float] = (),
+        score_scale: float = 1.0,
     ) -> None:
         object.__setattr__(self, "architecture", architecture)
         object.__setattr__(self, "norms", tuple(norms))
@@ -185,6 +188,7 @@ class Host:
         object.__setattr__(self, "rotary", rotary)
         object.__setattr__(self, "mask", mask)
         object.__setattr__(self, "classes", tuple(map(float, classes)))
+        object.__setattr__(self, "score_scale", float(score_scale))
         if len(self.norms) != len(self.activations) + 1:
             raise ShapeError(
                 f"A host has a norm for each of {len(self.activations)} sublayers and one for the "
@@ -194,5 +198,7 @@ class Host:
             raise RequestError(f"A mask lowers scores by a finite number above 0, not {mask!r}.")
         if len(set(self.classes)) < len(self.classes) or not all(map(math.isfinite, self.classes)):
             raise RequestError("Classes have codes that are finite and all different.")
+        if not (0.0 < score_scale < math.inf and math.frexp(score_scale)[0] == 0.5):
+            raise RequestError(f"Scores are scaled by a power of two, not by {score_scale!r}.")
         if softmax_in is not None and softmax_in not in FORMATS:
             raise RequestError(f"A softmax is taken in one of {', '.join(FORMATS)}.")

@@ -1,8 +1,13 @@
-"""A word on its way through a Transformer whose steps are overwritten, where a circuit says."""
+"""A word on its way through a Transformer whose steps are overwritten, where a circuit says.
+
+What is written is the code of a number; or, in an interchange, what the block holds in the run on
+another word. Such contents are within the proved distances of a code, as all that is read is, so
+that a proof about codes speaks of them as well.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -10,6 +15,7 @@ import numpy as np
 from hardmax._errors import RequestError
 from hardmax.core._batched import evaluate
 from hardmax.core._circuit import Circuit
+from hardmax.core._circuit_parts import Block
 from hardmax.core._layers import Attention, SequenceInput
 from hardmax.core._sequence_target import (
     GIVEN,
@@ -21,11 +27,34 @@ from hardmax.core._sequence_target import (
     SequenceSteps,
     plain,
 )
-from hardmax.core._sequences import attended, check_readable, embedded, fed_forward, group_weights
+from hardmax.core._sequences import (
+    attended,
+    check_readable,
+    embedded,
+    fed_forward,
+    group_weights,
+    streams,
+)
 from hardmax.core._sequences import read_out as read_out_of
 from hardmax.core._transformer import Transformer
 
 Overwritten = Mapping[int, Mapping[int, Number]]  # step, then position: the number to be held there
+Contents = Callable[[Block, int], Sequence[float] | np.ndarray]  # of a block at a position
+
+
+def contents_in_run(transformer: Transformer, circuit: Circuit, word: Sequence[object]) -> Contents:
+    """What blocks hold in the run on a word, right after they are written."""
+    source = transformer.input
+    assert isinstance(source, SequenceInput)
+    run = list(streams(transformer, embedded(source, np.array([source.indices(word)]))))
+
+    def contents(block: Block, place: int) -> np.ndarray:
+        token = run[block.sublayer + 1][0, place + 1]
+        if circuit.frame is not None:
+            return np.asarray(circuit.axes[:, block.first : block.stop].T @ token)
+        return token[block.first : block.stop]
+
+    return contents
 
 
 def evaluate_overwritten(
@@ -34,10 +63,14 @@ def evaluate_overwritten(
     steps: SequenceSteps,
     word: Sequence[object],
     overwritten: Overwritten,
+    contents: Contents | None = None,
 ) -> np.ndarray:
     """The outputs, the blocks of steps being overwritten right after they are written.
 
-    What the embedding makes of a token or a place that is overwritten is made again.
+    What the embedding makes of a token or a place that is overwritten is made again. The contents
+    of other blocks are the codes of their numbers, unless they are given. In a turned stream a
+    block is what its directions say: x + Q_b (code - Q_b' x), with the columns Q_b of the circuit's
+    axes.
     """
     source = transformer.input
     assert isinstance(source, SequenceInput)
@@ -55,7 +88,8 @@ def evaluate_overwritten(
         for block in circuit.blocks:
             if block.sublayer == number and block.form != "share":
                 for place, held in overwritten.get(block.step, {}).items():
-                    stream[0, place + 1, block.first : block.stop] = block.code(_exact(held))
+                    made = block.code(_exact(held)) if contents is None else contents(block, place)
+                    _overwrite(stream[0, place + 1], circuit, block, made)
     return np.asarray(read_out_of(transformer, stream)[0])
 
 
@@ -72,7 +106,18 @@ def _embed_again(
         for block in circuit.blocks:
             if block.sublayer == -1:
                 held = _exact(_embedded_number(steps, block.step, given, own))
-                stream[0, place + 1, block.first : block.stop] = block.code(held)
+                _overwrite(stream[0, place + 1], circuit, block, block.code(held))
+
+
+def _overwrite(
+    token: np.ndarray, circuit: Circuit, block: Block, code: Sequence[float] | np.ndarray
+) -> None:
+    """One block of one token holds a code, and all else what it did."""
+    if circuit.frame is None:
+        token[block.first : block.stop] = code
+    else:
+        along = circuit.axes[:, block.first : block.stop]
+        token += along @ (np.asarray(code) - along.T @ token)
 
 
 def _exact(number: Number) -> int | Fraction:

@@ -67,13 +67,14 @@ def _run(transformer: Transformer, ids: np.ndarray) -> np.ndarray:
     return read_out(transformer, last)
 
 
-def streams(transformer: Transformer, stream: np.ndarray) -> Iterator[np.ndarray]:
+def streams(transformer: Transformer, stream: np.ndarray, first: int = 0) -> Iterator[np.ndarray]:
     """The stream before every sublayer and after the last one, batch x tokens x width.
 
-    It starts from an embedded one, be it of words or of vectors: sublayers do not ask.
+    It starts from an embedded one, be it of words or of vectors: sublayers do not ask. Or it starts
+    before another sublayer than the first.
     """
     yield stream
-    for sublayer in transformer.sublayers:
+    for sublayer in transformer.sublayers[first:]:
         match sublayer:
             case Attention():
                 stream = attended(sublayer, stream, group_weights(sublayer, stream))

@@ -9,10 +9,11 @@ import numpy as np
 
 from hardmax._errors import RequestError
 from hardmax.core._circuit import Circuit
+from hardmax.core._decoded import Said, Shares, said_of, shares_of
 from hardmax.core._gated import GatedFeedForward
 from hardmax.core._layers import Attention, FeedForward, SequenceInput
 from hardmax.core._legend import Legend
-from hardmax.core._readable import readable
+from hardmax.core._readable import decoded, readable, said_in_blocks
 from hardmax.core._sequences import (
     attended,
     check_readable,
@@ -34,6 +35,18 @@ class HeadTrace:
     head: int
     step: str
     weights: np.ndarray  # asking tokens x tokens asked
+    adds_up: bool = False  # what symbols send, beside a start token with nearly all the weight
+    has_start: bool = False
+
+    @property
+    def shares(self) -> tuple[Shares, ...]:
+        """For every asking token the positions that it selects, and what it leaves to start.
+
+        >>> model = hm.compile(hm.programs.sort, alphabet="abc", length=4)
+        >>> [round(share, 6) for share in hm.trace(model, "cab").heads[0].shares[1].of_rest]
+        [0.333333, 0.333333, 0.333333]
+        """
+        return tuple(shares_of(row, self.has_start, self.adds_up) for row in self.weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,18 +67,61 @@ class SequenceTrace:
 
     @property
     def in_words(self) -> str:
-        """Which positions each head selects and what every step holds, of a legible model.
+        """Which positions each head selects and what every step holds.
+
+        Of a compact model what each coordinate that changes says, by the legend: the value, and in
+        brackets the number that codes it.
 
         >>> model = hm.compile(hm.programs.histogram, alphabet="ab", length=3, route="legible")
         >>> hm.trace(model, "aba").in_words.splitlines()[-1].split()
         ['m0.answer', 'answer', '·', '2', '1', '2']
         """
-        if self.circuit is None:
-            raise RequestError(
-                "A compact model holds parts of several steps in one coordinate: only a legible "
-                'one, compiled with route="legible", can be told in words.'
-            )
-        return readable(self.circuit, self.tokens, self.streams, self.attention)
+        if self.circuit is not None:
+            return readable(self.circuit, self.headings, self._along_axes, self.attention)
+        heads: list[list[tuple[str, bool, tuple[Shares, ...]]]] = [[] for _ in self.attention]
+        for one in self.heads:
+            heads[one.sublayer].append((one.step, one.adds_up, one.shares))
+        units = ["; ".join(self.steps(number)) for number in range(len(self.attention))]
+        return decoded(self.headings, heads, units, self.said, self.has_start)
+
+    @property
+    def said(self) -> tuple[Said, ...]:
+        """What each sublayer changes, decoded by the legend: values, and the numbers behind them.
+
+        >>> model = hm.compile(hm.programs.histogram, alphabet="ab", length=3)
+        >>> hm.trace(model, "aba").said[-1].texts[1:]
+        ('2', '1', '2')
+        """
+        if self.circuit is not None:
+            return tuple(said_in_blocks(self.circuit, self._along_axes))
+        return tuple(said_of(self.legend, self.streams, self.coordinates, self.has_start))
+
+    @property
+    def _along_axes(self) -> tuple[np.ndarray, ...]:
+        """The streams of a legible model; of a turned one, along the axes of its frame."""
+        turned = None if self.circuit is None else self.circuit.frame
+        return self.streams if turned is None else tuple(x @ turned.matrix for x in self.streams)
+
+    @property
+    def has_start(self) -> bool:
+        """Whether the first token is a start token, which no symbol stands for."""
+        return len(self.tokens) > len(self.word)
+
+    @property
+    def headings(self) -> tuple[str, ...]:
+        """The tokens, symbols with their positions: a word may hold a symbol twice."""
+        first = len(self.tokens) - len(self.word)
+        return tuple(
+            token if place < first else f"{place - first}:{token}"
+            for place, token in enumerate(self.tokens)
+        )
+
+    def __repr__(self) -> str:
+        heads = sum(len(weights) for weights in self.attention)
+        return (
+            f"SequenceTrace({self.word!r}: {len(self.attention)} sublayers, {heads} heads, "
+            f"width {self.streams[0].shape[1]})"
+        )
 
     @property
     def coordinates(self) -> tuple[str, ...]:
@@ -78,7 +134,14 @@ class SequenceTrace:
     def heads(self) -> tuple[HeadTrace, ...]:
         """Every head with the step that it does, in the order in which they work."""
         return tuple(
-            HeadTrace(sublayer, head, self._step(sublayer, head), by)
+            HeadTrace(
+                sublayer,
+                head,
+                self._step(sublayer, head),
+                by,
+                self.legend is not None and (sublayer, head) in self.legend.sums,
+                self.has_start,
+            )
             for sublayer, weights in enumerate(self.attention)
             for head, by in enumerate(weights)
         )

@@ -1,6 +1,7 @@
 """The exact geometry of heads and networks: power diagrams, polytopes, bounds, stability."""
 
 from hardmax.geometry import bounds as bounds
+from hardmax.geometry._warm import warm as warm
 from hardmax.geometry.bounds._depth_construction import depth_construction as depth_construction
 from hardmax.geometry.counting import Adjacency as Adjacency
 from hardmax.geometry.counting import Experiment as Experiment

@@ -1,4 +1,14 @@
-"""How kernels are compiled, and how their machine code is kept.
+"""How kernels are run: interpreted at first, compiled when that pays, their machine code kept.
+
+**The first minute.** To compile an engine takes 3 to 20 seconds, and most first questions are
+small: the 232 regions of a 2-16-16-1 take 14 s of compiling, or half a second of Python, since
+kernels are Python and mean the same either way, bit for bit (a product and a sum that may be
+rounded once aside). So an `Entry` interprets until its folder has used up its `PATIENCE`, or until
+it is handed `MANY` numbers at once; then it compiles, and says so in one line. Walks that stop and
+go on take short strides meanwhile (`stride`). A machine code that is kept is used at once.
+(Compiling in a thread or a process beside was the other way: it starves the two cores of a small
+machine, outlives short commands, or is killed and never gets done.) `HARDMAX_LOOPS=compiled` or
+`interpreted` is for those who know; `hardmax warm` compiles everything ahead.
 
 **The cache.** Numba keeps machine code beside the file of the function that Python calls and trusts
 it as long as that file is the same; files from which it imports are not looked at, so kernels split
@@ -26,10 +36,14 @@ arrays of a tuple instead, so that there is nothing to count, and kernels can ta
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from functools import lru_cache
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Generic, ParamSpec, TypeVar, cast, final
 
 import numpy as np
 from numba import njit, types
@@ -39,9 +53,16 @@ from numba.extending import intrinsic, overload, register_jitable
 from hardmax.numerics import FAINT, GROWN, STEP, TINY, UNIT
 
 _Kernel = TypeVar("_Kernel", bound=Callable[..., object])
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 _Arrays = TypeVar("_Arrays", bound=tuple[object, ...])
 
 _LETTERS = 12  # of a stamp: chance does not make two of them equal
+PATIENCE = 2.0  # seconds of a folder's kernels in Python before they are compiled
+MANY = 20_000  # numbers handed to a kernel at once: a second of Python or more
+_spent: dict[Path, float] = {}  # seconds interpreted so far, by folder
+_told: set[Path] = set()
+_wished: list[str] = []  # by `at_once`
 
 
 @lru_cache
@@ -54,20 +75,95 @@ def _stamp(folder: Path) -> str:
     return known.hexdigest()[:_LETTERS]
 
 
-def entry(function: _Kernel) -> _Kernel:
-    """A kernel that Python calls: compiled once, and kept on disk."""
-    return _compile_entry(function, set())
+@final
+class Entry(Generic[_P, _R]):
+    """A kernel that Python calls: interpreted at first, compiled once it pays, and kept on disk."""
+
+    def __init__(self, function: Callable[_P, _R], freedoms: set[str], resumable: bool) -> None:
+        self.folder = Path(function.__code__.co_filename).parent
+        function.__qualname__ += "_" + _stamp(self.folder)
+        options = njit(cache=True, nogil=True, error_model="numpy", fastmath=freedoms)
+        self.py_func = function
+        self.dispatcher = options(function)
+        self._resumable = resumable
+        self._is_compiled = False
+
+    def __call__(self, *arguments: _P.args, **named: _P.kwargs) -> _R:
+        if self._is_compiled or self._must_compile(arguments):
+            return self.dispatcher(*arguments, **named)
+        begun = time.process_time()
+        try:
+            with np.errstate(all="ignore"):  # as compiled code has it
+                return self.py_func(*arguments, **named)
+        finally:
+            _spent[self.folder] = _spent.get(self.folder, 0.0) + time.process_time() - begun
+
+    def stride(self, steps: int, few: int) -> int:
+        """How many steps a walk should ask for at once: `few` as long as it is interpreted."""
+        return steps if self._is_compiled else min(steps, few)
+
+    def _must_compile(self, arguments: Iterable[object]) -> bool:
+        wish = _wished[-1] if _wished else os.environ.get("HARDMAX_LOOPS")
+        if wish == "interpreted" or not hasattr(self.dispatcher, "stats"):  # Numba is switched off
+            return False
+        kept = self._is_kept
+        impatient = _spent.get(self.folder, 0.0) > PATIENCE
+        large = not self._resumable and _size(arguments) > MANY
+        self._is_compiled = wish == "compiled" or kept or impatient or large
+        if self._is_compiled and not (kept or wish):
+            _tell(self.folder)
+        return self._is_compiled
+
+    @cached_property
+    def _is_kept(self) -> bool:
+        """Whether machine code lay on disk when the kernel was first asked for."""
+        place = self.dispatcher.stats.cache_path
+        return place is not None and any(Path(place).glob(f"*.{self.py_func.__qualname__}-*.nbi"))
 
 
-def contracted_entry(function: _Kernel) -> _Kernel:
+@contextmanager
+def at_once() -> Iterator[None]:
+    """Kernels that are called meanwhile are compiled, however little there is to do."""
+    _wished.append("compiled")
+    try:
+        yield
+    finally:
+        _wished.pop()
+
+
+def _size(arguments: Iterable[object]) -> int:
+    """How many numbers there are in arrays, and in tuples of arrays."""
+    return sum(
+        one.size if isinstance(one, np.ndarray) else _size(one) if isinstance(one, tuple) else 0
+        for one in arguments
+    )
+
+
+def _tell(folder: Path) -> None:
+    if folder not in _told:
+        _told.add(folder)
+        sys.stderr.write(
+            f"hardmax compiles the loops of {folder.parent.name}/{folder.name}, once on this "
+            f"machine, in 3 to 20 seconds (hardmax warm does it ahead)\n"
+        )
+
+
+def entry(function: Callable[_P, _R]) -> Entry[_P, _R]:
+    """A kernel that does all it is asked for at once."""
+    return Entry(function, set(), resumable=False)
+
+
+def contracted_entry(function: Callable[_P, _R]) -> Entry[_P, _R]:
     """The same, where a product and a sum may be rounded once: for bounds that hold either way."""
-    return _compile_entry(function, {"contract"})
+    return Entry(function, {"contract"}, resumable=False)
 
 
-def _compile_entry(function: _Kernel, freedoms: set[str]) -> _Kernel:
-    function.__qualname__ += "_" + _stamp(Path(function.__code__.co_filename).parent)
-    options = njit(cache=True, nogil=True, error_model="numpy", fastmath=freedoms)
-    return cast("_Kernel", options(function))
+def resumable_entry(function: Callable[_P, _R]) -> Entry[_P, _R]:
+    """A kernel that works in rooms, whose size says nothing, and goes on where it was.
+
+    How much it does at once is what it is told: see `Entry.stride`.
+    """
+    return Entry(function, set(), resumable=True)
 
 
 def subroutine(function: _Kernel) -> _Kernel:

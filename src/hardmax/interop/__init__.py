@@ -5,6 +5,7 @@ function that needs it.
 """
 
 from hardmax.interop._description import StoredConstruction as StoredConstruction
+from hardmax.interop._hooks import circuit_record as circuit_record
 from hardmax.interop._jax import to_jax as to_jax
 from hardmax.interop._onnx import read_onnx as read_onnx
 from hardmax.interop._onnx import write_onnx as write_onnx
@@ -21,5 +22,6 @@ from hardmax.interop.huggingface import write_huggingface as write_huggingface
 from hardmax.interop.lens import LensFiles as LensFiles
 from hardmax.interop.lens import export_lens_files as export_lens_files
 from hardmax.interop.lens import open_in_lens as open_in_lens
+from hardmax.interop.lens import read_lens_construction as read_lens_construction
 from hardmax.interop.lens import read_lens_files as read_lens_files
 from hardmax.interop.lens import write_transformer_lens as write_transformer_lens

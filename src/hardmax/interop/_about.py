@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from hardmax._errors import FileError, RequestError
 from hardmax.core import Attention, Construction, Legend, Transformer, fingerprint
 from hardmax.interop._description import describe
+from hardmax.interop._hooks import step_hooks
 from hardmax.interop._runnable import Runnable, transformer_of
 from hardmax.languages.programs import ProgramTarget
 
@@ -15,12 +16,17 @@ FORMAT = "1"
 
 
 def about(
-    construction: Construction, made: Runnable, certificate: Mapping[str, object] | None
+    construction: Construction,
+    made: Runnable,
+    certificate: Mapping[str, object] | None,
+    embedding: str = "embedding",
 ) -> dict[str, object]:
     """By their names: structure and fingerprints, claim and route, legend, codes, certificate.
 
     `fingerprint` is that of the construction, `stored_fingerprint` that of the weights which run:
-    they differ where a format rounds. The other parts are there if the model has them.
+    they differ where a format rounds. The other parts are there if the model has them. Of a legible
+    model `circuit` is whole, and `hooks` says by the name of a stream, `sublayers.2` or what the
+    host calls its `embedding`, which steps are in which of its coordinates.
     """
     description, _ = describe(construction)
     of_the_source = fingerprint(construction.transformer)
@@ -34,6 +40,11 @@ def about(
     }
     if construction.legend is not None:
         said["legend"] = labels_of_parts(construction.transformer, construction.legend)
+    if construction.circuit is not None:
+        said["circuit"] = construction.circuit.as_dict()
+        said["hooks"] = step_hooks(
+            construction.circuit, lambda k: embedding if k < 0 else f"sublayers.{k}"
+        )
     target = construction.claim.target
     if isinstance(target, ProgramTarget):
         said["codes"] = codes_of(target)

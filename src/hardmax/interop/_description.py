@@ -40,13 +40,13 @@ from hardmax.core import (
     Witness,
     Words,
 )
+from hardmax.interop._legends import describe_legend, rebuild_legend
 from hardmax.interop._parts import (
     BoxPart,
     Description,
     GroupPart,
     HoldingPart,
     InputPart,
-    LegendPart,
     ReadOutPart,
     SublayerPart,
     TargetPart,
@@ -117,7 +117,7 @@ def describe(construction: Construction) -> tuple[Description, Tensors]:
         "route": construction.route,
     }
     if construction.legend is not None:
-        description["legend"] = _describe_legend(construction.legend)
+        description["legend"] = describe_legend(construction.legend)
     if construction.circuit is not None:
         description["circuit"] = construction.circuit.as_dict()
     return description, tensors
@@ -145,7 +145,7 @@ def rebuild(description: Description, tensors: Tensors) -> StoredConstruction:
         witness=_rebuild_witness(description["witness"], tensors),
         route=str(description["route"]),
         certificate=None if certificate is None else dict(certificate),
-        legend=_rebuild_legend(description.get("legend")),
+        legend=rebuild_legend(description.get("legend")),
         format=claim.get("format", "float64"),
         asked=claim.get("asked"),
         circuit=_rebuild_circuit(description.get("circuit")),
@@ -293,26 +293,6 @@ def _rebuild_target(part: TargetPart, tensors: Tensors) -> EncodedTarget | None:
         return None
     own = {name: tensors[_TARGET + name] for name in part["tensors"]}
     return EncodedTarget(str(part["kind"]), str(part["text"]), own)
-
-
-def _describe_legend(legend: Legend) -> LegendPart:
-    """Every text once, and its number wherever it stands: thousands of units do one step."""
-    texts = dict.fromkeys([*legend.coordinates, *(s for steps in legend.sublayers for s in steps)])
-    number = {text: i for i, text in enumerate(texts)}
-    return {
-        "texts": list(texts),
-        "coordinates": [number[text] for text in legend.coordinates],
-        "sublayers": [[number[text] for text in steps] for steps in legend.sublayers],
-    }
-
-
-def _rebuild_legend(part: LegendPart | None) -> Legend | None:
-    """None for a model without one, as those of older files are."""
-    if part is None:
-        return None
-    texts = dict(enumerate(map(str, part["texts"])))
-    sublayers = [[texts[i] for i in steps] for steps in part["sublayers"]]
-    return Legend([texts[i] for i in part["coordinates"]], sublayers)
 
 
 def _describe_witness(witness: Witness | None, tensors: Tensors) -> list[HoldingPart] | None:

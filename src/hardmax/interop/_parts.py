@@ -72,6 +72,22 @@ class LegendPart(TypedDict):
     texts: list[str]
     coordinates: list[int]
     sublayers: list[list[int]]
+    readings: NotRequired[list[ReadingPart]]
+    sums: NotRequired[list[list[int]]]  # sublayer and head of each
+
+
+class ReadingPart(TypedDict):
+    """What numbers in the stream say; the fields are those of `core.Reading`."""
+
+    name: str
+    sublayer: int
+    coordinates: list[int]
+    weights: list[float]
+    constant: float
+    numbers: list[float]
+    labels: list[str]
+    carried: float
+    at_start: bool
 
 
 class HoldingPart(TypedDict):

@@ -27,6 +27,7 @@ from hardmax.numerics import format_named
 FRAMEWORKS = ("torch", "jax")
 DTYPES = ("float64", "float32", "float16")
 WEIGHTS, CONFIG, CODE = "params.safetensors", "config.json", "model.py"
+EMBEDDING = "input"  # what model.py calls what makes the stream
 
 
 @dataclass(frozen=True)
@@ -57,9 +58,9 @@ def write_standalone(
 
     `framework` is "torch" or "jax". `model.py` is a file of some 150 lines, for people to read and
     to change, and the same for every model; it loads `params.safetensors`, the weights, and
-    `config.json`, their structure with claim, legend, codes and certificate. Nothing is a pickle.
-    The weights are rounded as by `write_onnx`, and what is refused there is refused here. Neither
-    framework is needed for writing.
+    `config.json`, their structure with claim, legend, circuit, codes and certificate. Nothing is a
+    pickle. The weights are rounded as by `write_onnx`, and what is refused there is refused here.
+    Neither framework is needed for writing.
 
     >>> import tempfile
     >>> model = hm.compile(hm.programs.histogram, alphabet="ab", length=3)
@@ -81,11 +82,15 @@ def write_standalone(
     with naming(path):
         data = {
             WEIGHTS: _weights(made.arrays, format.name),
-            CONFIG: (json.dumps(about(construction, made, certificate), indent=1) + "\n").encode(),
+            CONFIG: _config(about(construction, made, certificate, EMBEDDING)),
             CODE: (files("hardmax.interop.standalone") / f"{framework}_model.py").read_bytes(),
         }
         _put(path, data)
     return StandaloneFolder(path, framework, format.name)
+
+
+def _config(said: Mapping[str, object]) -> bytes:
+    return (json.dumps(said, indent=1) + "\n").encode()
 
 
 def _weights(arrays: Mapping[str, np.ndarray], dtype: str) -> bytes:

@@ -38,7 +38,8 @@ def write_torch(
     alone, and of its coordinates those that are read; what the others hold is computed here. Heads
     over two tokens are gates, heads over more a softmax over constant keys. What is 0 by structure
     is not stored, so tuning leaves it 0. It has no patterns. Where more than one token depends on
-    the input, as in most maxout networks, there is nothing to fold, and the stack is returned.
+    the input, as in most maxout networks and in deep ReLU networks on the route "attention-only",
+    there is nothing to fold, and the stack is returned.
 
     **Rounding.** A certificate bounds what a format does to the weights in any order of summation.
     Both forms are such evaluations, and within the bound by that: folding leaves out zeros, adds

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from hardmax._errors import RequestError, ShapeError
 from hardmax.core import (
     Attention,
+    Circuit,
     Construction,
     FeedForward,
     GatedFeedForward,
@@ -21,6 +22,7 @@ from hardmax.core import (
     VectorInput,
     is_batch_of_words,
 )
+from hardmax.interop._hooks import StepHooks, step_hooks
 from hardmax.interop._torch_modules import (
     AttentionBlock,
     FeedForwardBlock,
@@ -92,7 +94,8 @@ class TransformerModule(nn.Module):
     coordinate of the stream (`embedding`, `blocks.0`), each head of an attention pattern
     (`blocks.0.pattern`) and each hidden unit (`blocks.1.hidden`). Hook there with
     `module.get_submodule(name).register_forward_hook(...)`; what a hook returns is what goes on.
-    It is empty for a model without a legend.
+    It is empty for a model without a legend. A legible model has its `circuit`, too, and
+    `step_hooks`: by the name of a module the steps that the stream behind it holds, and where.
 
     `folded` says which form this is, see `write_torch`.
     """
@@ -106,6 +109,8 @@ class TransformerModule(nn.Module):
         self.token = parts.token
         self.folded = parts.folded
         self.legend: dict[str, tuple[str, ...]] = {}
+        self.circuit: Circuit | None = None
+        self.step_hooks: StepHooks = {}
         self._rows = _IN_CACHE // max(1, *map(len, parts.coordinates))
         self._source = transformer.input
         self._decode: Callable[[np.ndarray], object] | None = None
@@ -113,6 +118,9 @@ class TransformerModule(nn.Module):
             self._decode = getattr(model.claim.target, "decode", None)
             if model.legend is not None:
                 self.legend = _labels(model.legend, parts)
+            if model.circuit is not None and not parts.folded:
+                self.circuit = model.circuit
+                self.step_hooks = step_hooks(model.circuit, _module_name)
 
     def forward(self, x: Tensor) -> Tensor:
         if x.dim() == 1:
@@ -205,6 +213,10 @@ class TransformerModule(nn.Module):
             for handle in handles:
                 handle.remove()
         return {name: weights[0] if x.dim() == 1 else weights for name, weights in seen.items()}
+
+
+def _module_name(sublayer: int) -> str:
+    return "embedding" if sublayer < 0 else f"blocks.{sublayer}"
 
 
 def _labels(legend: Legend, parts: Parts) -> dict[str, tuple[str, ...]]:

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Generic, Protocol, TypeGuard, TypeVar
 
 from hardmax._errors import HardmaxError, PrecisionError, RequestError
+from hardmax._shown import Shown, shortened
 from hardmax.core import Box, Construction, Target
 from hardmax.languages import CallableFunction, Expression, Function
 
@@ -106,7 +107,7 @@ class RouteOffer(Protocol):
 _Offered = TypeVar("_Offered", bound=RouteOffer)
 
 
-class RoutePlan(ABC, Generic[_Offered]):
+class RoutePlan(Shown, ABC, Generic[_Offered]):
     """All offers for one request."""
 
     offers: tuple[_Offered, ...]
@@ -187,6 +188,11 @@ class Offer:
     asked: float
     refusal: str | None = None
     reachable: float = math.inf  # an error that would not be refused, if one is known
+
+    def __repr__(self) -> str:
+        if self.proposal is None:
+            return f"Offer({self.route}: {shortened(str(self.refusal))})"
+        return f"Offer({self.route}: {self.resources['parameters']:,} parameters)"
 
     @property
     def error(self) -> float:

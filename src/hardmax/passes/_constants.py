@@ -8,9 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hardmax.core import (
+    Affine,
     Attention,
+    Construction,
     FeedForward,
     GatedFeedForward,
+    Holding,
     Sublayer,
     Transformer,
     VectorInput,
@@ -110,3 +113,39 @@ def with_constants(
             heads[writer.head] = replace(head, value=value, output=output)
         sublayers[number] = Attention(heads)
     return Transformer(transformer.input, sublayers, transformer.readout)
+
+
+def _affine_holdings(construction: Construction) -> list[Holding]:
+    """Where the target's affine values live: there a bias is stored, and a constant is free."""
+    witness, steps = construction.witness, construction.claim.target.steps()
+    if witness is None or steps is None:
+        return []
+    return [
+        holding
+        for holding in witness.holdings
+        if holding.value and isinstance(steps.steps[holding.value - 1], Affine)
+    ]
+
+
+def centrable(construction: Construction) -> np.ndarray:
+    """The affine values' coordinates, by token."""
+    transformer = construction.transformer
+    centre = np.zeros((transformer.tokens, transformer.width), dtype=bool)
+    for holding in _affine_holdings(construction):
+        centre[holding.token, holding.coordinates] = True
+    return centre
+
+
+def centred_where_written(
+    construction: Construction, writers: dict[tuple[int, int, int], Writer]
+) -> dict[int, np.ndarray]:
+    """The same by sublayers, for values that come with a constant that a head writes."""
+    transformer = construction.transformer
+    found: dict[int, np.ndarray] = {}
+    for holding in _affine_holdings(construction):
+        number, token = holding.sublayer, holding.token % transformer.tokens
+        for place in holding.coordinates.tolist():
+            if (number, token, place) in writers:
+                nothing = np.zeros((transformer.tokens, transformer.width), dtype=bool)
+                found.setdefault(number, nothing)[token, place] = True
+    return found

@@ -17,12 +17,14 @@ from hardmax.plots._picture import (
     GREY,
     check_picture,
     check_subject,
+    finished,
+    new_axes,
     new_figure,
-    write_figure,
 )
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _FINE = 320  # pixels a side of what is shaded
 _TINT = 0.45  # how much colour a cell has; the rest is white
@@ -37,19 +39,20 @@ _STYLES = ("-", "--", "-.", ":")
 def diagram_picture(
     diagrams: PowerDiagram | Sequence[PowerDiagram],
     *,
-    path: str | Path,
+    path: str | Path | None = None,
     on: Box | str | Sequence[object] | None = None,
     temperatures: Sequence[float] = (),
     adjacency: bool = False,
     names: Sequence[str] = (),
     title: str = "",
-) -> None:
-    """Draw one head's diagram, or the walls of several over each other, as .svg or .png.
+    ax: Axes | None = None,
+) -> Figure:
+    """Draw one head's diagram, or the walls of several over each other, as .svg, .png or .pdf.
 
     With temperatures there is a panel for each: the colours of the keys, mixed by their softmax
     weights, and a dashed line within which the winner has 9/10 of the weight. With `adjacency`
     the cells that share a wall are joined. `names` are written into the cells, one for each key;
-    without them the keys' numbers.
+    without them the keys' numbers. `ax` are axes to draw one panel into; the figure is returned.
 
         diagram_picture(hm.power_diagram(keys), on=(-4, 4), path="diagram.svg")
     """
@@ -65,6 +68,11 @@ def diagram_picture(
     panels: list[float | None] = list(temperatures) or [None]
     if len(heads) > 1 and (adjacency or temperatures):
         raise RequestError("Temperatures and adjacency are drawn for one head at a time.")
+    if ax is not None:
+        if len(panels) > 1:
+            raise RequestError("Axes hold one panel: draw one temperature, or leave out ax.")
+        _draw_panel(ax, heads, box, panels[0], adjacency, names)
+        return finished(new_axes(ax, (1.0, 1.0))[0], path)
     columns = min(_COLUMNS, len(panels))
     rows = math.ceil(len(panels) / columns)
     figure = new_figure((4.6 * columns, 4.6 * rows))
@@ -80,7 +88,7 @@ def diagram_picture(
         note = f"dashed: the winner has {_SURE:g} of the weight"
         figure.supxlabel(note + "; dots: cells, joined across walls" * adjacency, fontsize=8)
     figure.set_layout_engine("constrained", h_pad=0.08, w_pad=0.08)
-    write_figure(figure, path)
+    return finished(figure, path)
 
 
 def _common_box(heads: list[PowerDiagram], on: Box | str | Sequence[object] | None) -> Box:

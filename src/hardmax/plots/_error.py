@@ -19,8 +19,8 @@ from hardmax.plots._picture import (
     GREY,
     check_picture,
     check_subject,
+    finished,
     new_figure,
-    write_figure,
 )
 
 if TYPE_CHECKING:
@@ -44,10 +44,10 @@ def error_picture(
     construction: Construction,
     certificate: Certificate | None = None,
     *,
-    path: str | Path,
+    path: str | Path | None = None,
     title: str = "",
-) -> None:
-    """Draw T(x) - f(x) over the domain, as .svg or .png.
+) -> Figure:
+    """Draw T(x) - f(x) over the domain, as .svg, .png or .pdf.
 
     One variable: a curve in the certified band, between the claimed lines. Two: a heat map whose
     colour bar carries both. Three to nine: a curve along each variable, through the worst point.
@@ -60,10 +60,10 @@ def error_picture(
     told = str(certificate) if certificate is not None else repr(construction.claim)
     lines = [line for text in (title, told) for line in textwrap.wrap(text, _LONGEST)]
     figure.suptitle("\n".join(lines), fontsize=10)
-    write_figure(figure, path)
+    return finished(figure, path)
 
 
-def check_error_picture(construction: Construction, path: str | Path) -> None:
+def check_error_picture(construction: Construction, path: str | Path | None) -> None:
     """Refuse, before any long work, what `error_picture` could not draw."""
     check_picture(path)
     check_subject(construction, Construction, "hm.compile(source, on=...)")

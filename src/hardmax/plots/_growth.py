@@ -12,12 +12,13 @@ from hardmax.plots._picture import (
     GREY,
     MARKERS,
     check_picture,
-    new_figure,
-    write_figure,
+    finished,
+    new_axes,
 )
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Line = tuple[Sequence[float], Sequence[float]]
 
@@ -25,13 +26,14 @@ Line = tuple[Sequence[float], Sequence[float]]
 def growth_picture(
     counted: Mapping[str, Line],
     *,
-    path: str | Path,
+    path: str | Path | None = None,
     bounds: Mapping[str, Line] | None = None,
     log: bool = True,
     title: str = "",
     x: str = "tokens N",
     y: str = "cells",
-) -> None:
+    ax: Axes | None = None,
+) -> Figure:
     """Draw counts (solid, with markers) and bounds (dashed, in the colour of the same name).
 
     growth_picture({"2 heads": ([2, 3, 4], [4, 9, 16])}, path="growth.svg")
@@ -39,8 +41,7 @@ def growth_picture(
     check_picture(path)
     if not counted:
         raise ShapeError("There is nothing to draw; give at least one line of counts.")
-    figure = new_figure((5.6, 4.2))
-    axes = figure.subplots()
+    figure, axes = new_axes(ax, (5.6, 4.2))
     for number, (name, (amounts, counts)) in enumerate(counted.items()):
         style = number % len(COLOURS)
         line: dict[str, Any] = {"color": COLOURS[style], "linewidth": 1.2}
@@ -58,7 +59,7 @@ def growth_picture(
     axes.set_axisbelow(True)
     axes.legend(fontsize=8)
     axes.set_title(title, fontsize=10, parse_math=False)
-    write_figure(figure, path)
+    return finished(figure, path)
 
 
 def _plain_ticks(axes: Axes, counted: Mapping[str, Line]) -> None:

@@ -10,10 +10,11 @@ import numpy as np
 
 from hardmax._errors import RequestError, ShapeError
 from hardmax.geometry import Polytope
-from hardmax.plots._picture import COLOURS, check_picture, check_subject, new_figure, write_figure
+from hardmax.plots._picture import COLOURS, check_picture, check_subject, finished, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from mpl_toolkits.mplot3d import Axes3D
 
 _MOST_FACETS = 5_000
@@ -23,11 +24,11 @@ _MOST_DOTTED = 400  # vertices that are marked one by one
 def polytope_picture(
     polytopes: Polytope | Sequence[Polytope],
     *,
-    path: str | Path,
+    path: str | Path | None = None,
     names: Sequence[str] = (),
     title: str = "",
-) -> None:
-    """Draw polytopes beside each other, as .svg or .png: a panel each, with its vertex count.
+) -> Figure:
+    """Draw polytopes beside each other, as .svg, .png or .pdf: a panel each, with its vertex count.
 
     polytope_picture([P, Q, hm.minkowski_sum([P, Q]).polytope()], path="sum.svg")
     """
@@ -46,7 +47,7 @@ def polytope_picture(
         axes.tick_params(labelsize=6)
     if title:
         figure.suptitle(title, fontsize=11, parse_math=False)
-    write_figure(figure, path)
+    return finished(figure, path)
 
 
 def _check(polytopes: list[Polytope]) -> None:

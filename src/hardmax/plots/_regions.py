@@ -11,10 +11,11 @@ import numpy as np
 
 from hardmax._errors import RequestError
 from hardmax.geometry import LinearCell, Regions
-from hardmax.plots._picture import COLOURS, check_picture, check_subject, new_figure, write_figure
+from hardmax.plots._picture import COLOURS, check_picture, check_subject, finished, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _MOST_CELLS = 100_000
 Colour = str | tuple[float, float, float]
@@ -22,9 +23,14 @@ _GREY = "#dddddd"
 
 
 def regions_picture(
-    regions: Regions, *, path: str | Path, colour: str = "map", title: str = ""
-) -> None:
-    """Draw the cells of a plane, as .svg or .png.
+    regions: Regions,
+    *,
+    path: str | Path | None = None,
+    colour: str = "map",
+    title: str = "",
+    ax: Axes | None = None,
+) -> Figure:
+    """Draw the cells of a plane, as .svg, .png or .pdf.
 
     By "map" cells with one affine map have one colour, the same in every picture of it; by "depth"
     a cell is white and its walls have the colour of the layer that made them; by "winner" cells
@@ -45,8 +51,7 @@ def regions_picture(
             f"Cells are drawn in the plane, but these have {cells[0].dimension} dimensions; take a "
             f"hm.Slice."
         )
-    figure = new_figure((5.6, 5.2))
-    axes = figure.subplots()
+    figure, axes = new_axes(ax, (5.6, 5.2))
     width = 0.6 if len(cells) <= 2_000 else 0.15
     if colour == "depth":
         _draw_walls(axes, cells, 2.0 * width)
@@ -60,7 +65,7 @@ def regions_picture(
     axes.set_ylabel("coordinate 2", fontsize=8)
     axes.tick_params(labelsize=7)
     axes.set_title(title or f"{len(cells):,} cells", fontsize=9, parse_math=False)
-    write_figure(figure, path)
+    return finished(figure, path)
 
 
 def _draw_cells(axes: Axes, cells: list[LinearCell], fills: list[Colour], width: float) -> None:

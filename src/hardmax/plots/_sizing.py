@@ -12,19 +12,20 @@ from hardmax.plots._picture import (
     GREY,
     MARKERS,
     check_picture,
+    finished,
     new_figure,
-    write_figure,
 )
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _PANELS = ("heads", "parameters", "largest_logit", "largest_weight")
 _APART = 0.075  # of a panel's height: the least distance of two labels
 _Line = tuple[list[str], list[tuple[float, float]], str]
 
 
-def draw_sizing(curve: SizingCurve, path: str | Path, *, title: str = "") -> None:
+def draw_sizing(curve: SizingCurve, path: str | Path | None = None, *, title: str = "") -> Figure:
     """Every route's resources against the error, log-log, each line named where it ends.
 
     The label says the fitted exponent of 1/error and, in brackets, what is proved. Routes that
@@ -37,7 +38,7 @@ def draw_sizing(curve: SizingCurve, path: str | Path, *, title: str = "") -> Non
         _draw_panel(axes, curve, resource)
     figure.suptitle(f"{title}\nfitted exponent of 1/error (proved)".strip(), fontsize=11)
     figure.supxlabel("error", fontsize=10)
-    write_figure(figure, path)
+    return finished(figure, path)
 
 
 def _draw_panel(axes: Axes, curve: SizingCurve, resource: str) -> None:

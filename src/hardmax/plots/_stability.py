@@ -15,8 +15,8 @@ from hardmax.plots._picture import (
     MARKERS,
     check_picture,
     check_subject,
+    finished,
     new_figure,
-    write_figure,
 )
 
 if TYPE_CHECKING:
@@ -33,8 +33,10 @@ _STYLES = {
 }
 
 
-def stability_picture(report: StabilityReport, *, path: str | Path, title: str = "") -> None:
-    """Draw a report as .svg or .png: one line and one bar for each head.
+def stability_picture(
+    report: StabilityReport, *, path: str | Path | None = None, title: str = ""
+) -> Figure:
+    """Draw a report as .svg, .png or .pdf: one line and one bar for each head.
 
     Left: the weight outside the winner that is guaranteed for 95% of a head's queries, at every
     temperature; a marker says what it actually is at the head's own. Right: where the middle
@@ -55,7 +57,7 @@ def stability_picture(report: StabilityReport, *, path: str | Path, title: str =
     _draw_gaps(gaps, report)
     _draw_legend(figure, report)
     figure.suptitle(title or report.headline(), fontsize=11, parse_math=False)
-    write_figure(figure, path)
+    return finished(figure, path)
 
 
 def _draw_curves(axes: Axes, report: StabilityReport) -> None:

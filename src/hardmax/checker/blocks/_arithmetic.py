@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from hardmax.checker._budget import CALL, ENTRY, charge
+from hardmax.checker.blocks._reading import lost_in_frame
 from hardmax.checker.blocks._sets import Unproved
 from hardmax.checker.blocks._unrounded import Balls as Balls
 from hardmax.checker.blocks._unrounded import adds_without_rounding, read_as_one_float
@@ -57,6 +58,7 @@ def affine(
     lost = np.where(sharp, 0.0, lost_in(terms, size, format))
     lone = (weighed.sum(axis=1) <= 1) & is_power_of_two(matrix * there).all(axis=1) & held
     lost = np.where(lone, np.minimum(lost, _lost_once(np.abs(found) + spread, format)), lost)
+    lost = lost + lost_in_frame(matrix, bias, format)
     check_sizes(format, size + lost)
     return found, spread, lost
 
@@ -91,7 +93,8 @@ def products(query: Balls, key: Balls, format: Format) -> tuple[Balls, np.ndarra
 
     Also how far two products of one query with one key can be apart, whatever the query is: by what
     the key is off, and by rounding. A single product with a power of two is not rounded. A sum of
-    two such products rounds once, whatever comes first: with one key it is the same float.
+    two such products rounds once, whatever comes first: with one key, to the last digit, it is the
+    same float.
     """
     (q, qr), (k, kr) = query, key
     charge(60 * CALL + ENTRY * len(q) * len(k))
@@ -105,7 +108,8 @@ def products(query: Balls, key: Balls, format: Format) -> tuple[Balls, np.ndarra
     lone = (terms <= 1.0) & plain
     lost = np.where(sharp | lone, 0.0, lost_in(terms, size, format))
     check_sizes(format, size + lost)
-    again = np.where((terms <= 2.0) & (_uneven(query, key) == 0.0), 0.0, lost)
+    once = (terms <= 2.0) & ~kr.any(axis=1)
+    again = np.where((_uneven(query, key) == 0.0) & (once | (terms <= 1.0)), 0.0, lost)
     own = inflate((np.abs(q) + qr) @ kr.T, q.shape[1] + 8) + again
     return Balls(q @ k.T, spread + lost), own
 
@@ -116,6 +120,23 @@ def _uneven(query: Balls, key: Balls) -> np.ndarray:
         (~is_power_of_two(middle) | (radius > 0.0)).astype(float) for middle, radius in (query, key)
     ]
     return np.asarray(uneven[0] @ uneven[1].T)
+
+
+def biased(x: Balls, bias: np.ndarray, format: Format) -> Balls:
+    """Scores with each of several biases added, along a new last axis.
+
+    Adding 0 rounds nothing, nor does a sum of exact multiples of one power of two that is small.
+    """
+    middle = x.middle[..., None] + bias
+    size = inflate((np.abs(x.middle) + x.radius)[..., None] + np.abs(bias), 4)
+    bits = [np.where(m != 0.0, lowest_bit(m), np.inf).min(initial=np.inf) for m in (x.middle, bias)]
+    grid = np.array(0.0 if math.isinf(min(bits)) else min(bits))
+    sharp = (x.radius == 0.0)[..., None] & format.holds(bias) & _exact(format, size, grid)
+    lost = inflate(2.0 * (format.unit + FLOAT64.unit) * size + format.smallest, 8)
+    lost = np.where(sharp | (bias == 0.0), 0.0, lost)
+    check_sizes(format, size + lost)
+    radius = np.where(lost > 0.0, inflate(x.radius[..., None] + lost, 4), x.radius[..., None])
+    return Balls(middle, radius)
 
 
 def fed_forward(

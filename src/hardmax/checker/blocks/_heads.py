@@ -13,7 +13,6 @@ weights. Where start and selected have one score, the start token's share is 1/(
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -25,7 +24,6 @@ from hardmax.checker.blocks._arithmetic import (
     growth,
     lost_in,
     power,
-    products,
 )
 from hardmax.checker.blocks._holding import (
     Cases,
@@ -39,9 +37,18 @@ from hardmax.checker.blocks._holding import (
     start_balls,
     written,
 )
+from hardmax.checker.blocks._places import (
+    NOTHING,
+    PairClasses,
+    classes_of,
+    has_mask,
+    start_bias,
+    tied_by_place,
+)
+from hardmax.checker.blocks._scores import Scores, ends_of_scores
 from hardmax.checker.blocks._sets import Unproved
 from hardmax.core import Aggregate, Attention, Head, Node, Softmax, plain
-from hardmax.numerics import Format, down, gamma, inflate, is_power_of_two, up
+from hardmax.numerics import Format, down, gamma, inflate, is_power_of_two
 
 _MOST = 2**23  # scores in one table
 
@@ -55,22 +62,6 @@ def bound_head(asked: Question, node: Node, holdings: Holdings) -> None:
         head.bound_share()
     else:
         head.bound_values()
-
-
-@dataclass(frozen=True, eq=False)
-class Scores:
-    """Lower and upper ends of scores: cases here x cases there, and the start token's.
-
-    Cases there of one class have one key; their scores differ by twice `own` at most, whatever the
-    case here holds exactly.
-    """
-
-    low: np.ndarray
-    high: np.ndarray
-    start_low: np.ndarray
-    start_high: np.ndarray
-    own: np.ndarray
-    classes: np.ndarray  # cases there x classes, 1 where a case is in a class
 
 
 class _Head:
@@ -96,40 +87,35 @@ class _Head:
         middle, spread, lost = affine(x, matrix[:, columns], None, self.format)
         return Balls(middle, spread + lost)
 
-    def _scores(self, here: Cases, there: Cases) -> Scores:
+    def _scores(self, here: Cases, there: Cases, pairs: PairClasses) -> Scores:
         """What every case here gives to every case there, and to the start token."""
-        if here.count * there.count > _MOST:
+        if here.count * there.count * pairs.count > _MOST:
             raise Unproved(f"The head {self.node.name!r} has too many cases.")
         query = self._projected(here.balls(self.holdings), self.head.query, here.columns)
         key = self._projected(there.balls(self.holdings), self.head.key, there.columns)
         start = self._projected(there.start(self.holdings), self.head.key, there.columns)
-        return self._ends(query, key, start)
+        first = start_bias(self.head, self.node.name, self.asked.longest)
+        present = pairs.present(here, there)
+        return self._ends(query, key, start, (pairs.bias, first), present)
 
-    def _ends(self, query: Balls, key: Balls, start: Balls) -> Scores:
-        own, apart = products(query, key, self.format)
-        first, _ = products(query, start, self.format)
-        extra = 0.0
-        if not is_power_of_two(self.coldness):
-            extra = float(gamma(4, self.format)) * float(np.abs(own.middle).max(initial=1.0))
-        check_sizes(
-            self.format, inflate(self.coldness * (np.abs(own.middle) + own.radius + 1.0), 8)
-        )
-        pads = [inflate(one.radius + extra, 4) if extra else one.radius for one in (own, first)]
-        ends = [
-            (_down(one.middle, pad), _up(one.middle, pad))
-            for one, pad in zip((own, first), pads, strict=True)
-        ]
-        (low, high), (start_low, start_high) = ends
-        _, number = np.unique(key.middle, axis=0, return_inverse=True)
-        classes = np.eye(int(number.max(initial=-1)) + 1)[number.reshape(-1)]
-        return Scores(low, high, start_low, start_high, inflate(apart + extra, 4), classes)
+    def _ends(
+        self,
+        query: Balls,
+        key: Balls,
+        start: Balls,
+        bias: tuple[np.ndarray, float],
+        present: np.ndarray | None = None,
+    ) -> Scores:
+        return ends_of_scores((query, key, start), bias, self.coldness, self.format, present)
 
     def _others(self, gap: float) -> float:
         """The weight of all tokens together whose scores are at least so far below the best."""
         return float(inflate(self.tokens * power(gap, self.coldness, self.format, self.tokens), 4))
 
     def _start_row(self, there: Cases) -> float:
-        """How much of the start token's own row goes to symbols."""
+        """How much of the start token's own row goes to symbols: nothing if it sees none."""
+        if self.head.causal:
+            return 0.0
         read = self.reads["q"]
         columns = Cases(self.asked, (), read).columns
         query = self._projected(
@@ -137,7 +123,9 @@ class _Head:
         )
         key = self._projected(there.balls(self.holdings), self.head.key, there.columns)
         start = self._projected(there.start(self.holdings), self.head.key, there.columns)
-        found = self._ends(query, key, start)
+        bias, n = self.head.position_bias, self.asked.longest
+        own = np.zeros(1) if bias is None else bias[0, 1 : n + 1].max(keepdims=True)
+        found = self._ends(query, key, start, (own, 0.0 if bias is None else float(bias[0, 0])))
         gap = float(found.start_low.min() - found.high.max())
         return self._others(_surely(gap))
 
@@ -153,17 +141,25 @@ class _Head:
         queries, keys = (self.asked.steps_of(self.reads[port]) for port in ("q", "k"))
         here = Cases(self.asked, queries, self.reads["q"])
         there = Cases(self.asked, keys, self.reads["k"])
-        scores = self._scores(here, there)
+        masked = has_mask(self.head)
+        tied = tied_by_place(self.sets, self.step) if masked else NOTHING
+        axes = [("q", s) for s in queries] + [("k", s) for s in keys]
+        pairs = classes_of(
+            self.head, self.node.name, self.asked.longest, np.array(False), [], tied, axes
+        )
+        scores = self._scores(here, there, pairs)
         middle = 0.5 * (scores.low + scores.high) - 0.5 * (scores.start_low + scores.start_high)
-        selected = middle > -0.5
-        table = selected.T.reshape((*there.shape, *here.shape))
-        self._keep_table(block, ShareTable(keys, queries, table))
+        selected = (middle > -0.5) & scores.present
+        table = selected.reshape(here.count, there.count, pairs.count).transpose(1, 0, 2)
+        table = table.reshape((*there.shape, *here.shape, pairs.count))
+        self._keep_table(block, ShareTable(keys, queries, table, pairs.number, masked))
         spread, gap = self._share_gaps(scores, selected)
-        self._share(block, spread, gap)
+        self._share(block, spread, gap, self._flag_astray(there))
         away = float(self.holdings.shares[block].max())
         self.holdings.symbols[block] = (away, away)
         others = self._start_row(there)
-        self.holdings.start[block] = float(inflate(others + self._sum_lost(others, True), 4))
+        own = others + self._sum_lost(others, True) + self._flag_astray(there)
+        self.holdings.start[block] = float(inflate(own, 4))
 
     def _check_share(self, block: int) -> None:
         """What is sent is 1 by the start token, and 0 by everybody else."""
@@ -180,7 +176,7 @@ class _Head:
 
     def _keep_table(self, block: int, table: ShareTable) -> None:
         known = self.asked.tables.setdefault(block, table)
-        if (known.table != table.table).any():
+        if known.table.shape != table.table.shape or (known.table != table.table).any():
             raise Unproved(f"What the head {self.node.name!r} selects differs between formats.")
 
     def _share_gaps(self, scores: Scores, selected: np.ndarray) -> tuple[float, float]:
@@ -188,10 +184,19 @@ class _Head:
         above = np.where(selected, scores.high - scores.start_low, 0.0)
         below = np.where(selected, scores.start_high - scores.low, 0.0)
         spread = float(max(above.max(initial=0.0), below.max(initial=0.0)))
-        gaps = np.where(selected, np.inf, scores.start_low - scores.high)
+        gaps = np.where(selected | ~scores.present, np.inf, scores.start_low - scores.high)
         return float(inflate(spread, 4)), _surely(float(gaps.min(initial=np.inf)))
 
-    def _share(self, block: int, spread: float, gap: float) -> None:
+    def _flag_astray(self, there: Cases) -> float:
+        """How far what is sent is from 1 at the start token, or from 0 elsewhere.
+
+        A mean of what is so far off is no further off, but for what the mean rounds of that.
+        """
+        both = (there.balls(self.holdings), there.start(self.holdings))
+        away = max(float(self._sent(x, there.columns).radius.max(initial=0.0)) for x in both)
+        return float(inflate(away * (1.0 + gamma(2 * self.tokens + 8, self.format)), 8))
+
+    def _share(self, block: int, spread: float, gap: float, sent: float) -> None:
         others = self._others(gap)
         grown = growth(spread, self.coldness, self.format, self.tokens)
         if not grown < np.inf or not others < np.inf:
@@ -199,7 +204,8 @@ class _Head:
         counts = np.arange(self.asked.longest + 1)
         moved = (counts * grown + others) * (1.0 + grown) / (1.0 + counts) ** 2
         lost = self._sum_lost(others, spread == 0.0)
-        self.holdings.shares[block] = inflate(moved + lost * (1.0 / (1.0 + counts) + moved), 16)
+        shares = moved + lost * (1.0 / (1.0 + counts) + moved) + sent
+        self.holdings.shares[block] = inflate(shares, 16)
         self._keep_rows(float(inflate(grown / 2 + others + lost, 8)))
 
     def _sum_lost(self, others: float, equal: bool) -> float:
@@ -223,9 +229,10 @@ class _Head:
         keys = asked.steps_of([*self.reads["k"], *self.reads["v"]])
         here = Cases(asked, queries, self.reads["q"])
         there = Cases(asked, keys, list(dict.fromkeys([*self.reads["k"], *self.reads["v"]])))
-        scores = self._scores(here, there)
-        selected = self._selected(queries, keys)
-        values = self._values(keys)
+        pairs = self._pairs(queries, keys)
+        scores = self._scores(here, there, pairs)
+        selected = self._selected(queries, keys, pairs) & scores.present
+        values = [one for one in self._values(keys) for _ in range(pairs.count)]
         spread, gap = self._gaps(scores, selected, values)
         others = self._others(gap)
         uneven = made.kind == "mean" and not made.agree
@@ -238,22 +245,34 @@ class _Head:
             raise Unproved(f"The scores of {self.node.name!r} are not apart, or not equal.")
         lost = self._sum_lost(others, spread == 0.0)
         self._keep_rows(float(inflate(grown / 2 + others + lost, 8)))
-        self._bound_sent(
-            there, np.asarray(selected.any(axis=0)), values, others + (grown if uneven else 0.0)
-        )
+        ever = selected.any(axis=0).reshape(there.count, pairs.count).any(axis=1)
+        self._bound_sent(there, ever, values[:: pairs.count], others + (grown if uneven else 0.0))
 
-    def _selected(self, queries: Sequence[int], keys: Sequence[int]) -> np.ndarray:
-        """The step's relation, as cases here x cases there."""
+    def _pairs(self, queries: Sequence[int], keys: Sequence[int]) -> PairClasses:
+        """Pairs of places, by what the mask and the step's relation say of them."""
         chosen = self.made.selection
         axes = [("q", s) for s in queries] + [("k", s) for s in keys]
         own = [("k", s) for s in chosen.keys] + [("q", s) for s in chosen.queries]
         table = self.sets.relation(self.step)
-        if not set(own) <= set(axes):
+        tied = tied_by_place(self.sets, self.step) if has_mask(self.head) else NOTHING
+        self.asked.tied[self.step] = tied.names
+        read = {axis for axis in axes if axis[1] not in tied.numbers}
+        if not {axis for axis in own if axis[1] not in tied.numbers} <= read:
             own, table = self._essential(own, table)
-        if not set(own) <= set(axes):
+        if not {axis for axis in own if axis[1] not in tied.numbers} <= read:
             raise Unproved(f"The head {self.node.name!r} does not read all that it selects by.")
+        places = self.asked.longest
+        return classes_of(self.head, self.node.name, places, table, own, tied, axes)
+
+    def _selected(
+        self, queries: Sequence[int], keys: Sequence[int], pairs: PairClasses
+    ) -> np.ndarray:
+        """The step's relation, as cases here x cases there, classes of pairs included."""
+        axes = [("q", s) for s in queries] + [("k", s) for s in keys]
         shape = [len(self.sets.numbers(s)) for _, s in axes]
-        full = np.broadcast_to(axes_of(table, own, axes), shape)
+        by_class = ("class", 0)
+        table = axes_of(pairs.selected, [by_class, *pairs.free], [*axes, by_class])
+        full = np.broadcast_to(table, [*shape, pairs.count])
         here = int(np.prod([len(self.sets.numbers(s)) for s in queries], dtype=int))
         return np.asarray(full).reshape(here, -1)
 
@@ -284,7 +303,8 @@ class _Head:
 
         Where nothing is selected, how far everybody is below the start token.
         """
-        aside = np.where(selected, -np.inf, scores.high).max(axis=1, initial=-np.inf)
+        there = scores.present & ~selected
+        aside = np.where(there, scores.high, -np.inf).max(axis=1, initial=-np.inf)
         start_low, start_high = scores.start_low[:, 0], scores.start_high[:, 0]
         gap = float((start_low - aside).min(initial=np.inf))
         spread = 0.0
@@ -308,8 +328,10 @@ class _Head:
         low = np.where(mine, scores.low[:, group], np.inf).min(axis=1, initial=np.inf)
         high = np.where(mine, scores.high[:, group], -np.inf).max(axis=1, initial=-np.inf)
         own = np.where(mine, scores.own[:, group], 0.0).max(axis=1, initial=0.0)
-        kinds = ((mine.astype(float) @ scores.classes[group]) > 0.0).sum(axis=1)
-        return np.where(kinds == 1, np.minimum(2.0 * own, high - low), high - low)
+        kind = scores.kinds[group]
+        first = np.where(mine, kind, len(scores.kinds)).min(axis=1, initial=len(scores.kinds))
+        last = np.where(mine, kind, -1).max(axis=1, initial=-1)
+        return np.where(first == last, np.minimum(2.0 * own, high - low), high - low)
 
     def _ranked_groups(self, values: list) -> list[list[int]]:
         """Cases there from the worst value to the best; for a mean, all of them together."""
@@ -331,15 +353,16 @@ class _Head:
         default = codes_for(self.asked, self.node, [plain(Fraction(self.made.default))])
         off = np.abs(sent.middle[where] - codes) + sent.radius[where]
         off_first = np.abs(first.middle - default) + first.radius
-        sizes = [np.abs(one.middle) + one.radius for one in (sent, first)]
+        sizes = [self._sent_size(one, there.columns) for one in (x, there.start(self.holdings))]
         size = np.concatenate([*sizes, np.abs(default)]).max(axis=0, keepdims=True)
+        terms_sent, terms_first = sizes[0][where], np.maximum(sizes[1], np.abs(default))
         check_sizes(self.format, size * self.tokens)
         terms = np.array(self.tokens + self.head.value.shape[0] + 8)
         leaked = 2.0 * others * size
         # Where all who are selected hold 0 there is little to round. A mean of numbers that differ
         # is no larger than the largest, which is one of the cases.
-        off += lost_in(terms, inflate(np.abs(codes) + off + leaked, 8), self.format)
-        off_first += lost_in(terms, inflate(np.abs(default) + off_first + leaked, 8), self.format)
+        off += lost_in(terms, inflate(terms_sent + leaked, 8), self.format)
+        off_first += lost_in(terms, inflate(terms_first + leaked, 8), self.format)
         self.holdings.symbols.update(self._spread(off, codes, off_first, default, leaked))
         self._bound_start(there, first, size, lost_in(terms, size, self.format))
 
@@ -364,20 +387,17 @@ class _Head:
         away = inflate(np.concatenate([off, off_first]) + leaked, 16)
         return spread_of(self.asked, self.node, away, np.concatenate([codes, default]))
 
+    def _sent_size(self, x: Balls, columns: Sequence[int]) -> np.ndarray:
+        """Of the terms of what is sent: values that cancel there are rounded before they do."""
+        held = self._projected(x, self.head.value, columns)
+        sizes = (np.abs(held.middle) + held.radius) @ np.abs(self.head.output[self.own]).T
+        return np.asarray(inflate(sizes, len(self.head.value) + 8))
+
     def _sent(self, x: Balls, columns: Sequence[int]) -> Balls:
         held = self._projected(x, self.head.value, columns)
         output = self.head.output[self.own]
         middle, spread, lost = affine(held, output, None, self.format)
         return Balls(middle, spread + lost)
-
-
-def _down(middle: np.ndarray, pad: np.ndarray) -> np.ndarray:
-    """The lower end; scores that are not rounded have none."""
-    return np.where(pad > 0.0, down(middle - pad), middle)
-
-
-def _up(middle: np.ndarray, pad: np.ndarray) -> np.ndarray:
-    return np.where(pad > 0.0, up(middle + pad), middle)
 
 
 def _surely(gap: float) -> float:

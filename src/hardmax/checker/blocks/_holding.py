@@ -11,7 +11,7 @@ import numpy as np
 
 from hardmax.checker.blocks._arithmetic import Balls
 from hardmax.checker.blocks._sets import ClosedSets, Exact, Unproved
-from hardmax.core import Block, Circuit, Node, Transformer
+from hardmax.core import Block, Circuit, Node, Transformer, square_code
 from hardmax.numerics import Format, above_float, nearest_float
 
 _MOST_CASES = 2**20
@@ -36,6 +36,7 @@ class Holdings:
     shares: dict[int, np.ndarray] = field(default_factory=dict)
     rows: float = 0.0  # how far attention rows are from their patterns
     farthest: float = 0.0  # how far blocks are from their codes
+    adrift: float = 0.0  # how far a turned stream strays where nothing is written
 
 
 @dataclass(eq=False)
@@ -47,6 +48,7 @@ class Question:
     sets: ClosedSets
     ids: np.ndarray  # of the claim's symbols in the Transformer's alphabet
     tables: dict[int, ShareTable] = field(default_factory=dict)
+    tied: dict[int, tuple[str, ...]] = field(default_factory=dict)  # aggregates: what masks read
 
     @property
     def longest(self) -> int:
@@ -65,17 +67,32 @@ class Question:
 
 @dataclass(frozen=True, eq=False)
 class ShareTable:
-    """Which positions the head of a share selects: a table over steps there, then steps here."""
+    """Which positions the head of a share selects: a table over steps there, then steps here.
+
+    Its last axis are classes of pairs of places; `pairs` has the class of each, -1 if it is hidden.
+    """
 
     keys: tuple[int, ...]
     queries: tuple[int, ...]
     table: np.ndarray
+    pairs: np.ndarray
+    masked: bool
+
+    @property
+    def axes(self) -> list[Axis]:
+        return [("k", s) for s in self.keys] + [("q", s) for s in self.queries]
+
+    @property
+    def is_everybody(self) -> bool:
+        return bool(self.table.all() and (self.pairs >= 0).all())
 
 
 def code_of(block: Block, number: Exact) -> np.ndarray:
     """The coordinates of a block that holds a number; of a one-hot none is lit for other items."""
     if block.form == "number":
         return np.array([nearest_float(number)], dtype=float)
+    if block.form == "square":
+        return np.array([nearest_float(square_code(number, block.items))], dtype=float)
     return np.array([float(item == number) for item in block.items])
 
 
@@ -135,7 +152,8 @@ class Cases:
 
     def radius(self, middle: np.ndarray, holdings: Holdings) -> np.ndarray:
         """How far each column is off, at symbols: for rows of middles."""
-        both = np.array([*(holdings.symbols[k] for k in self._owner), (0.0, 0.0), (0.0, 0.0)])
+        plain = (holdings.adrift, holdings.adrift)
+        both = np.array([*(holdings.symbols[k] for k in self._owner), plain, plain])
         return np.where(middle == 1.0, both[:, 0], both[:, 1])
 
     def balls(self, holdings: Holdings) -> Balls:
@@ -151,7 +169,8 @@ def start_balls(asked: Question, blocks: Sequence[int], holdings: Holdings) -> B
     circuit = asked.circuit
     held = [one for k in blocks for one in circuit.blocks[k].at_start]
     away = [holdings.start[k] for k in blocks for _ in circuit.blocks[k].coordinates]
-    return Balls(np.array([[*held, 1.0, 1.0]]), np.array([[*away, 0.0, 0.0]]))
+    plain = (holdings.adrift, holdings.adrift)
+    return Balls(np.array([[*held, 1.0, 1.0]]), np.array([[*away, *plain]]))
 
 
 def numbers_in(

@@ -12,18 +12,21 @@ exactly. Any other is made from blocks that were written before (wiring), which 
 their steps, all in the closed sets; so it is one of the cases that were checked, and codes what the
 step makes of these values, which is what the program makes of them. An aggregate looks at many
 positions: a row depends on the case here and the multiset of cases there, and the theorem of rows
-speaks of all of these. Nobody writes a block again (wiring). The answer is read off its block.
+speaks of all of these. Nobody writes a block again (wiring). The answer is read off its block. A
+mask goes by the true places, which is what the steps that it stands for go by as long as they, and
+what they are made of, are not overwritten: these are no steps to intervene on (`_places`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 import numpy as np
 
 from hardmax.checker.blocks._arithmetic import Balls, affine
+from hardmax.checker.blocks._frame import taken_back
 from hardmax.checker.blocks._heads import about_heads, bound_head
 from hardmax.checker.blocks._holding import (
     Cases,
@@ -32,7 +35,9 @@ from hardmax.checker.blocks._holding import (
     code_of,
     rounding_of,
 )
+from hardmax.checker.blocks._places import has_mask
 from hardmax.checker.blocks._sets import ClosedSets, Unproved
+from hardmax.checker.blocks._turned import Drift
 from hardmax.checker.blocks._units import bound_units
 from hardmax.checker.blocks._unrounded import about_storage
 from hardmax.checker.blocks._wiring import check_wiring
@@ -41,6 +46,7 @@ from hardmax.core import (
     SYMBOL,
     Attention,
     Circuit,
+    Node,
     SequenceInput,
     SequenceSteps,
     Transformer,
@@ -66,26 +72,66 @@ class BlockProof:
         sets = ClosedSets(steps, words)
         self.asked = Question(transformer, circuit, sets, ids)
         self.claimed_steps = steps
+        self.taken = None if circuit.frame is None else taken_back(transformer, circuit.frame)
+        if self.taken is not None:
+            self.asked.transformer = transformer = self.taken.meant
         check_wiring(transformer, circuit, sets)
         source = transformer.input
         assert isinstance(source, SequenceInput)
         if source.longest < words.longest:
             raise Unproved("The Transformer reads no words as long as those of the claim.")
 
+    @property
+    def left(self) -> float:
+        """The largest 2-norm of a row or column of weights that the circuit does not speak of."""
+        return 0.0 if self.taken is None else self.taken.largest
+
     def bound(self, format: Format, tell: Callable[[str], None] | None = None) -> Holdings:
         """How far every block is from its code; a refusal where that is more than codes allow."""
         holdings = Holdings(format)
+        drift = None if self.taken is None else Drift(self.asked, self.taken, format)
         self._embedded(holdings)
-        transformer = self.asked.transformer
-        for node in self.asked.circuit.nodes[2:-1]:
-            if tell is not None:
-                tell(f"block {node.step} in {format.name}")
-            if isinstance(transformer.sublayers[node.sublayer], Attention):
-                bound_head(self.asked, node, holdings)
-            else:
-                bound_units(self.asked, node, holdings)
-            self._check_apart(node.writes, holdings)
+        if drift is not None:
+            drift.embed(holdings)
+            self._check_apart(self._there(-1), holdings)
+        for sublayer, nodes in groupby(self.asked.circuit.nodes[2:-1], lambda n: n.sublayer):
+            if drift is not None:
+                drift.before(sublayer, holdings)
+            for node in nodes:
+                if tell is not None:
+                    tell(f"block {node.step} in {format.name}")
+                self._bound(node, holdings)
+                self._check_apart(node.writes, holdings)
+            if drift is not None:
+                drift.after(sublayer, holdings)
+                self._check_apart(self._there(sublayer), holdings)
+        if drift is not None:
+            drift.before(len(self.asked.transformer.sublayers), holdings)
+        self._check_masks()
         return holdings
+
+    def _check_masks(self) -> None:
+        """Every head with a mask names the steps that it stands for, and nobody else names any."""
+        circuit, layers = self.asked.circuit, self.asked.transformer.sublayers
+        for node in circuit.nodes[2:-1]:
+            layer = layers[node.sublayer]
+            masked = isinstance(layer, Attention) and has_mask(layer.heads[node.first])
+            step = circuit.blocks[node.writes[0]].step
+            if node.masks != (self.asked.tied.get(step, ()) if masked else ()):
+                raise Unproved(
+                    f"The node {node.name!r} names other steps than its mask stands for."
+                )
+
+    def _bound(self, node: Node, holdings: Holdings) -> None:
+        if isinstance(self.asked.transformer.sublayers[node.sublayer], Attention):
+            bound_head(self.asked, node, holdings)
+        else:
+            bound_units(self.asked, node, holdings)
+
+    def _there(self, sublayer: int) -> tuple[int, ...]:
+        """The blocks that have been written once a sublayer has run."""
+        blocks = self.asked.circuit.blocks
+        return tuple(k for k, block in enumerate(blocks) if block.sublayer <= sublayer)
 
     def _check_apart(self, writes: tuple[int, ...], holdings: Holdings) -> None:
         """A block says which number it codes: it is off by less than half the distance of codes."""
@@ -99,9 +145,8 @@ class BlockProof:
             if block.form == "share":
                 continue
             holdings.farthest = max(holdings.farthest, away)
-            numbers = self.asked.sets.numbers(block.step)
-            apart = min((float(b - a) for a, b in pairwise(numbers)), default=1.0)
-            apart = 1.0 if block.form == "one-hot" else apart
+            apart = min((float(b - a) for a, b in pairwise(sorted(block.items))), default=1.0)
+            apart = apart if block.form == "number" else 1.0
             if not away < 0.45 * apart:
                 raise Unproved(
                     f"In {holdings.format.name} the block {block.name!r} is off by {away:.3g}, "
@@ -186,19 +231,28 @@ class BlockProof:
             raise Unproved(f"The read-out reads token {token}, but the target answers at {at}.")
 
 
-def statements(held: dict[str, Holdings], circuit: Circuit) -> tuple[str, ...]:
-    """What was established, for the certificate."""
+def statements(held: dict[str, Holdings], circuit: Circuit, left: float = 0.0) -> tuple[str, ...]:
+    """What was established, for the certificate; `left` is what weights are beside those meant."""
+    along = "" if circuit.frame is None else ", along the axes of its frame"
+    beyond = f" beyond rows and columns of weights of length {left:.3g}" if left > 0.0 else ""
     rows = ", ".join(f"{one.rows:.3g} in {name}" for name, one in held.items())
     blocks = ", ".join(f"{one.farthest:.3g} in {name}" for name, one in held.items())
-    return (
+    said = (
         "Every answer is right on every word on which the program is defined.",
         f"Every attention row is within so much of its pattern, in its largest entry: {rows}.",
         f"Every intervention on any set of the steps {', '.join(circuit.steps)}, at any positions, "
         f"on which the interpreter is defined agrees with the program; blocks are off by at most "
         f"{blocks}.",
         f"The circuit's {len(circuit.nodes)} nodes and {len(circuit.edges)} edges are those of the "
-        f"weights, and there is no other edge.",
+        f"weights{along}, and there is no other edge{beyond}.",
     )
+    heads = ", ".join(node.name for node in circuit.nodes if node.masks)
+    named = ", ".join(circuit.masked)
+    masks = (
+        f"The masks of {heads} stand for {named}, by the true places: no intervention on {named} "
+        f"is among those that agree."
+    )
+    return (*said, masks) if heads else said
 
 
 def assumptions(held: dict[str, Holdings]) -> tuple[str, ...]:

@@ -204,6 +204,8 @@ class ClosedSets:
             made = self.step(step)
             assert isinstance(made, Aggregate)
             chosen = made.selection
+            if chosen.causal:
+                raise Unproved(f"The selection of {self.name(step)} looks back without saying how.")
             lists = [self.numbers(one) for one in (*chosen.keys, *chosen.queries)]
             self.limit(math.prod(map(len, lists)), step)
             charge(FUNCTION, math.prod(map(len, lists)))

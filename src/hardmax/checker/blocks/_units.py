@@ -13,14 +13,15 @@ from hardmax.checker.blocks._holding import (
     Distances,
     Holdings,
     Question,
-    axes_of,
     codes_for,
     numbers_in,
     spread_of,
     start_balls,
     written,
 )
+from hardmax.checker.blocks._reading import lost_in_frame
 from hardmax.checker.blocks._sets import Exact, Unproved
+from hardmax.checker.blocks._worths import worths_of
 from hardmax.core import Aggregate, Combination, FeedForward, Node, Picked
 from hardmax.numerics import above_float, inflate
 
@@ -186,12 +187,19 @@ class _Units:
             (abs(a - w) * Fraction(float(r)) for a, w, r in zip(total, wanted, reach, strict=True)),
             Fraction(0),
         )
-        passed = float(sizes[:-1] @ away)
+        passed = float(sizes[:-1] @ away + self._plain_astray())
         terms = np.array(2 * (inner.shape[1] + len(inner) + 4))
         lost = float(lost_in(terms, inflate(sizes @ reach, 8), self.format))
+        turned = lost_in_frame(self.inner[:, [*columns, *self._plain_columns()]], one, self.format)
+        lost = float(inflate(lost + np.abs(outer) @ (turned + np.zeros(len(outer))), 8))
         (block,) = self.node.writes
         away_in_all = float(inflate(above_float(off) + 2 * passed + 2 * lost, 8))
         return {block: (away_in_all, away_in_all)}
+
+    def _plain_astray(self) -> float:
+        """What sums are off by where the coordinates that are 1, everywhere or at start, stray."""
+        plain = np.abs(self.inner[:, self._plain_columns()]).sum(axis=1)
+        return float(inflate(np.abs(self.outer[0]) @ plain * self.holdings.adrift, len(plain) + 8))
 
     def _check_opposites(
         self,
@@ -220,20 +228,25 @@ class _Units:
     def from_shares(self, read: Sequence[int]) -> dict[int, Distances]:
         """A count, or a sum: that of the positions that each head selects, times their worth.
 
-        What the units make of each share alone, for each count, adds up.
+        What the units make of each share alone, for each count, adds up. Of one share they may make
+        a function of the count right away.
         """
         asked = self.asked
         blocks = [asked.circuit.blocks[k] for k in read]
-        made = asked.sets.step(self.step)
+        counted = blocks[0].step if blocks else self.step
+        made = asked.sets.step(counted)
         if not isinstance(made, Aggregate) or made.kind not in ("count", "sum"):
             raise Unproved(f"The component {self.name!r} looks up shares, but makes no count.")
-        if any(block.form != "share" or block.step != self.step for block in blocks):
+        if any(block.form != "share" or block.step != counted for block in blocks):
             raise Unproved(f"The component {self.name!r} reads shares of another step.")
-        worths = self._worths(made, read)
+        if len(read) != 1 and counted != self.step:
+            raise Unproved(f"The component {self.name!r} makes no count of several shares.")
+        worths = worths_of(asked, counted, made, read)
         if len(read) != 1 and any(b.form != "number" for b in asked.blocks(self.node.writes)):
             raise Unproved(f"The component {self.name!r} adds up shares of several heads.")
         if not read:
-            out = self._out(Balls(np.array([[1.0, 0.0]]), np.zeros((1, 2))), self._plain_columns())
+            plain = np.full((1, 2), self.holdings.adrift)
+            out = self._out(Balls(np.array([[1.0, 0.0]]), plain), self._plain_columns())
             return self._away(out, codes_for(asked, self.node, [0]))
         self._check_separate(read)
         if len(read) == 1:
@@ -246,6 +259,16 @@ class _Units:
         together = lost_in(np.array(len(self.inner)), inflate(np.array(size), 64), self.format)
         away = float(inflate(total + float(together), 64))
         return dict.fromkeys(self.node.writes, (away, away))
+
+    def _answers(self, k: int, numbers: Sequence[Exact]) -> dict[Exact, Exact]:
+        """What the step is for each number of the count, where it has an answer."""
+        sets, counted = self.asked.sets, self.asked.circuit.blocks[k].step
+        if counted == self.step:
+            return {number: number for number in numbers}
+        if sets.base(self.step, frozenset([counted])) != (counted,):
+            raise Unproved(f"The component {self.name!r} reads the share of another step's count.")
+        made = {given[0]: answer for given, answer in sets.rows(self.step, (counted,))}
+        return {number: made[number] for number in numbers if number in made}
 
     def _plain_columns(self) -> list[int]:
         return [self.asked.circuit.one, self.asked.circuit.start]
@@ -266,7 +289,7 @@ class _Units:
         columns = [first, *self._plain_columns()]
         x = Balls(
             np.column_stack([share, np.ones(len(counts)), np.zeros(len(counts))]),
-            np.column_stack([radius, np.zeros((len(counts), 2))]),
+            np.column_stack([radius, np.full((len(counts), 2), self.holdings.adrift)]),
         )
         own = np.ones(len(self.inner), dtype=bool) if alone else self.inner[:, first] != 0.0
         inner, bias = self.inner[own][:, columns], self.bias[own]
@@ -276,70 +299,17 @@ class _Units:
         size = float(inflate(terms.max(initial=0.0), len(self.inner) + 8))
         numbers = [_plain(worth * w) for w in counts]
         if alone:
-            return self._away(out, codes_for(asked, self.node, numbers)), size
+            answers = self._answers(k, numbers)
+            some = [at for at, number in enumerate(numbers) if number in answers]
+            codes = codes_for(asked, self.node, [answers[numbers[at]] for at in some])
+            return self._away(Balls(out.middle[some], out.radius[some]), codes), size
         return self._away(out, np.array([[float(n)] for n in numbers])), size
 
     def _counts(self, k: int) -> list[int]:
         """How many positions the head can select: all of them, if it selects everybody."""
-        if self.asked.tables[k].table.all():
+        if self.asked.tables[k].is_everybody:
             return [n for n in self.asked.sets.words.lengths if n]
         return list(range(self.asked.longest + 1))
-
-    def _worths(self, made: Aggregate, read: Sequence[int]) -> list[Fraction]:
-        """What a position counts that each head selects: together, what the step says it does."""
-        asked, sets = self.asked, self.asked.sets
-        tables = [asked.tables[k] for k in read]
-        there = frozenset([*made.selection.keys, *(s for t in tables for s in t.keys)])
-        base = () if made.value is None else sets.base(made.value, there)
-        keys = tuple(
-            dict.fromkeys([*made.selection.keys, *base, *(s for t in tables for s in t.keys)])
-        )
-        asks = tuple(
-            dict.fromkeys([*made.selection.queries, *(s for t in tables for s in t.queries)])
-        )
-        axes = [("k", s) for s in keys] + [("q", s) for s in asks]
-        size = int(np.prod([len(sets.numbers(s)) for _, s in axes], dtype=float))
-        sets.limit(size // 2, self.step)
-        own = [("k", s) for s in made.selection.keys] + [("q", s) for s in made.selection.queries]
-        wanted = axes_of(sets.relation(self.step), own, axes).astype(float)
-        worth = np.ones([1] * len(axes))
-        if made.value is not None:
-            worth = axes_of(self._worth(made.value, base), [("k", s) for s in base], axes)
-        shape = [len(sets.numbers(s)) for _, s in axes]
-        wanted = np.broadcast_to(wanted * worth, shape)
-        selected = [
-            np.broadcast_to(
-                axes_of(t.table, [("k", s) for s in t.keys] + [("q", s) for s in t.queries], axes),
-                shape,
-            )
-            for t in tables
-        ]
-        found, total = [], np.zeros(shape)
-        for mine in selected:
-            others = sum((s.astype(float) for s in selected if s is not mine), np.zeros(shape))
-            alone = mine & (others == 0.0)
-            value = float(wanted[alone].flat[0]) if alone.any() else 1.0
-            found.append(Fraction(value))
-            total = total + value * mine
-        if (total != wanted).any():
-            raise Unproved(
-                f"The heads of {sets.name(self.step)} do not select what its relation says."
-            )
-        return found
-
-    def _worth(self, step: int, base: tuple[int, ...]) -> np.ndarray:
-        sets = self.asked.sets
-        shape = [len(sets.numbers(s)) for s in base]
-        found = np.zeros(shape)
-        places = [{n: k for k, n in enumerate(sets.numbers(s))} for s in base]
-        for given, answer in sets.rows(step, base):
-            value = float(answer)
-            if Fraction(value) != answer:
-                raise Unproved(
-                    f"The step {sets.name(step)} adds up numbers that floats do not hold."
-                )
-            found[tuple(place[n] for place, n in zip(places, given, strict=True))] = value
-        return found
 
 
 def _plain(number: Fraction) -> Exact:

@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hardmax.checker.blocks._reading import Turned
 from hardmax.numerics import FLOAT64, Format, down, inflate, is_power_of_two, lowest_bit
 
 _MOST_UNITS = 6  # that sound in a coordinate, whose subsets are gone through
@@ -53,7 +54,7 @@ class OneFloat(NamedTuple):
 
 
 def read_as_one_float(x: Balls, inner: np.ndarray, bias: np.ndarray, format: Format) -> OneFloat:
-    """The lemma's first half, for balls of numbers of the format."""
+    """The lemma's first half, for balls of numbers of the format; a turned stream holds others."""
     loose = (x.radius > 0.0).any(axis=0)
     column = (inner * loose != 0.0).argmax(axis=1)
     slope = (inner * loose)[np.arange(len(inner)), column]
@@ -61,7 +62,7 @@ def read_as_one_float(x: Balls, inner: np.ndarray, bias: np.ndarray, format: For
     finest = np.where(least > 0.0, format.finest(np.maximum(least, 0.0)), np.inf)
     rest = (x.middle * ~loose) @ inner.T + bias
     terms = (x.middle * ~loose != 0.0).astype(float) @ (inner != 0.0).T.astype(float)
-    held = format.holds(inner).all(axis=1) & format.holds(bias)
+    held = format.holds(inner).all(axis=1) & format.holds(bias) & (not isinstance(format, Turned))
     held = held & ((inner * loose != 0.0).sum(axis=1) <= 1) & is_power_of_two(slope)
     known = (terms + (bias != 0.0) <= 1.0) & format.holds(rest)
     found = OneFloat(np.ones(rest.shape, dtype=bool), slope, rest, column, finest, x)

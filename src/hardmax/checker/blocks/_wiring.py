@@ -72,6 +72,8 @@ def _check_blocks(transformer: Transformer, circuit: Circuit, sets: ClosedSets) 
             raise Unproved(f"The items of {block.name!r} are not shown as those of its step.")
         if len(set(block.items)) < len(block.items):
             raise Unproved(f"The block {block.name!r} lists an item twice.")
+        if block.form == "number" and not set(sets.numbers(block.step)) <= set(block.items):
+            raise Unproved(f"The block {block.name!r} does not list all that its step can hold.")
 
 
 def _check_nodes(transformer: Transformer, circuit: Circuit, sets: ClosedSets) -> None:
@@ -95,12 +97,16 @@ def _check_nodes(transformer: Transformer, circuit: Circuit, sets: ClosedSets) -
         said = (node.name, node.step, node.text, len(steps))
         if said != (wanted, note.name, note.text, 1) or (is_head and node.stop != node.first + 1):
             raise Unproved(f"The node {node.name!r} is not the one that it is called.")
+        if node.masks and not is_head:
+            raise Unproved(f"The node {node.name!r} is no head, and has no mask.")
         ports = ("q", "k", "v") if is_head else ("in",)
         if tuple(port for port, _ in node.reads) != ports:
             raise Unproved(f"The node {node.name!r} has other ports.")
     for number, listed in members.items():
         sublayer = transformer.sublayers[number]
         many = len(sublayer.heads) if isinstance(sublayer, Attention) else sublayer.hidden_width
+        if many == 0:  # what is added to everything by nobody would be seen by no node
+            raise Unproved(f"Sublayer {number} has no units, and is no part of a circuit.")
         if sorted(listed) != list(range(many)):
             raise Unproved(f"The nodes of sublayer {number} are not all of its heads or units.")
     written = [k for node in nodes for k in node.writes]
@@ -115,11 +121,12 @@ def _check_ends(circuit: Circuit, sets: ClosedSets) -> None:
     embed, places, logits = circuit.nodes[0], circuit.nodes[1], circuit.nodes[-1]
     for node in (embed, places):
         called = ", ".join(dict.fromkeys(circuit.blocks[k].name for k in node.writes))
-        if node.reads or node.step or node.text != called or (node.first, node.stop) != (0, 0):
+        ends = (node.first, node.stop)
+        if node.reads or node.step or node.masks or node.text != called or ends != (0, 0):
             raise Unproved(f"The node {node.name!r} is not an embedding of what it writes.")
     ports = [port for port, _ in logits.reads]
     said = (ports, logits.writes, logits.step, logits.text, logits.first, logits.stop)
-    if said != (["out"], (), "", "", 0, 0):
+    if said != (["out"], (), "", "", 0, 0) or logits.masks:
         raise Unproved("The node 'logits' is no read-out.")
 
 
@@ -145,8 +152,8 @@ def _check_node(
 
 
 def _check_head(head: Head, node: Node) -> None:
-    if head.causal or head.position_bias is not None or not isinstance(head.weighting, Softmax):
-        raise Unproved(f"The head {node.name!r} has a mask, a position bias, or no softmax.")
+    if not isinstance(head.weighting, Softmax):
+        raise Unproved(f"The head {node.name!r} is no softmax.")
 
 
 def _compare(

@@ -194,8 +194,9 @@ def _attend(
         [g.output.transpose(1, 0, 2).reshape(width, -1) for g in layer.groups], axis=1
     )
     format, charge = hosted.for_attention, hosted.charge(number, stream.where)
-    reads = charge, hosted.turned(charge)
-    groups = [Heads(group, format, stream.where, stream.off, *reads) for group in layer.groups]
+    given = stream.where, stream.off, charge, hosted.turned(charge)
+    casts = format is not hosted.format
+    groups = [Heads(group, format, *given, casts=casts) for group in layer.groups]
     mixings: list[Mixing] = []
     for t in tokens:
         end = 0

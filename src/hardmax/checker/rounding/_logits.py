@@ -109,6 +109,7 @@ class Asked:
     bias: Interval  # heads x seen, in logits
     bias_moved: np.ndarray
     maximum: MaximumHeads
+    casts: bool = False  # whether logits come from a finer format
 
     @property
     def seen(self) -> int:
@@ -127,6 +128,7 @@ class Asked:
             self.bias[owner],
             self.bias_moved[owner],
             MaximumHeads(maximum.holds[owner], maximum.slope[owner], maximum.handicap[owner]),
+            self.casts,
         )
 
     @cached_property
@@ -185,10 +187,12 @@ class Asked:
 
     @cached_property
     def logit_error(self) -> np.ndarray:
-        """How far everything else does."""
+        """How far everything else does; a cast rounds even what is exact in a finer format."""
         keys = product_up(self.query.size[:, :, None], self.keys.error).sum(axis=1)
         total = keys + self._products.error() + self.bias_moved
-        return np.asarray(inflate(total, self.query.value.shape[1] + 2))
+        total = inflate(total, self.query.value.shape[1] + 2)
+        cast = stray(1, up(self._products.value.magnitude + total), self.format)
+        return np.asarray(inflate(total + cast, 1) if self.casts else total)
 
     @cached_property
     def key_off(self) -> np.ndarray:
@@ -216,9 +220,11 @@ class Heads:
         off: np.ndarray,
         charge: ReadCharge = NOTHING,
         turned: ReadCharge = NOTHING,
+        *,
+        casts: bool = False,
     ) -> None:
         self.group, self.format, self.where, self.off = group, format, where, off
-        self.charge = charge
+        self.charge, self.casts = charge, casts
         heads, key_width, width = group.query.shape
         self.hard = np.isinf(group.coldness)
         self.cold = np.where(self.hard, 1.0, group.coldness)
@@ -265,7 +271,8 @@ class Heads:
         )
         rounds = ~is_power_of_two(self.cold)
         bias, off = self._bias(t, seen)
-        return Asked(self.format, self.hard, rounds, query, keys, values, bias, off, maximum)
+        parts = query, keys, values, bias, off, maximum
+        return Asked(self.format, self.hard, rounds, *parts, self.casts)
 
     def _looks(self, t: int) -> tuple[np.ndarray, np.ndarray]:
         if t not in self._looked:

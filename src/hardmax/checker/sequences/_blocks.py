@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from hardmax.checker.blocks import BlockProof, Holdings, Unproved, assumptions, statements
+from hardmax.checker.sequences._edges import check_edges
 from hardmax.checker.sequences._value_sets import bound_of_empty_word
 from hardmax.checker.sequences._word_search import WordSearch
 from hardmax.numerics import FORMATS
@@ -21,17 +22,21 @@ def bound_blocks(search: WordSearch) -> None:
         return
     search.formats = dict.fromkeys(FORMATS, math.inf)
     held: dict[str, Holdings] = {}
+    left = 0.0
     try:
         proof = BlockProof(construction.transformer, circuit, steps, search.words, search.ids)
+        left = proof.left
         for name in FORMATS:
             _bound_in(name, proof, search, held)
             if "float64" not in held:
                 break
+        if held:
+            edges = check_edges(search, proof.asked, left)
+            search.statements = (*statements(held, circuit, left), edges)
+            search.assumptions = assumptions(held)
     except Unproved as reason:
+        search.formats = dict.fromkeys(FORMATS, math.inf)
         _tell_why(search, reason)
-    if held:
-        search.statements = statements(held, circuit)
-        search.assumptions = assumptions(held)
 
 
 def _bound_in(name: str, proof: BlockProof, search: WordSearch, held: dict[str, Holdings]) -> None:

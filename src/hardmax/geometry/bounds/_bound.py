@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hardmax._errors import RequestError
+from hardmax._shown import Shown
 from hardmax.geometry.bounds._sums import whole
 
 Kind = Literal["upper", "lower", "exact"]
@@ -19,7 +20,7 @@ _RECORDED = 20_000  # digits that a record holds
 
 
 @dataclass(frozen=True)
-class Bound:
+class Bound(Shown):
     """How many cells, vertices or regions there can be.
 
     `value` is a Python integer, exact however large. An "upper" bound holds for all weights and

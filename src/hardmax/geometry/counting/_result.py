@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from hardmax._errors import RequestError
+from hardmax._shown import Shown
 from hardmax.geometry.bounds import Bound
 from hardmax.geometry.counting._cells import LinearCell, linear_cell
 from hardmax.geometry.counting._domains import Domain
@@ -33,7 +34,7 @@ class Adjacency:
 
 
 @dataclass(frozen=True, eq=False)
-class Regions:
+class Regions(Shown):
     """The linear regions of a source on a domain.
 
     `cells` counts patterns that occur on open sets, `count` maximal affine regions: cells joined

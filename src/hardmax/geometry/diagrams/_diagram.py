@@ -17,6 +17,7 @@ from functools import cached_property
 import numpy as np
 
 from hardmax._errors import DomainError, RequestError, ShapeError
+from hardmax._shown import Shown
 from hardmax.core import Box
 from hardmax.geometry.diagrams._boxed import BoxedDiagram
 from hardmax.geometry.diagrams._cells import Cell
@@ -41,7 +42,7 @@ SOLID = 3  # dimensions in which cells are cut to a box and measured
 
 
 @dataclass(frozen=True, eq=False)
-class PowerDiagram:
+class PowerDiagram(Shown):
     """The cells of keys under <q, k_j> + b_j, decided exactly.
 
     `live` are the keys whose cells have an inside (in the box, if one was given), `empty` the

@@ -33,6 +33,7 @@ from functools import cached_property
 import numpy as np
 
 from hardmax._errors import RequestError, ShapeError
+from hardmax._shown import Shown
 from hardmax.geometry.hulls._points import Points, Rows
 from hardmax.geometry.polytopes._graph import edge_graph
 from hardmax.geometry.polytopes._polytope import MOST_DIMENSIONS, Polytope
@@ -43,7 +44,7 @@ MOST_VERTICES = 20_000_000  # by default: a few gigabytes
 
 
 @dataclass(frozen=True, eq=False)
-class MinkowskiSum:
+class MinkowskiSum(Shown):
     """The vertices of P_1 + ... + P_H, or those that some direction with x_last > 0 selects.
 
     Row i of `combinations` has, for each summand, the index of the point that vertex i takes from

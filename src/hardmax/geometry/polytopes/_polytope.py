@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from hardmax._errors import RequestError, ShapeError
+from hardmax._shown import Shown
 from hardmax.geometry.hulls._faces import Faces
 from hardmax.geometry.hulls._hull import Hull, convex_hull, most_facets
 from hardmax.geometry.hulls._points import Points, Rows
@@ -19,7 +20,7 @@ _MOST_FACES = 200_000  # in a face lattice
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class Polytope:
+class Polytope(Shown):
     """The hull of points, decided exactly in any position: repeated, collinear, inside faces.
 
     Points are rows of numbers: floats, whole numbers, Fractions. Vertices, edges and facets speak

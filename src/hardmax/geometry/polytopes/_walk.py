@@ -16,6 +16,7 @@ from hardmax.numerics import FAINT, down, inflate, matmul_up, stray, up
 Progress = Callable[[int], object]  # called with the number of vertices found so far
 
 _SEED = 0
+_FEW = 40  # vertices while the walk is interpreted
 _STRIDE = 20_000  # vertices between two calls of `progress`: a fraction of a second
 _FIRST = 1 << 10
 
@@ -66,7 +67,8 @@ class _Walk:
 
         fill_table(self.queue)
         while True:
-            why = explore(self.edges, self.queue, self.cone, self.scratch, _STRIDE)
+            stride = explore.stride(_STRIDE, _FEW)
+            why = explore(self.edges, self.queue, self.cone, self.scratch, stride)
             if why == arrays.FULL:
                 self._grow()
             elif why == arrays.PENDING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hardmax.geometry._compiled import copy_row, entry, inline, lent
+from hardmax.geometry._compiled import copy_row, inline, lent, resumable_entry
 from hardmax.geometry.polytopes import _arrays as arrays
 from hardmax.geometry.polytopes._arrays import (
     EXTREME,
@@ -48,7 +48,7 @@ def _slot_of(row: np.ndarray, key: np.uint64, queue: Queue) -> np.int64:
     return slot
 
 
-@entry
+@resumable_entry
 def fill_table(queue: Queue) -> None:
     """Put all rows into an empty table."""
     table, mask = queue.table, len(queue.table) - 1
@@ -120,7 +120,7 @@ def _step_across(graph: EdgeArrays, queue: Queue, cone: Cone, at: int, count: in
             queue.now[arrays.KNOWN] = new + 1
 
 
-@entry
+@resumable_entry
 def leave(graph: EdgeArrays, queue: Queue, cone: Cone) -> None:
     """The vertex at the head is decided, by Python: step across, and go on."""
     _step_across(graph, queue, cone, queue.now[arrays.HEAD], queue.now[arrays.COUNT])
@@ -144,7 +144,7 @@ def _decide(
     return left
 
 
-@entry
+@resumable_entry
 def explore(graph: EdgeArrays, queue: Queue, cone: Cone, scratch: Scratch, budget: int) -> int:
     """Walk on from the head for at most so many vertices; why it stopped.
 

@@ -1,8 +1,7 @@
-"""How a report is written: rows of words and numbers as text, as HTML, and as plain data."""
+"""How a report is written: rows of words and numbers as text, and as plain data."""
 
 from __future__ import annotations
 
-import html
 import math
 
 import numpy as np
@@ -29,13 +28,9 @@ def table_lines(rows: list[list[str]], heads: int) -> list[str]:
     return [*lines, f"and {more} more heads; as_dict() has all"] if more > 0 else lines
 
 
-def table_html(headline: str, rows: list[list[str]]) -> str:
-    names = ["head", "kind", *(" ".join(filter(None, pair)) for pair in _COLUMNS)]
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
-    )
-    return f"<p>{html.escape(headline)}</p><table><tr>{head}</tr>{body}</table>"
+def column_names() -> list[str]:
+    """The names of a row's words and numbers, in one line each."""
+    return ["head", "kind", *(" ".join(filter(None, pair)) for pair in _COLUMNS)]
 
 
 def _line(cells: list[str]) -> str:

@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from hardmax._errors import RequestError, ShapeError
+from hardmax._shown import Shown
 from hardmax.geometry.temperature._curvature import jacobian_bound
 from hardmax.geometry.temperature._given import check_tolerance, coldness_of
 from hardmax.geometry.temperature._lemmas import (
@@ -21,10 +22,10 @@ from hardmax.geometry.temperature._lemmas import (
 )
 from hardmax.geometry.temperature._report import (
     MOST_ROWS,
+    column_names,
     number_text,
     plain_number,
     plain_numbers,
-    table_html,
     table_lines,
 )
 from hardmax.numerics import FLOAT64, down, frozen_array, inflate
@@ -34,7 +35,7 @@ SHARE = 0.95
 
 
 @dataclass(frozen=True, eq=False)
-class Stability:
+class Stability(Shown):
     """For every query: who wins, by how much, and how far softmax is from that.
 
     All arrays have one shape, (queries,) with heads and batches in front. Names that end in
@@ -191,9 +192,6 @@ class Stability:
     def __repr__(self) -> str:
         return f"Stability({' x '.join(map(str, self.shape))} queries, scale {self.scale:g})"
 
-    def _repr_html_(self) -> str:
-        return self.report()._repr_html_()
-
 
 FIELDS = tuple(f.name for f in fields(Stability) if f.name not in ("coldness", "scale"))
 _DERIVED = ("weight_bound", "output_bound", "jacobian_bound", "jacobian_from_weights")
@@ -286,7 +284,7 @@ class HeadStability:
 
 
 @dataclass(frozen=True, eq=False)
-class StabilityReport:
+class StabilityReport(Shown):
     """The stability of several heads, with the tolerance that says what counts as hard.
 
     >>> model = hm.compile("x * y", on="[-1,1]^2", error=1e-2)
@@ -351,6 +349,11 @@ class StabilityReport:
         kinds = list(self.kinds().values())
         return {str(kind): kinds.count(str(kind)) for kind in Kind}
 
+    @property
+    def columns(self) -> list[str]:
+        """What the numbers of `rows` are."""
+        return column_names()
+
     def headline(self) -> str:
         counts = ", ".join(f"{count} {kind}" for kind, count in self._counts().items())
         heads = f"{len(self.heads)} head{'s' * (len(self.heads) != 1)}"
@@ -373,9 +376,6 @@ class StabilityReport:
 
     def __repr__(self) -> str:
         return f"StabilityReport({self.headline()})"
-
-    def _repr_html_(self) -> str:
-        return table_html(self.headline(), self.rows())
 
 
 def at_most(numbers: np.ndarray, share: float = SHARE) -> float:

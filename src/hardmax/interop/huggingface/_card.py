@@ -43,7 +43,7 @@ def card(written: Written, class_name: str, choice: str) -> str:
         "that file is here.",
         f"- **Norm:** {norm}",
         f"- **Type:** keep the weights in {claim.format}: half precision or quantisation breaks "
-        "gains of this size. Use the default attention (sdpa).",
+        "gains of this size. Use sdpa (the default) or eager attention.",
         "- **Assumed of the class**, where something was proved: its sums are taken in any order, "
         "its exp, rsqrt and activations are good to a few units, and products are not taken in a "
         "coarser format (TF32). `certificate.json` says it in full.",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from dataclasses import replace as replaced
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,11 +20,13 @@ import numpy as np
 from hardmax._atomic import write_folder_atomically
 from hardmax._errors import FileError, HardmaxError, MissingExtra, PrecisionError, RequestError
 from hardmax._reading import naming, path_of, read_file
-from hardmax.core import Construction, Host, SequenceTarget, Target, VectorInput, Words
+from hardmax.core import Circuit, Construction, Host, SequenceTarget, Target, VectorInput, Words
 from hardmax.interop import _safetensors
 from hardmax.interop._description import StoredConstruction
+from hardmax.interop._hooks import StepHooks, step_hooks
 from hardmax.interop._standard_form import refuse_hard_heads
 from hardmax.interop.huggingface._card import card
+from hardmax.interop.huggingface._circuit import host_circuit, host_record, norm_inputs
 from hardmax.interop.huggingface._columns import NORM_CHOICES
 from hardmax.interop.huggingface._config import Config
 from hardmax.interop.huggingface._gpt2 import GPT2
@@ -51,10 +53,10 @@ CONFIG, WEIGHTS, DESCRIPTION, CARD = (
     "README.md",
 )
 TOKENIZER, SETTINGS = "tokenizer.json", "tokenizer_config.json"
-CERTIFICATE = "certificate.json"
+CERTIFICATE, CIRCUIT = "certificate.json", "circuit.json"
 _SHARDS = "model.safetensors.index.json"
 _OTHER_PARTS = ("adapter_config.json", "added_tokens.json", "special_tokens_map.json")
-_OURS = {CONFIG, WEIGHTS, DESCRIPTION, CARD, TOKENIZER, SETTINGS, CERTIFICATE, _SHARDS}
+_OURS = {CONFIG, WEIGHTS, DESCRIPTION, CARD, TOKENIZER, SETTINGS, CERTIFICATE, CIRCUIT, _SHARDS}
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,9 @@ class WrittenFolder:
 class StoredHost:
     """What a folder holds, read from its weights: a Transformer with a claim, and its host.
 
-    `labels` are the texts of the classes of a program, in their order; none for real inputs.
+    `labels` are the texts of the classes of a program, in their order; none for real inputs. A
+    legible model has its `circuit`, in the heads and coordinates of the class, and `hooks`: by the
+    name of a module the steps that are in the stream which it is given.
     """
 
     folder: Path
@@ -90,6 +94,8 @@ class StoredHost:
     class_name: str
     constants: np.ndarray
     labels: tuple[str, ...] = ()
+    circuit: Circuit | None = None
+    hooks: StepHooks = field(default_factory=dict)
 
     def embeddings(self, x: object) -> np.ndarray:
         """The `inputs_embeds` of real inputs: batch x tokens x width of the host.
@@ -240,6 +246,9 @@ def _files(written: Written, home: Home, format: Format, norm: str) -> dict[str,
         DESCRIPTION: _safetensors.to_bytes(written.construction, None),
         CARD: card(written, home.class_name, norm).encode(),
     }
+    record = host_record(written.construction, home.name)
+    if record is not None:
+        files[CIRCUIT] = _json(record)
     if written.ids.symbols:
         tokenizer, settings = tokenizer_files(written.ids, transformer.tokens)
         files |= {TOKENIZER: _json(tokenizer), SETTINGS: _json(settings)}
@@ -271,7 +280,7 @@ def read_huggingface(folder: str | os.PathLike[str]) -> StoredHost:
         if other:
             raise FileError(f"holds {other[0]}, which changes what is loaded: delete it.")
     names = [CONFIG, WEIGHTS, DESCRIPTION]
-    names += [name for name in (TOKENIZER, SETTINGS) if (path / name).exists()]
+    names += [name for name in (TOKENIZER, SETTINGS, CIRCUIT) if (path / name).exists()]
     files: dict[str, bytes] = {}
     for name in names:
         with naming(path / name):
@@ -313,6 +322,7 @@ def _read(files: Mapping[str, bytes], path: Path) -> StoredHost:
         check_tokenizer(tokenizer, settings, ids, stored.transformer.tokens)
     promise = Promise(stored.transformer, labels, ids, format)
     transformer, host, constants = home.read(Files(config, tensors), promise)
+    circuit, hooks = _stored_circuit(files, stored, home.name)
     return StoredHost(
         path,
         replaced(stored, transformer=transformer, format=dtype),
@@ -320,7 +330,26 @@ def _read(files: Mapping[str, bytes], path: Path) -> StoredHost:
         home.class_name,
         constants,
         () if labels is None else labels.texts,
+        circuit,
+        hooks,
     )
+
+
+def _stored_circuit(
+    files: Mapping[str, bytes], stored: StoredConstruction, architecture: str
+) -> tuple[Circuit | None, StepHooks]:
+    """The circuit in the class's own names, and where its steps are; what lies there must agree."""
+    if stored.circuit is None or stored.encoded_target is None:
+        if CIRCUIT in files:
+            raise FileError(f"has a {CIRCUIT}, but its model has no circuit.")
+        return None, {}
+    written = stored.join(decode_target(stored.encoded_target))
+    meant = host_record(written, architecture)
+    if CIRCUIT in files and json.loads(files[CIRCUIT]) != json.loads(_json(meant)):
+        raise FileError(f"has a {CIRCUIT} that is not that of the construction beside it.")
+    circuit = host_circuit(written, architecture)
+    assert circuit is not None
+    return circuit, step_hooks(circuit, norm_inputs(written, architecture))
 
 
 def _object(data: bytes | None, name: str) -> Config:

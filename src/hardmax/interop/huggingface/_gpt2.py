@@ -282,6 +282,7 @@ def read(files: Files, promise: Promise) -> Read:
         activations,
         mask=promise.format.largest,
         classes=() if promise.labels is None else promise.labels.codes,
+        score_scale=1.0 / math.sqrt(whole(config, "n_embd") // whole(config, "n_head")),
     )
     return transformer, host, stream.constants
 

@@ -16,6 +16,7 @@ The norm casts the stream to float32 whatever the weights are in.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -256,6 +257,7 @@ def read(files: Files, promise: Promise) -> Read:
         rotary=rotary,
         mask=promise.format.largest,
         classes=() if promise.labels is None else promise.labels.codes,
+        score_scale=1.0 / math.sqrt(whole(config, "head_dim")),
     )
     return transformer, host, stream.constants
 

@@ -5,7 +5,7 @@ Every step is Construction -> Construction and keeps the answers; the witness an
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,7 +19,6 @@ from hardmax.core import (
     FeedForward,
     GatedFeedForward,
     Head,
-    Legend,
     ReadOut,
     SequenceInput,
     Share,
@@ -27,10 +26,17 @@ from hardmax.core import (
     Sublayer,
     Transformer,
     VectorInput,
-    Witness,
     embedded,
     evaluate,
     streams,
+    told_apart,
+)
+from hardmax.interop.huggingface._following import (
+    answering_circuit,
+    notes_of,
+    opened_circuit,
+    rebuilt,
+    trimmed_circuit,
 )
 from hardmax.interop.huggingface._labels import Labels, logit_rows
 from hardmax.interop.huggingface._prelude import widened_gates, with_prelude
@@ -138,21 +144,38 @@ def _trimmed(construction: Construction) -> Construction:
     legend = construction.legend
     kept: list[Sublayer] = []
     steps: list[tuple[str, ...]] = []
-    last = []
+    last: list[int] = []
+    working: list[list[int]] = []
     for number, sublayer in enumerate(construction.transformer.sublayers):
         found = _working(sublayer)
+        working.append(found)
         said = () if legend is None else legend.sublayers[number]
         smaller = _only(sublayer, found)
         if smaller is not None:
             kept.append(smaller)
             steps.append(tuple(said[i] for i in found if i < len(said)))
         last.append(len(kept) - 1)
-    transformer = construction.transformer
-    return _rebuilt(
+    transformer, circuit = construction.transformer, construction.circuit
+    smaller_one = Transformer(transformer.input, kept, transformer.readout)
+
+    def sublayers(k: int) -> int:
+        return last[k] if k >= 0 else -1
+
+    def place(number: int, head: int) -> int | None:
+        return working[number].index(head) if head in working[number] else None
+
+    if circuit is not None:
+        circuit = trimmed_circuit(
+            circuit, smaller_one, sublayers, lambda k, m: bisect_left(working[k], m)
+        )
+    return rebuilt(
         construction,
-        Transformer(transformer.input, kept, transformer.readout),
-        lambda k: last[k] if k >= 0 else -1,
-        legend=None if legend is None else Legend(legend.coordinates, steps),
+        smaller_one,
+        sublayers,
+        legend=None
+        if legend is None
+        else legend.with_parts(legend.coordinates, steps, sublayer=sublayers, head=place),
+        circuit=circuit,
     )
 
 
@@ -170,7 +193,7 @@ def _with_cold_keys(construction: Construction) -> Construction:
         for layer in transformer.sublayers
     ]
     changed = Transformer(transformer.input, sublayers, transformer.readout)
-    return _rebuilt(construction, changed, lambda k: k)
+    return rebuilt(construction, changed, lambda k: k)
 
 
 def _with_cold_key(head: Head) -> Head:
@@ -223,7 +246,7 @@ def _read_last(construction: Construction) -> Construction:
     order = [t for t in range(n) if t != token % n] + [token % n]
     turned = VectorInput(source.maps[order], source.offsets[order])
     readout = replace(transformer.readout, token=-1)
-    return _rebuilt(
+    return rebuilt(
         construction,
         Transformer(turned, transformer.sublayers, readout),
         lambda k: k,
@@ -249,7 +272,7 @@ def _causal(construction: Construction) -> Construction:
             f"its heads look at later tokens, and this class is causal (its answers would move by "
             f"up to {moved:.2g})"
         )
-    return _rebuilt(construction, masked, lambda k: k)
+    return rebuilt(construction, masked, lambda k: k)
 
 
 def _difference(one: Transformer, other: Transformer, construction: Construction) -> float:
@@ -262,15 +285,19 @@ def _opened(construction: Construction, kind: str) -> Construction:
     opened = with_prelude(construction.transformer, kind, construction.bill.largest_logit)
     legend, new = construction.legend, len(opened.sublayers)
     if legend is not None:
-        coordinates = (*legend.coordinates, *opened.columns)
-        legend = Legend(coordinates, (*opened.sublayers, *legend.sublayers))
-    started = opened.started
-    return _rebuilt(
+        coordinates = told_apart((*legend.coordinates, *opened.columns))
+        steps = (*opened.sublayers, *legend.sublayers)
+        legend = legend.with_parts(coordinates, steps, sublayer=lambda k: k + new)
+    started, circuit, column = opened.started, construction.circuit, construction.transformer.width
+    if circuit is not None and new:
+        circuit = opened_circuit(circuit, opened.transformer, column + 1, kind, lambda k: k + new)
+    return rebuilt(
         construction,
         opened.transformer,
         lambda k: k + new,
         tokens=lambda t: t + started if t >= 0 else t,
         legend=legend,
+        circuit=circuit,
     )
 
 
@@ -292,9 +319,13 @@ def _answering(construction: Construction, labels: Labels, format: Format) -> Co
     legend = construction.legend
     if legend is not None:
         steps = (*legend.sublayers, ("the answer",) * 2)
-        legend = Legend((*legend.coordinates, "the answer"), steps)
+        legend = legend.with_parts(told_apart((*legend.coordinates, "the answer")), steps)
     found = Transformer(_wider_input(transformer.input), sublayers, readout)
-    return _rebuilt(construction, found, lambda k: k, legend=legend)
+    circuit = construction.circuit
+    if circuit is not None:
+        notes = notes_of(construction.claim.target)
+        circuit = answering_circuit(circuit, found, transformer.readout, notes)
+    return rebuilt(construction, found, lambda k: k, legend=legend, circuit=circuit)
 
 
 def _wider_input(source: VectorInput | SequenceInput) -> VectorInput | SequenceInput:
@@ -357,49 +388,9 @@ def _without_outer_biases(construction: Construction) -> Construction:
             if legend is not None:
                 steps[number] = (*steps[number], *("a constant",) * 2)
         sublayers.append(layer)
-    return _rebuilt(
+    return rebuilt(
         construction,
         Transformer(transformer.input, sublayers, transformer.readout),
         lambda k: k,
-        legend=None if legend is None else Legend(legend.coordinates, steps),
-    )
-
-
-# ---- witness and legend follow -------------------------------------------------------------------
-
-
-def _rebuilt(
-    construction: Construction,
-    transformer: Transformer,
-    sublayers: Callable[[int], int],
-    tokens: Callable[[int], int] = lambda token: token,
-    legend: Legend | None = None,
-) -> Construction:
-    """The construction with another Transformer; sublayers and tokens of holdings are renamed."""
-    witness = construction.witness
-    if witness is not None:
-        witness = Witness(
-            replace(h, sublayer=sublayers(h.sublayer), token=tokens(h.token))
-            for h in witness.holdings
-        )
-    legend = construction.legend if legend is None else legend
-    return replace(construction, transformer=transformer, witness=witness, legend=legend)
-
-
-def reordered(construction: Construction, orders: list[list[int]]) -> Construction:
-    """With the heads of each attention sublayer in another order."""
-    transformer, legend = construction.transformer, construction.legend
-    sublayers: list[Sublayer] = []
-    steps = [] if legend is None else list(legend.sublayers)
-    for number, (layer, order) in enumerate(zip(transformer.sublayers, orders, strict=True)):
-        if isinstance(layer, Attention):
-            layer = Attention(layer.heads[i] for i in order)
-            if legend is not None and len(steps[number]) == len(order):
-                steps[number] = tuple(steps[number][i] for i in order)
-        sublayers.append(layer)
-    return _rebuilt(
-        construction,
-        Transformer(transformer.input, sublayers, transformer.readout),
-        lambda k: k,
-        legend=None if legend is None else Legend(legend.coordinates, steps),
+        legend=None if legend is None else legend.with_parts(legend.coordinates, steps),
     )

@@ -39,10 +39,11 @@ from hardmax.interop.huggingface._fold import (
     feed_forward_of,
     trimmed_head,
 )
+from hardmax.interop.huggingface._following import reordered
 from hardmax.interop.huggingface._home import Files, Home, Ids, Promise, Read, Written
 from hardmax.interop.huggingface._labels import Labels, logit_rows, read_out_of
 from hardmax.interop.huggingface._prelude import of_distance
-from hardmax.interop.huggingface._prepare import Abilities, largest_squares, reordered
+from hardmax.interop.huggingface._prepare import Abilities, largest_squares
 from hardmax.numerics import Format
 
 ABILITIES = Abilities(biases=False, causal=False, distances=True, prelude="linear")

@@ -24,14 +24,15 @@ from typing import TYPE_CHECKING
 
 from hardmax._errors import FileError, RequestError
 from hardmax._reading import naming
-from hardmax.core import VectorInput
+from hardmax.core import Construction, VectorInput
+from hardmax.interop._hooks import StepHooks, lens_streams, step_hooks
 from hardmax.interop._safetensors import read_safetensors
 from hardmax.interop._standard_form import standard_form
+from hardmax.interop.huggingface._circuit import head_places
 from hardmax.interop.huggingface._folder import DESCRIPTION, StoredHost, read_huggingface
 from hardmax.interop.huggingface._home import ids_of
 from hardmax.interop.huggingface._labels import labels_of
 from hardmax.interop.huggingface._t5 import CLASS as T5_CLASS
-from hardmax.interop.huggingface._t5 import places, slotted
 from hardmax.interop.lens._models import lens_version, with_words
 from hardmax.interop.lens._parts import HookLabels, hook_labels
 from hardmax.interop.lens._words import LensWords
@@ -75,7 +76,13 @@ def open_in_lens(folder: str | os.PathLike[str]) -> TransformerBridge:
     bridge = build_bridge_from_module(
         model, host.class_name, hf_config=model.config, model_name=str(host.folder)
     )
-    return with_words(bridge, replace(words, legend=_labels(host, bridge.cfg.n_heads)))
+    written = _written(host)
+    hooks: StepHooks = {}
+    if host.circuit is not None:
+        hooks = step_hooks(host.circuit, lens_streams(written.transformer.sublayers))
+    labels = _labels(host, written, bridge.cfg.n_heads)
+    words = replace(words, legend=labels, circuit=host.circuit, step_hooks=hooks)
+    return with_words(bridge, words)
 
 
 def _words(host: StoredHost) -> LensWords:
@@ -96,16 +103,16 @@ def _words(host: StoredHost) -> LensWords:
     return LensWords(construction, labels, ids, {}, host.constants, places)
 
 
-def _labels(host: StoredHost, heads: int) -> HookLabels:
-    """The legend of what was written, of which the weights that are read are a smaller form."""
+def _written(host: StoredHost) -> Construction:
+    """What was written, of which the weights that are read may be a smaller form."""
     stored = read_safetensors(host.folder / DESCRIPTION)
     assert stored.encoded_target is not None  # `_words` saw to it
-    written = stored.join(decode_target(stored.encoded_target))
+    return stored.join(decode_target(stored.encoded_target))
+
+
+def _labels(host: StoredHost, written: Construction, heads: int) -> HookLabels:
     form = standard_form(written.transformer)
-    slots = None
-    if host.class_name == T5_CLASS:
-        _, kinds = slotted(written)
-        slots = [places(block, written.transformer, kinds) for block in form.blocks] or [[]]
+    slots = head_places(written) if host.class_name == T5_CLASS else None
     found = hook_labels(written, form, heads, slots, len(host.constants))
     if host.class_name == T5_CLASS:
         return {name: labels for name, labels in found.items() if not name.endswith(_NO_PATTERNS)}

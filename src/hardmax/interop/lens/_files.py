@@ -2,8 +2,10 @@
 
 `config.json` holds fields of HookedTransformerConfig and nothing else, `model.safetensors` its
 weights by their names there, `legend.json` the labels of hooks, tokens and classes: whoever has
-TransformerLens and not hardmax makes a model of these three. `hardmax.safetensors` is the
-construction, with target and claim; a reader takes from it how answers are decoded, and no weight.
+TransformerLens and not hardmax makes a model of these three. `circuit.json`, of a legible model,
+says which step is in which coordinates behind which hook, and who reads it. `hardmax.safetensors`
+is the construction, with target and claim; a reader takes from it how answers are decoded, and no
+weight.
 """
 
 from __future__ import annotations
@@ -15,11 +17,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from hardmax._atomic import write_atomically
 from hardmax._errors import FileError, HardmaxError, RequestError
 from hardmax._reading import naming, path_of, read_file
 from hardmax.core import Construction
 from hardmax.interop import _safetensors
+from hardmax.interop._hooks import circuit_record, lens_streams
 from hardmax.interop.huggingface._tensors import from_bytes, to_bytes
 from hardmax.interop.lens._models import lens_model
 from hardmax.interop.lens._parts import LensParts, lens_config, lens_parts
@@ -30,7 +35,7 @@ if TYPE_CHECKING:
     from transformer_lens.model_bridge import TransformerBridge
 
 CONFIG, WEIGHTS, LEGEND = "config.json", "model.safetensors", "legend.json"
-DESCRIPTION = "hardmax.safetensors"
+DESCRIPTION, CIRCUIT = "hardmax.safetensors", "circuit.json"
 
 
 @dataclass(frozen=True)
@@ -69,9 +74,13 @@ def export_lens_files(
         LEGEND: _json(_legend(parts)),
         DESCRIPTION: _safetensors.to_bytes(parts.construction, None),
     }
+    if parts.construction.circuit is not None:
+        files[CIRCUIT] = _json(_circuit(parts))
     with naming(path):
         try:
             path.mkdir(parents=True, exist_ok=True)
+            if CIRCUIT not in files:
+                (path / CIRCUIT).unlink(missing_ok=True)  # of a model that was here before
         except OSError as reason:
             raise FileError(f"could not be written ({reason.strerror}).") from reason
         for name, data in files.items():
@@ -99,7 +108,8 @@ def read_lens_parts(folder: str | os.PathLike[str]) -> LensParts:
     """What a folder holds; this does not need TransformerLens."""
     path = path_of(folder)
     files: dict[str, bytes] = {}
-    for name in (CONFIG, WEIGHTS, LEGEND, DESCRIPTION):
+    names = [CONFIG, WEIGHTS, LEGEND, DESCRIPTION]
+    for name in [*names, CIRCUIT] if (path / CIRCUIT).exists() else names:
         with naming(path / name):
             files[name] = read_file(path / name)
     with naming(path):
@@ -113,14 +123,32 @@ def read_lens_parts(folder: str | os.PathLike[str]) -> LensParts:
             raise FileError("has a malformed config, legend or description.") from reason
 
 
+def read_lens_construction(folder: str | os.PathLike[str]) -> Construction:
+    """The construction whose weights, in the stored format, are bit for bit those of a folder.
+
+    TransformerLens adds no norm, so that what is certified of this construction in its claim's
+    format is about the folder's weights. Where they were altered, there is none, and the folder is
+    refused.
+    """
+    path = path_of(folder)
+    parts = read_lens_parts(path)
+    with naming(path):
+        meant = lens_parts(parts.construction, parts.format.name).tensors
+        for name, array in parts.tensors.items():
+            if not np.array_equal(array, meant[name]):
+                raise FileError(f"has weights {name} that are not those of its {DESCRIPTION}.")
+    return parts.construction
+
+
 def _read(files: Mapping[str, bytes]) -> LensParts:
     stored = _safetensors.from_bytes(files[DESCRIPTION])
     if stored.encoded_target is None:
         raise FileError("does not hold the target of its claim.")
     tensors, dtype = from_bytes(files[WEIGHTS])
     parts = lens_parts(stored.join(decode_target(stored.encoded_target)), dtype)
-    for name, meant in ((CONFIG, lens_config(parts)), (LEGEND, _legend(parts))):
-        if json.loads(files[name]) != json.loads(_json(meant)):
+    said = {CONFIG: lens_config(parts), LEGEND: _legend(parts), CIRCUIT: _circuit(parts)}
+    for name, meant in said.items():
+        if name in files and json.loads(files[name]) != json.loads(_json(meant)):
             raise FileError(f"has a {name} that is not that of the construction beside it.")
     if sorted(tensors) != sorted(parts.tensors):
         odd = sorted(set(tensors) ^ set(parts.tensors))
@@ -143,6 +171,14 @@ def _legend(parts: LensParts) -> dict[str, object]:
         "answers": [] if labels is None else labels.texts,
         "codes": [] if labels is None else labels.codes,
     }
+
+
+def _circuit(parts: LensParts) -> dict[str, object] | None:
+    """The circuit of a legible model, in the heads, coordinates and hooks of these weights."""
+    circuit = parts.construction.circuit
+    if circuit is None:
+        return None
+    return circuit_record(circuit, lens_streams(parts.construction.transformer.sublayers))
 
 
 def _json(value: object) -> bytes:

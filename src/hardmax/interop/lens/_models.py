@@ -44,9 +44,10 @@ def lens_version() -> tuple[int, ...]:
 
 
 def lens_model(parts: LensParts) -> HookedTransformer | TransformerBridge:
-    """The model of the installed version, with `encode`, `decode`, `legend` and `labelled`."""
+    """The model of the installed version, with words, labels and circuit."""
     model = _native(parts) if lens_version() >= (4, 0) else _hooked(parts)
     words = LensWords(parts.construction, parts.labels, parts.ids, parts.legend, np.zeros(0))
+    words = replace(words, circuit=parts.construction.circuit, step_hooks=parts.step_hooks)
     return with_words(model, words)
 
 
@@ -57,7 +58,7 @@ def with_words(
     known = {name: labels for name, labels in words.legend.items() if name in model.hook_dict}
     words = replace(words, legend=known)
     model.encode, model.decode, model.labelled = words.encode, words.decode, words.labelled
-    model.legend = known
+    model.legend, model.circuit, model.step_hooks = known, words.circuit, words.step_hooks
     return model.eval()
 
 

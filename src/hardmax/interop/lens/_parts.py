@@ -14,6 +14,7 @@ import numpy as np
 
 from hardmax._errors import PrecisionError, RequestError
 from hardmax.core import Attention, Construction, SequenceInput, Transformer
+from hardmax.interop._hooks import StepHooks, lens_streams, step_hooks
 from hardmax.interop._standard_form import Block, StandardForm, refuse_hard_heads, standard_form
 from hardmax.interop.huggingface._home import Ids, ids_of
 from hardmax.interop.huggingface._labels import Labels, labels_of, logit_rows
@@ -57,6 +58,14 @@ class LensParts:
     legend: HookLabels
     labels: Labels | None
     ids: Ids
+
+    @property
+    def step_hooks(self) -> StepHooks:
+        """Of a legible model, by the name of a hook, the steps that the stream holds there."""
+        made = self.construction
+        if made.circuit is None:
+            return {}
+        return step_hooks(made.circuit, lens_streams(made.transformer.sublayers))
 
 
 def lens_config(parts: LensParts) -> dict[str, object]:

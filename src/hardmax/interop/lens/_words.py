@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hardmax._errors import RequestError, ShapeError
-from hardmax.core import Construction, SequenceInput, VectorInput, is_batch_of_words
+from hardmax.core import Circuit, Construction, SequenceInput, VectorInput, is_batch_of_words
+from hardmax.interop._hooks import StepHooks
 from hardmax.interop.huggingface._home import Ids
 from hardmax.interop.huggingface._labels import Labels
 from hardmax.interop.lens._parts import UNUSED
@@ -29,7 +30,8 @@ class LensWords:
     """How a construction's inputs become what a model is called with, and its logits answers.
 
     `constants` are what the host's columns hold beside the stream of real inputs; `places` are the
-    logits of the classes, None if they are all of them in order.
+    logits of the classes, None if they are all of them in order. Of a legible model `step_hooks`
+    says by the name of a hook which steps the stream holds there.
     """
 
     construction: Construction
@@ -38,6 +40,8 @@ class LensWords:
     legend: Legend
     constants: np.ndarray
     places: tuple[int, ...] | None = None
+    circuit: Circuit | None = None  # in the heads and coordinates of the model
+    step_hooks: StepHooks = field(default_factory=dict)
 
     def encode(self, inputs: Words | np.ndarray | torch.Tensor) -> torch.Tensor:
         """Tokens of words, batch x tokens; of real inputs the stream that layer 0 starts from.

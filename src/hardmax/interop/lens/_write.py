@@ -19,12 +19,14 @@ def write_transformer_lens(
     """A model of TransformerLens: a HookedTransformer in 3.9, a TransformerBridge in 4.x.
 
     It is an ordinary one, with its hooks, caches and patching, and it has no norm, so that its
-    stream holds the construction's numbers. Four attributes come besides:
+    stream holds the construction's numbers. These attributes come besides:
 
     - `model.encode(words)` makes tokens, `model.decode(logits)` the program's answers;
     - `model.legend` says by the name of a hook what each of its heads, hidden units or coordinates
       is for: `model.legend["blocks.0.attn.hook_pattern"]` are labels of heads;
-    - `model.labelled(cache)` is what `run_with_cache` cached, by hook and label.
+    - `model.labelled(cache)` is what `run_with_cache` cached, by hook and label;
+    - `model.circuit` is the circuit of a legible model, and `model.step_hooks` says by the name of
+      a hook which steps are in which coordinates there.
 
     A program answers by classes: the logit of an answer with the code c is 2 c y - c^2, y being the
     number that the construction computes, so that the largest belongs to the code next to y.

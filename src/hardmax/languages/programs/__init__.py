@@ -6,7 +6,12 @@ Other rooms come in here, and find the internals that they lower, print or store
 
 from hardmax.languages.programs._choosing import Conjunct as Conjunct
 from hardmax.languages.programs._closed_sheet import Scored as Scored
+from hardmax.languages.programs._closed_sheet import labels_of as labels_of
 from hardmax.languages.programs._closed_steps import ClosedSteps as ClosedSteps
+from hardmax.languages.programs._distractors import with_distractors as with_distractors
+from hardmax.languages.programs._gallery import GALLERY as GALLERY
+from hardmax.languages.programs._gallery import Entry as Entry
+from hardmax.languages.programs._gallery import is_free as is_free
 from hardmax.languages.programs._items import Item as Item
 from hardmax.languages.programs._items import exact_number as exact_number
 from hardmax.languages.programs._items import number_in_mean as number_in_mean
@@ -34,6 +39,8 @@ from hardmax.languages.programs._library import sorted_by as sorted_by
 from hardmax.languages.programs._library import table as table
 from hardmax.languages.programs._machines import Machine as Machine
 from hardmax.languages.programs._machines import machine_of_regex as machine_of_regex
+from hardmax.languages.programs._naming import free_name as free_name
+from hardmax.languages.programs._naming import kind_of as kind_of
 from hardmax.languages.programs._naming import step_names as step_names
 from hardmax.languages.programs._nodes import Aggregated as Aggregated
 from hardmax.languages.programs._nodes import Applied as Applied
@@ -60,6 +67,8 @@ from hardmax.languages.programs._pointwise import roots_of as roots_of
 from hardmax.languages.programs._pointwise import selects as selects
 from hardmax.languages.programs._printing import step_text as step_text
 from hardmax.languages.programs._program import Program as Program
+from hardmax.languages.programs._program import is_position as is_position
+from hardmax.languages.programs._program import positions_of as positions_of
 from hardmax.languages.programs._program import program as program
 from hardmax.languages.programs._rasp import from_rasp as from_rasp
 from hardmax.languages.programs._steps import Code as Code

@@ -77,7 +77,7 @@ class StepSheet:
             INDEX: tuple(range(words.longest)),
         }
         self.inner = _inner_sums(program, codes)
-        self.given_names = step_names(program.outputs)
+        self.given_names = step_names(program.outputs, program.beside)
         self.taken = set(self.given_names.values())
         self.names = {INDEX: free_name("place", self.taken)}
         self.labels: dict[int, dict[Number, str]] = {}
@@ -260,7 +260,7 @@ def _inner_sums(program: Program, codes: Mapping[Value, Code]) -> set[Value]:
     for value in program.values:
         for source in dict.fromkeys(sources_of(value)):
             readers.setdefault(source, []).append(value)
-    outputs = dict.fromkeys(program.outputs)
+    outputs = dict.fromkeys((*program.outputs, *program.beside))
     return {
         value
         for value, reading in readers.items()

@@ -65,6 +65,7 @@ class ClosedSteps:
     place: dict[Value, int]
     numbers: dict[int, tuple[Exact, ...]]
     scored: dict[int, tuple[Scored, ...]]
+    beside: tuple[int, ...] = ()  # steps that are held although no answer needs them
 
     def name(self, step: int) -> str:
         return self.steps.notes[step].name
@@ -78,7 +79,8 @@ def closed_steps_of(program: Program, words: Words, codes: Mapping[Value, Code])
             writer.write_value(value)
     outputs = [writer.place[out] for out in program.outputs]
     steps = SequenceSteps(writer.steps, outputs, program.at, writer.notes())
-    return ClosedSteps(steps, writer.place, writer.numbers, writer.scored)
+    beside = tuple(writer.place[value] for value in program.beside)
+    return ClosedSteps(steps, writer.place, writer.numbers, writer.scored, beside)
 
 
 class _ClosedWriter(StepSheet):

@@ -112,6 +112,8 @@ def encode_program(
     }
     if closed:
         content["closed"] = True
+    if program.beside:
+        content["beside"] = [writer.place[value] for value in program.beside]
     return EncodedTarget(KIND, json.dumps(content, separators=(",", ":")), {})
 
 
@@ -287,7 +289,8 @@ def decode_program(text: str) -> tuple[Program, Words, bool]:
         for node in content["nodes"]:
             reader.values.append(reader.named_value(node))
         outputs = [reader.values[place] for place in content["outputs"]]
-        program = Program(outputs, str(content["name"]), content["at"])
+        beside = [reader.values[place] for place in content.get("beside", [])]
+        program = Program(outputs, str(content["name"]), content["at"], beside)
         return program, Words.parse(content["words"]), content.get("closed") is True
     except HardmaxError:
         raise

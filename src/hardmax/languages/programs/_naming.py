@@ -27,15 +27,15 @@ _CALLED = {
 }
 
 
-def step_names(outputs: Iterable[Value]) -> dict[Value, str]:
-    """A name for every value behind the outputs but constants, each its own.
+def step_names(outputs: Iterable[Value], beside: Iterable[Value] = ()) -> dict[Value, str]:
+    """A name for every value behind the outputs, and those beside, but constants, each its own.
 
     A value goes by the name that it was given, tokens, index and length by theirs, an output by
     "answer", and any other by what makes it: count, count2, gather, function, ... Sums that are
     parts of sums come last.
     """
     listed = dict.fromkeys(outputs)
-    behind = [v for v in values_behind(*listed) if not isinstance(v, Constant)]
+    behind = [v for v in values_behind(*listed, *beside) if not isinstance(v, Constant)]
     parts = {s for v in behind if isinstance(v, Combined) for s in v.sources}
     parts = {s for s in parts if isinstance(s, Combined)}
     values = [v for v in behind if v not in parts] + [v for v in behind if v in parts]
@@ -51,7 +51,7 @@ def step_names(outputs: Iterable[Value]) -> dict[Value, str]:
         names[value] = name
     for value in values:
         if value not in names:
-            kind = "answer" if value in listed else _kind_of(value)
+            kind = "answer" if value in listed else kind_of(value)
             names[value] = free_name(kind, taken)
     return names
 
@@ -66,7 +66,8 @@ def free_name(kind: str, taken: set[str]) -> str:
     return name
 
 
-def _kind_of(value: Value) -> str:
+def kind_of(value: Value) -> str:
+    """What makes a value, in a word."""
     if isinstance(value, Aggregated):
         return "gather" if value.kind == "only" else value.kind
     return _CALLED[type(value)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from numbers import Integral
 
 from hardmax._errors import RequestError
 from hardmax.languages.programs._interpreter import Row, sources_of, values_behind, values_on
@@ -26,20 +27,26 @@ class Program:
 
     One output answers a list of items; several answer a list of tuples. With `at` the answer is
     one item (or tuple): that of the position `at`, negative from the end. The empty word has the
-    empty answer, and none with `at`.
+    empty answer, and none with `at`. What stands `beside` is worked out, too, and is no answer.
     """
 
     outputs: tuple[Value, ...]
     name: str = "program"
     at: int | None = None
+    beside: tuple[Value, ...] = ()
 
     def __init__(
-        self, outputs: Value | Iterable[Operand], name: str = "program", at: int | None = None
+        self,
+        outputs: Value | Iterable[Operand],
+        name: str = "program",
+        at: int | None = None,
+        beside: Iterable[Value] = (),
     ) -> None:
         listed = (outputs,) if isinstance(outputs, Value) else tuple(outputs)
         object.__setattr__(self, "outputs", tuple(map(as_value, listed)))
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "at", at)
+        object.__setattr__(self, "beside", tuple(beside))
         if at is not None and (isinstance(at, bool) or not isinstance(at, int)):
             raise RequestError(f"A position is a whole number, not {at!r}.")
         if not self.outputs:
@@ -83,7 +90,8 @@ class Program:
     def trace(self, word: Iterable[Item], where: Where | None = None) -> dict[Value, Row]:
         """What every position holds, value by value, in the order of the steps."""
         symbols = list(word)
-        return values_on(self.outputs, symbols, self._overwritten(where or {}, len(symbols)))
+        roots = (*self.outputs, *self.beside)
+        return values_on(roots, symbols, self._overwritten(where or {}, len(symbols)))
 
     def _overwritten(self, where: Where, length: int) -> dict[Value, dict[int, Item]]:
         """By values, with positions that are there."""
@@ -97,10 +105,10 @@ class Program:
                     f"There is no step {step!r} in this program; it has {', '.join(named)}."
                 )
             for place in held:
-                if isinstance(place, bool) or place not in range(length):
+                if not is_position(place, length):
                     raise RequestError(
-                        f"A word of {length} symbols has the positions 0 to {length - 1}, but "
-                        f"{place!r} was to be overwritten."
+                        f"A word of {length} symbols has {positions_of(length)}, but {place!r} was "
+                        f"to be overwritten."
                     )
             found[value] = {place: item(one) for place, one in held.items()}
         return found
@@ -112,12 +120,12 @@ class Program:
         >>> list(program(lambda s: s.tokens.at(s.index - 1)).values_by_name)
         ['index', 'tokens', 'combination', 'answer']
         """
-        return {name: value for value, name in step_names(self.outputs).items()}
+        return {name: value for value, name in step_names(self.outputs, self.beside).items()}
 
     @property
     def values(self) -> list[Value]:
         """All values, each after those that it reads."""
-        return list(values_behind(*self.outputs))
+        return list(values_behind(*self.outputs, *self.beside))
 
     def __str__(self) -> str:
         """The steps, one line each; what is read more than once has a name."""
@@ -128,7 +136,7 @@ class Program:
         names: dict[int, str] = {}
         lines = []
         for value in self.values:
-            if readers.get(id(value), 0) > 1 and sources_of(value):
+            if value in self.beside or (readers.get(id(value), 0) > 1 and sources_of(value)):
                 lines.append(f"v{len(names)} = {step_text(value, names)}")
                 names[id(value)] = f"v{len(names)}"
         answer = ", ".join(names.get(id(out), step_text(out, names)) for out in self.outputs)
@@ -137,6 +145,17 @@ class Program:
 
     def __repr__(self) -> str:
         return f"Program({self.name}: {len(self.values)} values)"
+
+
+def positions_of(length: int) -> str:
+    """The positions of a word, in words."""
+    return f"the positions 0 to {length - 1}" if length else "no positions"
+
+
+def is_position(place: object, length: int) -> bool:
+    """Whether a word has this position; 1.0 and True are none."""
+    is_whole = isinstance(place, Integral) and not isinstance(place, bool)
+    return is_whole and place in range(length)
 
 
 def program(

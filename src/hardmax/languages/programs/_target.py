@@ -34,7 +34,8 @@ class ProgramTarget:
     @cached_property
     def codes(self) -> dict[Value, Code]:
         """How the items of every value are numbered."""
-        return codes_of(value_sets(self.program.outputs, self.words, closed=self.closed))
+        roots = (*self.program.outputs, *self.program.beside)
+        return codes_of(value_sets(roots, self.words, closed=self.closed))
 
     def spacing(self, output: Value) -> float:
         """The smallest distance between the numbers of two items of an output."""
@@ -59,6 +60,8 @@ class ProgramTarget:
 
     def symbols_of(self, word: Iterable[Item]) -> list[Item]:
         """Longer words and foreign symbols are refused, not guessed at."""
+        if not isinstance(word, Iterable):
+            raise RequestError(f"A program reads a text or a list of symbols, not {word!r}.")
         symbols = list(word)
         if len(symbols) not in self.words.lengths:
             raise RequestError(

@@ -39,18 +39,20 @@ def hard_head(
     mask: np.ndarray | None = None,
     default: float = 0.0,
     agree: bool = False,
+    name: str = "",
 ) -> Placed:
     """The mean of a value over the places that win; `default` is the start token's.
 
     Where all that win hold the same, they `agree`. A coldness of (leak + ln n)/gap leaves all
     losers together less than e^-leak of the weight. What a mask excludes trails by more than all
-    scores. Heads that attend alike are one head, with a value row each.
+    scores. Heads that attend alike are one head, with a value row each. The register goes by the
+    `name`, or by the step.
     """
     if causal or mask is not None:
         sketch.check_order(step)
     sublayer = attention_from(max(scores.ready, value.ready))
     row = sketch.linear(value.form + -default)
-    register = sketch.register(step, row.bound)
+    register = sketch.register(name or step, row.bound)
     register.beyond = row.widest
     bias = None
     if mask is not None:
@@ -68,6 +70,7 @@ def hard_head(
         bias,
         "choice" if agree else "mean",
         scores.gap,
+        [register.name],
     )
     same = _twin(sketch, sublayer, head)
     if same is not None:

@@ -77,12 +77,13 @@ def _plateaus(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def polygon_by_units(
-    sketch: WordSketch, name: str, inner: Placed, line: Polygon, lowest: float, *, clean: bool
+    sketch: WordSketch, name: object, inner: Placed, line: Polygon, lowest: float, *, clean: bool
 ) -> Placed:
     """Hidden units for a piecewise linear function of a form, which is `lowest` at least.
 
     Clean where asked: units that would be on at the start token are switched off there by the
-    token register, and so is the linear part, if what it reads is not clean itself.
+    token register, and so is the linear part, if what it reads is not clean itself. The register
+    holds the function's bends alone where its linear part is read from the form.
     """
     knots, weights = line.knots, line.weights
     slope = line.slope
@@ -97,7 +98,10 @@ def polygon_by_units(
         return passed
     sublayer = feed_forward_from(inner.ready)
     bends = Bends(knots, weights)
-    register = sketch.register(name, bends.largest(line.levels))
+    step = str(name)
+    register = sketch.register(
+        f"{step}.bends" if passed.form.terms else step, bends.largest(line.levels)
+    )
     register.beyond = 0.0 if clean else bends.largest_within(inner.form.widest)
     is_wild = any(one.is_wild for one in inner.form.terms)
     register.is_wild = is_wild and not clean
@@ -109,6 +113,6 @@ def polygon_by_units(
                 raise NeedsSaneStart
             off = 2.0 ** math.ceil(math.log2(max(unit.widest, 1.0) * _SLACK))
             unit = unit + sketch.token * off + -off
-        sketch.unit(sublayer, name, unit, {register: weight}, law)
+        sketch.unit(sublayer, step, unit, {register: weight}, law)
     found = Placed(WordForm({register: 1.0}), sublayer + 1, clean)
     return passed + found

@@ -17,6 +17,7 @@ def soft_sum(
     mask: np.ndarray | None,
     causal: bool,
     least: int = 0,
+    name: str = "",
 ) -> Placed:
     """The sum over all places, or those up to here, of a value that is clean.
 
@@ -24,7 +25,8 @@ def soft_sum(
     1/(1 + r n), and the values' sum comes out, times 1/r in the output matrix, to within the
     fraction r n. No division, no look-up, key width 1; sums over the same places share a head.
 
-    It is right to 2^-bits of the largest summand, with as many bits as care asks for.
+    It is right to 2^-bits of the largest summand, with as many bits as care asks for. The register
+    goes by the `name`, or by the step.
     """
     if causal or mask is not None:
         sketch.check_order(step)
@@ -33,7 +35,7 @@ def soft_sum(
     weight = 2.0**-bits
     row = sketch.linear(value.form)
     size = 2.0 ** math.ceil(math.log2(max(row.bound, 2.0**-20)))
-    register = sketch.register(step, sketch.tokens * size)
+    register = sketch.register(name or step, sketch.tokens * size)
     register.is_wild = not (causal or sketch.sane_start)
     key = (sublayer, causal, bits, None if mask is None else mask.tobytes())
     if key not in sketch.shared_heads:
@@ -47,4 +49,5 @@ def soft_sum(
     head = sketch.shared_heads[key]
     head.value.append(row * (1 / size))
     head.output.append({register: size / weight})
+    head.brings.append(register.name)
     return Placed(WordForm({register: 1.0}), sublayer + 1, causal)

@@ -21,7 +21,6 @@ from hardmax.languages.programs import (
     number_in_mean,
     roots_of,
     select,
-    step_text,
 )
 from hardmax.lowering.gadgets import Scores, hard_head, uniform_scores
 from hardmax.lowering.programs._codes import largest_rounding
@@ -73,10 +72,10 @@ class Aggregates:
     def _mean_of(
         self, value: Aggregated, question: SelectionQuestion, held: Placed, default: float
     ) -> Placed:
-        step, order = step_text(value), question.order
-        attend = partial(hard_head, self.sketch, step)
+        names, order = self.placing.names, question.order
+        attend = partial(hard_head, self.sketch, names.text(value), name=names.of(value))
         if question.wants_all and order == "one":
-            return self._gather(step, question, held, default)
+            return self._gather(attend, question, held, default)
         causal, mask = order == "causal", None
         if order not in ("all", "causal"):
             mask = question.mask
@@ -90,7 +89,7 @@ class Aggregates:
         return attend(scores, held, causal=causal, mask=mask, default=default, agree=agree)
 
     def _gather(
-        self, step: str, question: SelectionQuestion, held: Placed, default: float
+        self, attend: partial[Placed], question: SelectionQuestion, held: Placed, default: float
     ) -> Placed:
         """At most one place for each index: parabola routing on the index."""
         if self.sketch.positions in ("relative", "none"):
@@ -98,9 +97,7 @@ class Aggregates:
             token = self.sketch.token
             scores = Scores([token], [token * 0.5], 0, 0.5)
             mask = question.mask
-            return hard_head(
-                self.sketch, step, scores, held, mask=mask, default=default, agree=True
-            )
+            return attend(scores, held, mask=mask, default=default, agree=True)
         index = Sequence().index
         wanted = np.where(question.mask.any(axis=1), question.mask.argmax(axis=1) + 1.0, 0.0)
         beyond = any(wanted[i] > n for n in self.words.lengths for i in range(n))
@@ -111,7 +108,7 @@ class Aggregates:
         slope = self._straight(wanted)
         scores = self.relations.equal((index,), key, (index,), slope, start)
         default = default if empty else 0.0
-        return hard_head(self.sketch, step, scores, held, default=default, agree=True)
+        return attend(scores, held, default=default, agree=True)
 
     def _straight(self, wanted: np.ndarray) -> np.ndarray:
         """Queries at or below 0 all ask for the start token: continue a line if that is one."""
@@ -175,8 +172,15 @@ class Aggregates:
                 max(scores.ready, rank.ready),
                 1.0 / (4.0 * len(ranks)),
             )
-        attend = partial(hard_head, self.sketch, step_text(value), scores, held)
-        extreme = attend(causal=order == "causal", mask=mask, default=default, agree=True)
+        names = self.placing.names
+        attend = partial(hard_head, self.sketch, names.text(value), scores, held)
+        extreme = attend(
+            causal=order == "causal",
+            mask=mask,
+            default=default,
+            agree=True,
+            name=names.of(value),
+        )
         return Made(extreme, levels)
 
     def _ranks(self, read: Value, kind: str) -> np.ndarray:
@@ -201,6 +205,7 @@ class Aggregates:
         is_rank = np.array([isinstance(r, int) and r >= 0 for r in ranks])
         default = float(code.number_or(value.default, numbers[-1]))
         total = Placed(WordForm({}, numbers[0]), 0, True)
+        labels = dict(zip(code.items, self.placing.names.labels(value.value), strict=False))
         for place, after in enumerate([*numbers[1:], default]):
             if after == numbers[place]:
                 continue
@@ -208,24 +213,27 @@ class Aggregates:
             text = f"there {{}} among the {place + 1} least"
             low = select(value.value, (), below.__contains__, text=text)
             count = (value.selection & low).count()
-            self.placing.learn(count, tuple(range(self.longest + 1)))
+            called = f"n<={labels[items[place]]}"
+            self.placing.learn(count, tuple(range(self.longest + 1)), called)
+            name = f"{self.placing.names.of(value)}<{called}"
             total = total + self._gain_where_reached(
-                count, value.rank, after - numbers[place], is_rank
+                count, value.rank, after - numbers[place], is_rank, name
             )
         missing = (float(code.number_or(value.default, numbers[0])) - numbers[0]) * ~is_rank
         total = total + self.placing.place(value.rank, missing)
         return Made(total, self.placing.natural(value))
 
     def _gain_where_reached(
-        self, count: Value, rank: Value, gain: float, is_rank: np.ndarray
+        self, count: Value, rank: Value, gain: float, is_rank: np.ndarray, name: str
     ) -> Placed:
         """What is gained where a count is at most the rank: where their difference is, in fact."""
         if not is_rank.all():
             counts, ranks = np.arange(self.longest + 1), self.placing.items(rank)
             known = np.array([r if ok else -1 for r, ok in zip(ranks, is_rank, strict=True)])
-            return self.placing.place_function([count, rank], gain * (counts[:, None] <= known))
+            table = gain * (counts[:, None] <= known)
+            return self.placing.place_function([count, rank], table, name=name)
         ahead = Combined((count, rank), (Fraction(1), Fraction(-1)), Fraction(0))
         whole = [int(exact_number(one)) for one in self.placing.items(rank)]
         apart = range(-max(whole), self.longest - min(whole) + 1)
         self.placing.learn(ahead, tuple(apart))
-        return self.placing.place_by(ahead, gain * (np.array(apart) <= 0))
+        return self.placing.place_by(ahead, gain * (np.array(apart) <= 0), name)

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from hardmax._errors import RequestError
-from hardmax.core import Claim, Construction, Holding, Share, Witness, Words, padded_parameters
+from hardmax.core import (
+    Claim,
+    Construction,
+    Holding,
+    Legend,
+    Share,
+    Witness,
+    Words,
+    padded_parameters,
+)
 from hardmax.languages.programs import (
     Aggregated,
     Applied,
@@ -26,6 +35,7 @@ from hardmax.languages.programs import (
 from hardmax.lowering.gadgets import Scores, hard_head, soft_sum, spare_start
 from hardmax.lowering.programs._aggregates import Aggregates
 from hardmax.lowering.programs._codes import Codes, largest_rounding
+from hardmax.lowering.programs._names import Names
 from hardmax.lowering.programs._order import check_positions
 from hardmax.lowering.programs._placing import Made, Placing
 from hardmax.lowering.programs._questions import compares_jointly
@@ -43,6 +53,7 @@ from hardmax.lowering.sketch import (
     Strays,
     WordAssembly,
     WordForm,
+    WordSaying,
     WordSketch,
     merge_registers,
     strays_of,
@@ -70,6 +81,9 @@ class Choices:
     format: Format = FLOAT64  # in which claims are to be kept
 
 
+Built = tuple[Construction, Callable[[], Legend]]  # with its legend, made for one that is taken
+
+
 class Unkept(RequestError):
     """What some choices would build strays further than its answers are apart."""
 
@@ -94,7 +108,7 @@ def lower_program(
 ) -> Construction:
     """The smallest Transformer for a program on words, of all that it can choose between.
 
-    On the route "legible" it is one that can be read instead, with positions held one-hot.
+    On the route "legible" it is one that can be read instead, with positions one-hot by default.
 
     Claims of programs are distances to codes, which leave room for decoding: in a coarse format
     they are kept where what it rounds fits that room, and refused elsewhere.
@@ -110,6 +124,7 @@ def lower_program(
     _try(program, words)
     if legible:
         return lower_legibly(program, words, positions=positions, format=format)
+    program = replace(program, beside=())  # compact models hold what their answers need
     target = ProgramTarget(program, words)
     open_choices = [
         replace(choices, parallel=route == "parallel") for choices in _open_choices(program)
@@ -117,12 +132,13 @@ def lower_program(
     made = _build_all(target, [replace(one, format=format) for one in open_choices], positions)
     if words.longest > _SHARES_HOLD and any(choices.by_values for choices, _ in made):
         made = [one for one in made if one[0].by_values]
-    return min((one for _, one in made), key=lambda one: padded_parameters(one.transformer))
+    built = min((one for _, one in made), key=lambda one: padded_parameters(one[0].transformer))
+    return replace(built[0], legend=built[1]())
 
 
 def _build_all(
     target: ProgramTarget, open_choices: list[Choices], positions: str
-) -> list[tuple[Choices, Construction]]:
+) -> list[tuple[Choices, Built]]:
     """What all choices build, with as little care as can be kept; the first refusal if none can.
 
     What has failed for want of care is tried with more: sums with more bits cost nothing, and what
@@ -130,7 +146,7 @@ def _build_all(
     """
     codes = Codes(target)
     refusals: list[RequestError] = []
-    made: list[tuple[Choices, Construction]] = []
+    made: list[tuple[Choices, Built]] = []
     for care, flat in _CARES:
         hopeful = []
         for choices in (replace(choices, care=care, flat=flat) for choices in open_choices):
@@ -179,11 +195,11 @@ def _open_choices(program: Program) -> list[Choices]:
     ]
 
 
-def _build(target: ProgramTarget, codes: Codes, choices: Choices, positions: str) -> Construction:
+def _build(target: ProgramTarget, codes: Codes, choices: Choices, positions: str) -> Built:
     try:
-        return _ProgramCompiler(target, codes, choices, positions, sane_start=False).construction()
+        return _ProgramCompiler(target, codes, choices, positions, sane_start=False).built()
     except NeedsSaneStart:
-        return _ProgramCompiler(target, codes, choices, positions, sane_start=True).construction()
+        return _ProgramCompiler(target, codes, choices, positions, sane_start=True).built()
 
 
 class _ProgramCompiler:
@@ -198,7 +214,8 @@ class _ProgramCompiler:
         self.target, self.choices = target, choices
         self.sketch = WordSketch(target.words, positions, choices.care)
         self.sketch.sane_start = sane_start
-        self.placing = Placing(codes, self.sketch, self._make, choices.fuse, choices.flat)
+        names = Names(target, codes)
+        self.placing = Placing(codes, names, self.sketch, self._make, choices.fuse, choices.flat)
         by_values = counted_by_values(target.program.values) if choices.by_values else frozenset()
         relations = Relations(self.placing, choices.joint)
         self.aggregates = Aggregates(self.placing, relations, by_values)
@@ -207,7 +224,7 @@ class _ProgramCompiler:
         self.rooms: dict[Value, float] = {}  # of the answers' spacing, where it is not a quarter
         self.aside: dict[Value, float] = {}  # how far answers are from their codes on purpose
 
-    def construction(self) -> Construction:
+    def built(self) -> Built:
         target, outputs = self.target, self.target.program.outputs
         answers = [self._answer(output) for output in outputs]
         if self.sketch.needs_start:
@@ -219,7 +236,16 @@ class _ProgramCompiler:
         assembly = WordAssembly(self.sketch, answers)
         witness = Witness(self._holdings(assembly, rename))
         transformer = assembly.transformer(target.program.at)
-        return Construction(transformer, claim, witness, "program", assembly.legend())
+        construction = Construction(transformer, claim, witness, "program")
+        return construction, lambda: assembly.legend(self._sayings(rename))
+
+    def _sayings(self, rename: Rename) -> Iterator[WordSaying]:
+        """What forms say, in registers that are left."""
+        said = itertools.chain(self.sketch.sayings(), self.scans.sayings, self.placing.sayings())
+        for saying in said:
+            form = rename(saying.form)
+            if form is not None:
+                yield replace(saying, form=form)
 
     def _ledger(self, strays: list[Strays]) -> list[Share]:
         """All of the room is claimed: what the answers stray by, and what is left for decoding."""

@@ -9,7 +9,7 @@ anything else is looked up by hidden units, in one layer where its roots have fe
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,8 +31,9 @@ from hardmax.languages.programs import (
 from hardmax.lowering.gadgets import polygon, polygon_by_units
 from hardmax.lowering.programs._codes import Codes, largest_rounding
 from hardmax.lowering.programs._lookup import additive_parts, affine_map, diagonal, varies
+from hardmax.lowering.programs._names import Called, Names, chosen_by
 from hardmax.lowering.programs._questions import same_values
-from hardmax.lowering.sketch import Placed, WordForm, WordSketch, spanned
+from hardmax.lowering.sketch import Placed, WordForm, WordSaying, WordSketch, spanned
 
 _MOST_CASES = 2**17  # combinations of values in one look-up
 _FEW_CASES = 2**12  # of roots: what lies between is not kept
@@ -57,6 +58,7 @@ class Placing:
     def __init__(
         self,
         codes: Codes,
+        names: Names,
         sketch: WordSketch,
         make: Callable[[Value], Made],
         fuse: bool,
@@ -65,7 +67,8 @@ class Placing:
         self._flat = flat  # look-ups end the errors of what they look up
         self._few = _FEW_CASES if fuse else 1
         self.words, self.sketch, self._make = sketch.words, sketch, make
-        self.codes = codes
+        self.codes, self.names = codes, names
+        self._noted: list[tuple[object, Value, np.ndarray, Placed]] = []  # for people
         self.holds: dict[Value, Placed] = {}  # in the order in which they were placed
         self._functions: dict[Value, list[tuple[np.ndarray, Placed]]] = {}  # of one root each
         self._made: dict[Value, Made] = {}
@@ -74,9 +77,11 @@ class Placing:
     def code(self, value: Value) -> Code:
         return self.codes[value]
 
-    def learn(self, value: Value, items: tuple[Item, ...]) -> None:
-        """Which items a value takes that the program itself does not have."""
+    def learn(self, value: Value, items: tuple[Item, ...], name: str = "") -> None:
+        """The items, and the name, of a value that the program itself does not have."""
         self.codes.setdefault(value, Code(items))
+        if name:
+            self.names.learn(value, name)
 
     def items(self, value: Value) -> tuple[Item, ...]:
         return self.code(value).items
@@ -85,6 +90,7 @@ class Placing:
         if value not in self._made:
             self._made[value] = found = self._make(value)
             self._note(value, found.levels, found.placed)
+            self._noted.append((self.names.of(value), value, found.levels, found.placed))
         return self._made[value]
 
     # ---- values --------------------------------------------------------------------------------
@@ -93,9 +99,27 @@ class Placing:
         """The form that holds numbers[k] where the value is its k-th item."""
         return self.place_function([value], np.asarray(numbers, dtype=float), clean=clean)
 
-    def place_by(self, value: Value, numbers: np.ndarray) -> Placed:
+    def place_by(self, value: Value, numbers: np.ndarray, name: str) -> Placed:
         """The same, looked up from the value itself and not from what it is made of."""
-        return self._look_up([value], numbers, False)
+        return self._look_up([value], numbers, False, Called(self.names, [value], numbers, name))
+
+    def sayings(self) -> Iterator[WordSaying]:
+        """What values, and functions of one, are called where forms hold them, and what that says.
+
+        The items, where the numbers tell them apart as the value's own do; yes or no, of two; of
+        other functions nothing.
+        """
+        for name, value, numbers, placed in self._noted:
+            labels, levels, said = self.names.labels(value), numbers, str(name)
+            if len(np.unique(numbers)) < len(numbers) or said != self.names.of(value):
+                chosen = chosen_by(numbers)
+                if chosen is None:
+                    continue
+                no = next(k for k in range(len(numbers)) if k not in chosen)
+                levels, labels = numbers[[chosen[0], no]], ["yes", "no"]
+            at_start = all(register.everywhere for register in placed.form.terms)
+            found = tuple(map(float, levels)), tuple(labels), at_start
+            yield WordSaying(said, placed.form, placed.ready - 1, *found)
 
     def _note(self, value: Value, numbers: np.ndarray, placed: Placed) -> None:
         """Remember where a value is held by its own numbers, if the index does not decide it."""
@@ -108,16 +132,20 @@ class Placing:
             self.holds[value] = placed.scaled(*affine)
 
     def place_function(
-        self, sources: Sequence[Value], table: np.ndarray, *, clean: bool = False
+        self, sources: Sequence[Value], table: np.ndarray, *, clean: bool = False, name: str = ""
     ) -> Placed:
         """The form that holds a function of several values, given by a table over their items."""
-        placed = self._place(sources, table, clean)
+        called = Called(self.names, sources, table, name)
+        placed = self._place(sources, table, clean, called)
         placed = replace(placed, form=placed.form.within(float(np.abs(table).max())))
         if len(sources) == 1:
             self._note(sources[0], table, placed)
+            self._noted.append((called, sources[0], table, placed))
         return placed
 
-    def _place(self, sources: Sequence[Value], table: np.ndarray, clean: bool) -> Placed:
+    def _place(
+        self, sources: Sequence[Value], table: np.ndarray, clean: bool, name: Called
+    ) -> Placed:
         distinct = list(dict.fromkeys(sources))
         if len(distinct) < len(sources):
             place = {source: k for k, source in enumerate(distinct)}
@@ -132,7 +160,7 @@ class Placing:
             if linear is not None:
                 return linear
         roots = self._frontier(values)
-        return self._look_up(roots, self._over(roots, values, table), clean)
+        return self._look_up(roots, self._over(roots, values, table), clean, name)
 
     def _frontier(self, values: list[Value]) -> list[Value]:
         """The values to look up by: the roots, or what lies on the way to them if they are many."""
@@ -198,13 +226,15 @@ class Placing:
 
     # ---- look-ups ------------------------------------------------------------------------------
 
-    def _look_up(self, roots: list[Value], table: np.ndarray, clean: bool) -> Placed:
+    def _look_up(self, roots: list[Value], table: np.ndarray, clean: bool, name: Called) -> Placed:
         key = (tuple(roots), table.shape, (table + 0.0).tobytes(), clean)  # -0 is 0
         if key not in self._looked_up:
-            self._looked_up[key] = self._place_table(roots, table, clean)
+            self._looked_up[key] = self._place_table(roots, table, clean, name)
         return self._looked_up[key]
 
-    def _place_table(self, roots: list[Value], table: np.ndarray, clean: bool) -> Placed:
+    def _place_table(
+        self, roots: list[Value], table: np.ndarray, clean: bool, name: Called
+    ) -> Placed:
         kept = [axis for axis in range(table.ndim) if varies(table, axis)]
         table = table[tuple(slice(None) if a in kept else 0 for a in range(table.ndim))]
         roots = [roots[axis] for axis in kept]
@@ -212,11 +242,10 @@ class Placing:
             return Placed(WordForm({}, float(table)), 0, True)
         parts = additive_parts(table)
         if parts is not None:
-            return self._sum(roots, parts[0], clean).looser(parts[1])
+            return self._sum(roots, parts[0], clean, name).looser(parts[1])
         code = self.codes.look_up(table, [self._levels(root) for root in roots], self._flat)
-        inner = self._sum(roots, list(code.numbers), False).looser(code.off)
+        inner = self._sum(roots, list(code.numbers), False, name.of_part(".code")).looser(code.off)
         lowest = float(sum(part.min() for part in code.numbers))
-        name = _name(roots)
         return polygon_by_units(self.sketch, name, inner, code.polygon, lowest, clean=clean)
 
     def _levels(self, root: Value) -> np.ndarray | None:
@@ -244,28 +273,33 @@ class Placing:
         code = self.code(value)
         return np.array([float(code.number(one)) for one in code.items])
 
-    def _sum(self, roots: list[Value], parts: list[np.ndarray], clean: bool) -> Placed:
-        """Functions of one root each, added up; columns are one column."""
+    def _sum(
+        self, roots: list[Value], parts: list[np.ndarray], clean: bool, name: Called
+    ) -> Placed:
+        """Functions of one root each, added up; columns are one column.
+
+        Where there are several summands, each goes by the name and what it is read from.
+        """
+        columns = [self.names.of(root) for root in roots if _is_column(root)]
+        alone = len(roots) - len(columns) + bool(columns) == 1
         symbols, places = np.zeros(len(self.words.alphabet)), np.zeros(self.words.longest)
         total = Placed(WordForm(), 0, True)
-        names = []
         for root, numbers in zip(roots, parts, strict=True):
             if _is_column(root):
-                names.append(_name([root]))
                 if isinstance(root, Given) and root.what == "tokens":
                     place = {one: k for k, one in enumerate(self.items(root))}
                     symbols += numbers[[place[one] for one in self.words.alphabet]]
                 else:
                     places += numbers
             else:
-                total = total + self._unary(root, numbers, clean)
-        if names:
-            total = total + Placed(
-                self.sketch.column(" and ".join(names), symbols, places), 0, True
-            )
+                own = name if alone else name.of_part(f"<{self.names.of(root)}")
+                total = total + self._unary(root, numbers, clean, own)
+        if columns:
+            own = name if alone else name.of_part(f"<{','.join(columns)}")
+            total = total + Placed(self.sketch.column(own, symbols, places), 0, True)
         return total
 
-    def _unary(self, root: Value, numbers: np.ndarray, clean: bool) -> Placed:
+    def _unary(self, root: Value, numbers: np.ndarray, clean: bool, name: Called) -> Placed:
         made = self.in_own_numbers(root)
         affine = affine_map(made.levels, numbers)
         if affine is not None and (made.placed.is_clean or not clean):
@@ -278,14 +312,14 @@ class Placing:
             for (_, placed), weight in zip(known, weights[1:], strict=True):
                 total = total + placed.scaled(weight) if weight else total
             return total
-        placed = self._place_polygon(root, made, numbers, clean)
+        placed = self._place_polygon(name, made, numbers, clean)
         self._functions.setdefault(root, []).append((numbers, placed))
         return placed
 
-    def _place_polygon(self, root: Value, made: Made, numbers: np.ndarray, clean: bool) -> Placed:
+    def _place_polygon(self, name: Called, made: Made, numbers: np.ndarray, clean: bool) -> Placed:
         order = np.argsort(made.levels)
         found = polygon(made.levels[order], numbers[order], self._flat)
-        lowest, name = float(made.levels.min()), _name([root])
+        lowest = float(made.levels.min())
         return polygon_by_units(self.sketch, name, made.placed, found, lowest, clean=clean)
 
 
@@ -300,10 +334,6 @@ def _behind(value: Value) -> list[Value]:
 
 def _is_column(root: Value) -> bool:
     return isinstance(root, Given) and root.what in ("tokens", "index")
-
-
-def _name(roots: list[Value]) -> str:
-    return ", ".join(step_text(root) for root in roots)
 
 
 def _numbers(items: Sequence[Item]) -> np.ndarray:

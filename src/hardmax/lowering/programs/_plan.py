@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hardmax._errors import RequestError
+from hardmax._shown import shortened
 from hardmax.core import Construction, Words, padded_parameters
 from hardmax.languages.programs import Program, Scanned
 from hardmax.lowering._planner import RoutePlan, ranking
@@ -21,6 +22,10 @@ class ProgramOffer:
     route: str
     why: str
     construction: Construction | None
+
+    def __repr__(self) -> str:
+        told = self.why if self.construction is None else str(self.construction.bill)
+        return f"ProgramOffer({self.route}: {told})"
 
     @property
     def refusal(self) -> str | None:
@@ -74,6 +79,10 @@ class ProgramPlan(RoutePlan[ProgramOffer]):
         if not compact:
             raise RequestError(self.offers[0].why)
         return compact[0] if prefer is None else min(compact, key=rank)
+
+    def __repr__(self) -> str:
+        routes = f"{len(self.open)} of {len(self.offers)} routes"
+        return f"ProgramPlan({routes} for {shortened(self.program.name)} on {self.words})"
 
     def as_dict(self) -> dict[str, object]:
         offers = [offer.as_dict() for offer in self.offers]

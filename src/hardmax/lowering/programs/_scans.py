@@ -25,13 +25,12 @@ from hardmax.languages.programs import (
     evaluate_pointwise,
     exact_number,
     roots_of,
-    step_text,
     there,
 )
 from hardmax.lowering.gadgets import hard_head, multiplexer
 from hardmax.lowering.programs._placing import Made, Placing
 from hardmax.lowering.programs._relations import Relations
-from hardmax.lowering.sketch import Placed, WordForm, WordHead, WordRegister
+from hardmax.lowering.sketch import Placed, WordForm, WordHead, WordRegister, WordSaying
 
 Held = tuple[int, WordForm, int]  # after a sublayer, a form holds the value of a step
 
@@ -43,6 +42,7 @@ class Scans:
         self.placing, self.relations, self.parallel = placing, relations, parallel
         self.sketch = placing.sketch
         self.held: list[Held] = []
+        self.sayings: list[WordSaying] = []
 
     def is_composed(self, value: Scanned) -> bool:
         """Whether a machine takes its log2(n) rounds."""
@@ -83,7 +83,16 @@ class Scans:
         asked = self.relations.by_key((value.source, index), scores, longest - 0.5, 0.5)
         held = self.placing.place(value.source, [float(leads[0]) for leads in moves], clean=True)
         self.sketch.needs_start = True
-        return hard_head(self.sketch, step_text(value), asked, held, causal=True, agree=True)
+        names = self.placing.names
+        return hard_head(
+            self.sketch,
+            names.text(value),
+            asked,
+            held,
+            causal=True,
+            agree=True,
+            name=names.of(value),
+        )
 
     # ---- rounds --------------------------------------------------------------------------------
 
@@ -96,11 +105,21 @@ class Scans:
         for number, stride in enumerate(strides):
             sublayer, last = 2 * number, stride == strides[-1]
             self._fetch(value, maps, before, track, stride, sublayer)
+            self._say(before, sublayer)
+            self._say([] if last else maps, sublayer + 1)
             if number < len(rounds):
                 self._note(rounds[number], maps, before, sublayer, last)
             self._compose(maps, before, sublayer + 1, last)
         sublayer = 2 * len(strides)
         return Placed(WordForm({maps[0]: 1.0}), sublayer, False)
+
+    def _say(self, registers: list[WordRegister], sublayer: int) -> None:
+        """That registers hold numbers of states after a sublayer, for people."""
+        for one in registers:
+            numbers = range(int(one.bound) + 1)
+            levels, labels = tuple(map(float, numbers)), tuple(map(str, numbers))
+            form = WordForm({one: 1.0})
+            self.sayings.append(WordSaying(one.name, form, sublayer, levels, labels, True))
 
     def _maps(self, value: Scanned) -> list[WordRegister]:
         """Where each state leads on the symbol held here; the start token holds the identity."""
@@ -118,7 +137,8 @@ class Scans:
         ]
         maps = []
         for state in range(machine.states):
-            register = self.sketch.register(f"map of {state}", machine.states - 1.0)
+            name = f"{self.placing.names.of(value)}<from {state}"
+            register = self.sketch.register(name, machine.states - 1.0)
             register.symbols = np.array([float(machine.step(state, one)) for one in read])
             register.start = float(state)
             maps.append(register)
@@ -129,7 +149,7 @@ class Scans:
         words = self.placing.words
         places, nothing = np.arange(words.longest) + 1.0, np.zeros(len(words.alphabet))
         place = self.sketch.linear(self.sketch.column("index", nothing, places))
-        square = self.sketch.linear(self.sketch.column("index squared", nothing, places**2))
+        square = self.sketch.linear(self.sketch.column("index^2", nothing, places**2))
         return _Track(place, square, self.sketch.one)
 
     def _fetch(
@@ -147,7 +167,7 @@ class Scans:
         values = [WordForm({register: 1.0}) for register in maps]
         output = [{register: 1.0} for register in before]
         weighting = self.sketch.coldness(1.0)
-        step = f"{step_text(value)}: maps {stride} earlier"
+        step = f"{self.placing.names.text(value)}: maps {stride} earlier"
         head = WordHead(step, query, key, values, output, weighting, does="fetch")
         self.sketch.head(sublayer, head)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hardmax.languages.programs import Item, Memorised, Sequence, step_text
+from hardmax.languages.programs import Item, Memorised, Sequence
 from hardmax.lowering.gadgets import multiplexer, soft_sum
 from hardmax.lowering.programs._placing import Made, Placing
 from hardmax.lowering.sketch import OneOf, Placed, WordForm, feed_forward_from
@@ -44,7 +44,7 @@ class Tables:
         for place in range(self.longest):
             away = parabola.form + index.form * (-2.0 * place) + float(place * place)
             name = f"symbol {place}"
-            register = self.sketch.register(name, float(symbols))
+            register = self.sketch.register(f"{name} if here", float(symbols))
             inner = self.sketch.linear(digit.form + away * -(symbols + 1.0))
             self.sketch.unit(sublayer, name, inner, {register: 1.0})
             own = Placed(WordForm({register: 1.0}), sublayer + 1, True)
@@ -92,7 +92,7 @@ class Tables:
         usual = float(self.placing.code(value).number(value.otherwise))
         index = self._index(1)
         sublayer = feed_forward_from(answers[0].ready)
-        register = self.sketch.register(step_text(value), most * self.longest)
+        register = self.sketch.register(self.placing.names.of(value), most * self.longest)
         rungs = [
             option.form + index.form * most + (usual - low - most * t)
             for t, option in enumerate(answers)

@@ -51,7 +51,7 @@ class Totals:
         if value.kind == "sum":
             return self._sum_of_counts(value, levels)
         if value in self.by_values:
-            return Made(self._count_by_values(step_text(value), [(1.0, question)]), levels)
+            return Made(self._count_by_values(value, [(1.0, question)]), levels)
         return self._count(value, question, levels)
 
     def _rewritten(self, value: Aggregated) -> Combined | None:
@@ -75,7 +75,10 @@ class Totals:
             terms = [(1, everywhere), *((-1, part) for part in selection.parts)]
         parts = tuple(Aggregated(part, value.kind, value.value) for _, part in terms)
         weights = tuple(Fraction(weight) for weight, _ in terms)
-        made = Combined(parts, weights, Fraction(0))
+        made, names = Combined(parts, weights, Fraction(0)), self.placing.names
+        for number, part in enumerate(parts, 1):
+            names.learn(part, f"{names.of(value)}<{number}")
+        names.learn_same(value, made)
         self.placing.learn(made, self.placing.items(value))
         return made
 
@@ -92,7 +95,7 @@ class Totals:
         ):
             return None
         weights = map(float, terms.weights)
-        return self._count_by_values(step_text(value), list(zip(weights, questions, strict=True)))
+        return self._count_by_values(value, list(zip(weights, questions, strict=True)))
 
     def _sum(self, value: Aggregated, question: SelectionQuestion, levels: np.ndarray) -> Made:
         """What is not selected adds 0: a sum over all places."""
@@ -108,13 +111,16 @@ class Totals:
         each = self.placing.place_function(sources, table, clean=True).looser(
             largest_rounding(items)
         )
-        return Made(self._over_places(step_text(value), each, question), levels)
+        text, name = self.placing.names.text(value), self.placing.names.of(value)
+        return Made(self._over_places(text, name, each, question), levels)
 
-    def _over_places(self, step: str, each: Placed, question: SelectionQuestion) -> Placed:
+    def _over_places(
+        self, step: str, name: str, each: Placed, question: SelectionQuestion
+    ) -> Placed:
         """The sum of what each place adds, over the places that the question is about."""
 
-        def over(causal: bool) -> Placed:
-            return soft_sum(self.sketch, step, each, None, causal)
+        def over(causal: bool, part: str = "") -> Placed:
+            return soft_sum(self.sketch, step, each, None, causal, name=name + part)
 
         match question.order:
             case "all":
@@ -122,17 +128,17 @@ class Totals:
             case "causal":
                 return over(True)
             case "before":
-                return over(True) + each.scaled(-1.0)
+                return over(True, "<so far") + each.scaled(-1.0)
             case "after":
-                return over(False) + over(True).scaled(-1.0)
+                return over(False, "<all") + over(True, "<so far").scaled(-1.0)
             case "from here":
-                return over(False) + over(True).scaled(-1.0) + each
+                return over(False, "<all") + over(True, "<so far").scaled(-1.0) + each
             case "elsewhere":
-                return over(False) + each.scaled(-1.0)
+                return over(False, "<all") + each.scaled(-1.0)
             case "here":
                 return each
             case _:
-                return soft_sum(self.sketch, step, each, question.mask, False)
+                return soft_sum(self.sketch, step, each, question.mask, False, name=name)
 
     def _sum_of_counts(self, value: Aggregated, levels: np.ndarray) -> Made:
         """sum over u of u times how many selected hold u."""
@@ -145,8 +151,9 @@ class Totals:
                 f"selection depends on who asks: too many to compile. Map them to fewer first."
             )
         counts = tuple((value.selection & (there(read) == number)).count() for number in numbers)
-        for count in counts:
-            self.placing.learn(count, tuple(range(self.longest + 1)))
+        for number, count in zip(numbers, counts, strict=True):
+            shown = f"{self.placing.names.of(value)}<{number}"
+            self.placing.learn(count, tuple(range(self.longest + 1)), shown)
         total = Placed(WordForm(), 0, True)
         for number, count in zip(numbers, counts, strict=True):
             every = np.arange(self.longest + 1.0) * float(number)
@@ -155,7 +162,9 @@ class Totals:
             )
         return Made(total, levels)
 
-    def _count_by_values(self, step: str, terms: list[tuple[float, SelectionQuestion]]) -> Placed:
+    def _count_by_values(
+        self, value: Value, terms: list[tuple[float, SelectionQuestion]]
+    ) -> Placed:
         """What every class of queries would count, of which each place keeps its own.
 
         A class c of queries counts T_c, a sum over all places of what its keys add. One hidden unit
@@ -167,11 +176,13 @@ class Totals:
         asked = np.flatnonzero(classes.any(axis=0))
         if len(asked) > _MOST_CLASSES:
             raise RequestError(
-                f"The count {step} is asked for by {len(asked)} kinds of queries: too many sums."
+                f"The count {step_text(value)} is asked for by {len(asked)} kinds of queries: "
+                f"too many sums."
             )
         shape = [len(self.placing.items(one)) for one in queries]
+        text, name = self.placing.names.text(value), self.placing.names.of(value)
         parts = []
-        for one in asked:
+        for number, one in enumerate(asked, 1):
             own = query_class.reshape(-1) == one
             total = Placed(WordForm(), 0, True)
             for weight, question in terms:
@@ -181,10 +192,12 @@ class Totals:
                     each = self.placing.place_function(
                         question.keys, holds.reshape(keys), clean=True
                     )
-                    total = total + self._over_places(step, each, question).scaled(weight)
+                    called = f"{name}<class {number}"
+                    added = self._over_places(text, called, each, question)
+                    total = total + added.scaled(weight)
             mine = self.placing.place_function(queries, own.astype(float).reshape(shape))
             parts.append((total, mine))
-        return number_with_open_gate(self.sketch, step, parts, float(self.longest))
+        return number_with_open_gate(self.sketch, name, parts, float(self.longest))
 
     def _count(self, value: Aggregated, question: SelectionQuestion, levels: np.ndarray) -> Made:
         """w matches and the start token share the weight: the matches have w/(1 + w) of it."""
@@ -201,7 +214,16 @@ class Totals:
         elif order not in ("all", "causal"):
             causal, mask = False, question.mask
         share = Placed(self.sketch.token, 0, True)
-        mean = hard_head(self.sketch, step_text(value), scores, share, causal=causal, mask=mask)
+        names = self.placing.names
+        mean = hard_head(
+            self.sketch,
+            names.text(value),
+            scores,
+            share,
+            causal=causal,
+            mask=mask,
+            name=names.of(value),
+        )
         return Made(mean, 1.0 - 1.0 / (1.0 + own + levels))
 
 

@@ -52,5 +52,6 @@ from hardmax.lowering.sketch._word_sketch import Placed as Placed
 from hardmax.lowering.sketch._word_sketch import WordForm as WordForm
 from hardmax.lowering.sketch._word_sketch import WordHead as WordHead
 from hardmax.lowering.sketch._word_sketch import WordRegister as WordRegister
+from hardmax.lowering.sketch._word_sketch import WordSaying as WordSaying
 from hardmax.lowering.sketch._word_sketch import WordSketch as WordSketch
 from hardmax.lowering.sketch._word_sketch import WordUnit as WordUnit

@@ -21,7 +21,6 @@ from hardmax.core import (
     GatedFeedForward,
     Head,
     Holding,
-    Legend,
     ReadOut,
     SequenceInput,
     Sublayer,
@@ -160,16 +159,23 @@ class HeadSketch(Generic[R, N]):
     bias: np.ndarray | None = None
     does: str = "mean"
     gap: float = 1.0  # of the scores
+    brings: list[str] = field(default_factory=list)  # what values are called, if they are many
 
     @property
     def forms(self) -> list[Form[R, N]]:
         """All that it reads."""
         return self.query + self.key + self.value
 
+    @property
+    def told(self) -> str:
+        """What it does; the names of its values where they are many."""
+        return self.step if len(self.brings) < 2 else ", ".join(dict.fromkeys(self.brings))
+
     def join(self, other: HeadSketch[R, N]) -> None:
         """Bring the values of a head that attends alike, too."""
         self.value += other.value
         self.output += other.output
+        self.brings += other.brings
         self.gap = min(self.gap, other.gap)
         self.does = self.does if self.does == other.does else "mean"
         for own, others in ((self.query, other.query), (self.key, other.key)):
@@ -213,6 +219,11 @@ class UnitSketch(Generic[R, N]):
     outer: dict[R, N]
     law: Law = None
     factor: Form[R, N] | None = None
+
+    @property
+    def told(self) -> str:
+        """What it does."""
+        return self.step
 
     @property
     def forms(self) -> list[Form[R, N]]:
@@ -296,7 +307,7 @@ class Assembly(Generic[R, N]):
                 sublayers.append(self._feed_forward(number))
             else:
                 sublayers.append(Attention(map(self._head, self.layers.heads[number])))
-        readout = ReadOut(self._rows(answers), self._constants(answers), token)
+        readout = ReadOut(self._rows(answers), self.constants(answers), token)
         return Transformer(source, sublayers, readout)
 
     def holding(
@@ -321,17 +332,8 @@ class Assembly(Generic[R, N]):
             components=np.array([[component]]),
             errors=np.array([error]),
             weights=np.array([[weight for _, weight in places]]),
-            constants=self._constants([form]),
+            constants=self.constants([form]),
         )
-
-    def legend(self) -> Legend:
-        """What the coordinates hold, and which step each head and unit does."""
-        steps = [[part.step for part in self.layers.parts(n)] for n in self.layers.sublayers]
-        names = [""] * self.width
-        for register, place in self.place.items():
-            earlier = f"{names[place]}, then " if names[place] else ""
-            names[place] = earlier + register.name
-        return Legend(names, steps)
 
     def _rows(self, forms: Sequence[Form[R, N]]) -> np.ndarray:
         return np.ascontiguousarray(self._columns([form.terms for form in forms]).T)
@@ -343,7 +345,7 @@ class Assembly(Generic[R, N]):
                 columns[self.place[register], column] += float(weight)
         return columns
 
-    def _constants(self, forms: Sequence[Form[R, N]]) -> np.ndarray:
+    def constants(self, forms: Sequence[Form[R, N]]) -> np.ndarray:
         """What is added to the rows: less what a coordinate holds beyond its register."""
         return np.array(
             [
@@ -365,8 +367,8 @@ class Assembly(Generic[R, N]):
         gated = any(unit.factor is not None for unit in units)
         outer = self._columns([unit.outer for unit in units])
         (added,) = self._columns([self.layers.offsets.get(number, {})]).T
-        read = self._rows(inner), self._constants(inner)
+        read = self._rows(inner), self.constants(inner)
         if not gated:
             return FeedForward(*read, outer, added)
         factors: list[Form[R, N]] = [unit.factor or unit.inner * 0 + 1 for unit in units]
-        return GatedFeedForward(*read, self._rows(factors), self._constants(factors), outer, added)
+        return GatedFeedForward(*read, self._rows(factors), self.constants(factors), outer, added)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from hardmax.lowering.sketch._word_sketch import WordForm, WordHead, WordRegister, WordSketch
 
+_MANY = 4  # names that are not listed one by one
 _Read = tuple[int, float]  # number of a form, weight in it
 
 
@@ -46,7 +47,18 @@ def merge_registers(
             becomes[register] = keeper, weight / scale
             keeper.bound += register.bound * abs(weight / scale)
             keeper.beyond += max(register.beyond, register.bound) * abs(weight / scale)
+        if len(members) > 1:
+            keeper.name = sketch.free_name(_joint_name([one.name for one, _ in members]))
     return _renamed(sketch, answers, becomes), _renaming(becomes)
+
+
+def _joint_name(names: Sequence[str]) -> str:
+    """sort<a..d of sort<a, sort<b, sort<c, sort<d; otherwise all of them, added up."""
+    owners = {name.partition("<")[0] for name in names}
+    shared = len(owners) == 1 and all("<" in name for name in names)
+    first = f"{names[0].partition('<')[0]}<" if shared else ""
+    parts = [name[len(first) :] for name in names]
+    return first + ("+".join(parts) if len(parts) < _MANY else f"{parts[0]}..{parts[-1]}")
 
 
 def _renaming(becomes: Keepers) -> Rename:

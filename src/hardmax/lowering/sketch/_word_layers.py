@@ -7,9 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from hardmax.core import Holding, Legend, SequenceInput, Transformer
+from hardmax.core import Holding, Legend, Reading, SequenceInput, Transformer
 from hardmax.lowering.sketch._layers import Assembly, Layers
-from hardmax.lowering.sketch._word_sketch import WordForm, WordHead, WordRegister, WordSketch
+from hardmax.lowering.sketch._word_sketch import (
+    WordForm,
+    WordHead,
+    WordRegister,
+    WordSaying,
+    WordSketch,
+)
 
 _SMALLEST_HEIR = 2.0**-10
 
@@ -44,8 +50,56 @@ class WordAssembly:
         """That a form holds a value of the steps after a sublayer; None if it was not kept."""
         return self.assembly.holding(form, value, after=sublayer) if form.terms else None
 
-    def legend(self) -> Legend:
-        return self.assembly.legend()
+    def legend(self, sayings: Iterable[WordSaying]) -> Legend:
+        """What coordinates hold and say; the first that is said of the same ones counts."""
+        found: dict[object, Reading] = {}
+        for saying in sayings:
+            reading = self._reading(saying)
+            if reading is not None:
+                found.setdefault((reading.sublayer, reading.coordinates), reading)
+        layers, names = self.assembly.layers, [""] * self.assembly.width
+        for register, place in self.assembly.place.items():
+            earlier = f"{names[place]}, then " if names[place] else ""
+            names[place] = earlier + register.name
+        sums = [
+            (number, place)
+            for number, layer in enumerate(layers.sublayers)
+            for place, head in enumerate(layers.heads.get(layer, []))
+            if head.does == "sum"
+        ]
+        return Legend(
+            [name or "unused" for name in names],  # of a model that reads nothing
+            [[part.told for part in layers.parts(number)] for number in layers.sublayers],
+            sorted(found.values(), key=lambda one: one.sublayer),
+            sums,
+        )
+
+    def _reading(self, saying: WordSaying) -> Reading | None:
+        """What is said of a form, said of its coordinates; None if it was not kept.
+
+        Of one coordinate it is what that holds itself, with what was left there before.
+        """
+        form, own = saying.form, self.assembly
+        if not form.terms or not all(register in own.place for register in form.terms):
+            return None
+        registers = sorted(form.terms, key=lambda register: own.place[register])
+        weights = tuple(form.terms[register] for register in registers)
+        constant, numbers, carried = float(own.constants([form])[0]), saying.numbers, 0.0
+        if len(registers) == 1:
+            carried = own.above.get(registers[0], 0.0)
+            numbers = tuple((number - constant) / weights[0] for number in numbers)
+            weights, constant = (1.0,), 0.0
+        return Reading(
+            saying.name,
+            sum(other <= saying.sublayer for other in own.layers.sublayers) - 1,
+            tuple(own.place[register] for register in registers),
+            weights,
+            constant,
+            numbers,
+            saying.labels,
+            carried,
+            saying.at_start,
+        )
 
     def _linear(self, head: WordHead) -> WordHead:
         """Without constants, and with a start token, if there is one, in the bias."""

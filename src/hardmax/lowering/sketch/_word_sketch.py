@@ -13,7 +13,15 @@ import numpy as np
 
 from hardmax._errors import RequestError
 from hardmax.core import Softmax, Words
-from hardmax.lowering.sketch._layers import Form, HeadSketch, Law, Layers, Levels, UnitSketch
+from hardmax.lowering.sketch._layers import (
+    EMBEDDING,
+    Form,
+    HeadSketch,
+    Law,
+    Layers,
+    Levels,
+    UnitSketch,
+)
 from hardmax.lowering.sketch._levels import spanned
 
 
@@ -42,6 +50,18 @@ class WordRegister:
 WordForm = Form[WordRegister, float]
 WordHead = HeadSketch[WordRegister, float]
 WordUnit = UnitSketch[WordRegister, float]
+
+
+@dataclass(frozen=True, eq=False)
+class WordSaying:
+    """What a form says once a sublayer has run: labels[k] where it is numbers[k]."""
+
+    name: str
+    form: WordForm
+    sublayer: int
+    numbers: tuple[float, ...]
+    labels: tuple[str, ...]
+    at_start: bool = False  # at the start token, too
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +142,7 @@ class WordSketch:
         self.shared_heads: dict[object, WordHead] = {}  # by what they do
         self._units: dict[object, WordUnit] = {}
         self._columns: list[tuple[WordRegister, np.ndarray]] = []
+        self._names: set[str] = set()
         self._token: WordRegister | None = None
         self._one: WordRegister | None = None
         for number, places in enumerate(position_columns(positions, words.longest)):
@@ -133,12 +154,22 @@ class WordSketch:
     # ---- registers ---------------------------------------------------------------------------
 
     def register(self, name: str, bound: float) -> WordRegister:
-        """A register that is empty at first."""
+        """A register that is empty at first; of several with one name, later ones are parts."""
+        own = self.free_name(name)
         empty = np.zeros(len(self.words.alphabet)), np.zeros(self.words.longest)
-        self.registers.append(WordRegister(name, *empty, bound=bound))
+        self.registers.append(WordRegister(own, *empty, bound=bound))
         return self.registers[-1]
 
-    def _check_index(self, name: str) -> None:
+    def free_name(self, name: str) -> str:
+        """The first of name, name.2, name.3, ... that no register has; it is taken from now on."""
+        own, part = name, 1
+        while own in self._names:
+            part += 1
+            own = f"{name}.{part}"
+        self._names.add(own)
+        return own
+
+    def _check_index(self, name: object) -> None:
         if self.positions in ("relative", "none"):
             known = "No positions are" if self.positions == "none" else "Only relative biases are"
             raise RequestError(
@@ -162,10 +193,11 @@ class WordSketch:
                 f'positions="scalar".'
             )
 
-    def column(self, name: str, symbols: np.ndarray, places: np.ndarray) -> WordForm:
+    def column(self, name: object, symbols: np.ndarray, places: np.ndarray) -> WordForm:
         """symbols[token] + places[index]: an affine function of a register, 0 at the start token.
 
-        A combination of columns that are there needs no register of its own.
+        A combination of columns that are there needs no register of its own, and the name's text
+        is not asked for.
         """
         if symbols.any() and places.any() and self.positions != "scalar":
             nowhere, nothing = np.zeros(len(places)), np.zeros(len(symbols))
@@ -179,7 +211,7 @@ class WordSketch:
         together = np.concatenate([symbols, places])
         known = spanned([column for _, column in self._columns], together)
         if known is None:
-            register = self.register(name, float(np.abs(symbols[:, None] + places).max()))
+            register = self.register(str(name), float(np.abs(symbols[:, None] + places).max()))
             register.symbols, register.places = symbols, places
             self._columns.append((register, together))
             return Form({register: 1.0}, base)
@@ -203,6 +235,15 @@ class WordSketch:
             self._one = self.register("one", 1.0)
             self._one.symbols, self._one.start = np.ones(len(self.words.alphabet)), 1.0
         return Form({self._one: 1.0})
+
+    def sayings(self) -> list[WordSaying]:
+        """That the constants are 1, for people."""
+        known = [("token", self._token, False), ("one", self._one, True)]
+        return [
+            WordSaying(name, Form({register: 1.0}), EMBEDDING, (1.0,), ("1",), at_start)
+            for name, register, at_start in known
+            if register is not None
+        ]
 
     @property
     def token_register(self) -> WordRegister | None:

@@ -24,7 +24,7 @@ To be read from `run`, at the end, upwards; then `_sign_kernels`, `_cut_kernels`
 
 from __future__ import annotations
 
-from hardmax.geometry._compiled import entry, inline, lent, subroutine
+from hardmax.geometry._compiled import inline, lent, resumable_entry, subroutine
 from hardmax.geometry.counting.plane import _arrays as arrays
 from hardmax.geometry.counting.plane._arrays import Net, Walk, WalkNode
 from hardmax.geometry.counting.plane._cut_kernels import WallLine, cut_polygon
@@ -89,7 +89,7 @@ def _begin_layer(net: Net, walk: Walk, s: int, layer: int) -> None:
             walk.sums[s, 2, t] = net.bias[layer + 1, t]
 
 
-@entry
+@resumable_entry
 def enter(net: Net, walk: Walk, s: int, layer: int) -> None:
     """The same, for Python."""
     _begin_layer(net, walk, s, layer)
@@ -227,7 +227,7 @@ def _top_node(net: Net, walk: Walk) -> WalkNode:
     return WalkNode(s, layer, walk.head[s, arrays.SIDES], first, width, next_width, last)
 
 
-@entry
+@resumable_entry
 def run(net: Net, walk: Walk, mode: int, fast: bool, steps: int, limit: int) -> int:
     """Walk on, for so many nodes at most; why it stopped."""
     net, walk = lent(net), lent(walk)

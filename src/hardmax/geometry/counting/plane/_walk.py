@@ -38,6 +38,7 @@ from hardmax.numerics import TINY, UNIT, inflate, nearest_ratio, stray
 NO_LIMIT = 2**62
 
 _WORK = 400_000_000  # products between two looks at the clock: a tenth of a second or so
+_FEW = 400  # nodes while the walk is interpreted: a tenth of a second, too
 _HELD = 256  # cells emitted at a time
 _SILENT = 1 << 14  # facets held before they are put away
 
@@ -82,7 +83,7 @@ class Course:
     def go(self, steps: int | None = None, limit: int = NO_LIMIT) -> int:
         """Walk on for a tenth of a second at most; DONE, PAUSED, OVER, or FULL of cells."""
         steps = steps or self._steps
-        why = run(self.net, self.walk, self.mode, self.fast, steps, limit)
+        why = run(self.net, self.walk, self.mode, self.fast, run.stride(steps, _FEW), limit)
         if why == arrays.SIGNS:
             self._answer_signs()
         elif why == arrays.FACET:

@@ -30,7 +30,7 @@ To be read from `advance`, at the end; then `_form_kernels`, `_section_kernels`,
 
 from __future__ import annotations
 
-from hardmax.geometry._compiled import entry, inline, lent
+from hardmax.geometry._compiled import inline, lent, resumable_entry
 from hardmax.geometry.counting.space import _arrays as arrays
 from hardmax.geometry.counting.space._arrays import Net, Path, Pile, Record, Room, Store
 from hardmax.geometry.counting.space._facet_kernels import write_silent_facets
@@ -42,7 +42,7 @@ from hardmax.geometry.counting.space._vertex_kernels import find_again
 _GO_ON = -1  # beside the reasons to stop
 
 
-@entry
+@resumable_entry
 def enter(net: Net, path: Path, layer: int) -> None:
     """The maps of a layer, for Python."""
     enter_layer(net, path, layer)
@@ -87,7 +87,7 @@ def _descend(net: Net, path: Path, room: Room, pile: Pile, store: Store, depth: 
             return False
 
 
-@entry
+@resumable_entry
 def advance(
     net: Net, path: Path, room: Room, pile: Pile, store: Store, cut: Store, record: Record
 ) -> int:

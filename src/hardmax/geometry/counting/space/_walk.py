@@ -29,6 +29,7 @@ from hardmax.geometry.counting.space._piece import (
     undecided_solid,
 )
 
+_FEW = 200  # steps while the walk is interpreted
 _CHUNK = 200_000  # steps between two looks at the outside world, times 2^d: some 0.1 s
 _PLACES = 2_048  # vertices of a section, at first
 
@@ -151,7 +152,7 @@ class SpaceWalk:
 
     def step(self, budget: int) -> int:
         """Let the kernel go on, and say why it stopped."""
-        self.now[arrays.BUDGET] = budget
+        self.now[arrays.BUDGET] = advance.stride(budget, _FEW)
         cells = (self.path, self.room, self.pile, self.store, self.cut)
         return int(advance(self.net, *cells, self.record))
 

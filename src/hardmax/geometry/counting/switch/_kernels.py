@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hardmax.geometry._compiled import copy_row, copy_rows, entry, inline, lent
+from hardmax.geometry._compiled import copy_row, copy_rows, inline, lent, resumable_entry
 from hardmax.geometry.counting.switch._arrays import (
     CLOSE,
     DONE,
@@ -300,7 +300,7 @@ def _hand_on(
     return DONE if _emit(tables, rivals, cell, parents, job, children) else OUT
 
 
-@entry
+@resumable_entry
 def split_cells(
     tables: LayerTables,
     parents: Parents,

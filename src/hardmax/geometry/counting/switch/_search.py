@@ -34,6 +34,7 @@ from hardmax.numerics import TINY, UNIT, inflate, matmul_up, sum_up
 Written = tuple[np.ndarray, np.ndarray, SwitchPiece, np.ndarray]
 
 CHUNK = 512  # cells given to the compiled loop at once
+_FEW = 16  # while it is interpreted
 FEW = 8  # ways in which open groups can choose that are not worth the way back to floats
 
 
@@ -295,6 +296,7 @@ def float_forms(forms: tuple[Row, ...], reach: np.ndarray) -> np.ndarray:
 
 def _split_off_chunk(batch: Batch) -> tuple[Batch, Batch | None]:
     """At most a chunk, and the rest."""
-    if len(batch.piece) <= CHUNK:
+    most = split_cells.stride(CHUNK, _FEW)
+    if len(batch.piece) <= most:
         return batch, None
-    return batch.take(0, CHUNK), batch.take(CHUNK, len(batch.piece))
+    return batch.take(0, most), batch.take(most, len(batch.piece))

@@ -11,9 +11,20 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hardmax.core import Attention, Block, Circuit, FeedForward, Head, Node, Softmax, Sublayer
+from hardmax.core import (
+    Attention,
+    Block,
+    Circuit,
+    FeedForward,
+    Head,
+    Node,
+    Softmax,
+    Sublayer,
+    square_code,
+)
 from hardmax.core import layers_of as layers_of_sublayers
 from hardmax.languages.programs import ClosedSteps
+from hardmax.lowering.programs.legible._functions import Exact
 
 ONE, START = 0, 1
 COLDNESS = 64.0  # a power of two: logits of whole and half scores are exact
@@ -41,6 +52,12 @@ class Held:
     items: tuple
     at_start: list[float]
 
+    def code(self, number: Exact) -> list[float]:
+        """The coordinates of a number: as `core.Block` says."""
+        if self.form == "one-hot":
+            return [float(item == number) for item in self.items]
+        return [float(square_code(number, self.items) if self.form == "square" else number)]
+
     def read(self, weights: Sequence[float]) -> Row:
         """A linear form of its coordinates, 0 at the start token."""
         row = {self.first + k: float(w) for k, w in enumerate(weights) if w}
@@ -48,11 +65,21 @@ class Held:
         return added([(1.0, row), (-1.0, {START: shift})])
 
 
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Pairs of linear forms whose products add up to the score, and what masks say of it."""
+
+    pairs: list[tuple[Row, Row]]
+    causal: bool = False
+    bias: np.ndarray | None = None
+    masks: tuple[str, ...] = ()  # the steps that the masks stand for
+
+
 @dataclass(eq=False)
 class DrawnHead:
-    """Pairs of linear forms whose products add up to the score; what each coordinate is sent."""
+    """How positions are scored, and what each coordinate is sent."""
 
-    scores: list[tuple[Row, Row]]
+    scores: Scores
     values: dict[int, Row]  # by the coordinate that is written
 
 
@@ -80,16 +107,14 @@ class Component:
 class Sheet:
     closed: ClosedSteps
     longest: int
-    shown: Callable[[int], tuple]  # the items of a one-hot
+    shown: Callable[[int, str], tuple]  # the items of a block of a step, in a form
     width: int = 2
     blocks: list[Held] = field(default_factory=list)
     components: list[Component] = field(default_factory=list)
 
     def block(self, step: int, form: str, time: int) -> Held:
         """A new block, silent at the start token for now."""
-        items = () if form == "share" else tuple(self.closed.numbers[step])
-        if form == "one-hot":
-            items = self.shown(step)
+        items = () if form == "share" else self.shown(step, form)
         wide = len(items) if form == "one-hot" else 1
         held = Held(step, form, self.width, time, items, [0.0] * wide)
         self.width += wide
@@ -101,6 +126,30 @@ class Sheet:
             if block.step == step and block.form == form:
                 return block
         return None
+
+    def largest(self) -> tuple[int, int]:
+        """About how many padded parameters the model has, and the step that most of them are for.
+
+        Every layer is as wide as the stream, with the most heads and hidden units of any.
+        """
+        units: dict[int, int] = {}
+        heads: dict[int, list[int]] = {}
+        for one in self.components:
+            if isinstance(one.made, DrawnHead):
+                sent = {tuple(sorted(row.items())) for row in one.made.values.values()}
+                heads.setdefault(one.time, []).append(len(one.made.scores.pairs) + len(sent))
+            else:
+                units[one.time] = units.get(one.time, 0) + len(one.made)
+        layers = len({one.time // 2 for one in self.components})
+        most = max(map(len, heads.values()), default=0) * max(map(max, heads.values()), default=0)
+        hidden = max(units.values(), default=0)
+        if hidden >= most:
+            fed = [one for one in self.components if isinstance(one.made, list)]
+            sizes = [len(one.made) for one in fed if isinstance(one.made, list)]
+            step = fed[sizes.index(max(sizes))].step if fed else self.blocks[0].step
+        else:
+            step = max(self.blocks, key=lambda block: len(block.at_start)).step
+        return 2 * layers * self.width * (most + hidden), step
 
     # ---- weights -------------------------------------------------------------------------------
 
@@ -133,12 +182,15 @@ class Sheet:
         out = np.zeros((self.width, len(values)))
         for place, k in output.items():
             out[place, k] = 1.0
+        scores = drawn.scores
         return Head(
-            self._matrix([query for query, _ in drawn.scores]),
-            self._matrix([key for _, key in drawn.scores]),
+            self._matrix([query for query, _ in scores.pairs]),
+            self._matrix([key for _, key in scores.pairs]),
             self._matrix(values),
             out,
             Softmax(COLDNESS),
+            scores.causal,
+            scores.bias,
         )
 
     def _feed_forward(self, units: list[Unit]) -> FeedForward:
@@ -165,7 +217,9 @@ class Sheet:
             called = f"a{layers[at]}.h{first}" if is_head else f"m{layers[at]}.{name}"
             reads = self._reads(one)
             writes = tuple(number[id(block)] for block in one.writes)
-            nodes.append(Node(called, at, first, first + many, name, one.text, reads, writes))
+            masks = one.made.scores.masks if isinstance(one.made, DrawnHead) else ()
+            last = first + many
+            nodes.append(Node(called, at, first, last, name, one.text, reads, writes, masks))
         read = tuple(sorted({number[id(block)] for block in outputs}))
         end = len(sublayers)
         nodes.append(Node("logits", end, 0, 0, "", "", (("out", read),), ()))
@@ -176,8 +230,8 @@ class Sheet:
         """The blocks that have a weight at each port."""
         if isinstance(one.made, DrawnHead):
             rows = {
-                "q": [query for query, _ in one.made.scores],
-                "k": [key for _, key in one.made.scores],
+                "q": [query for query, _ in one.made.scores.pairs],
+                "k": [key for _, key in one.made.scores.pairs],
                 "v": list(one.made.values.values()),
             }
         else:

@@ -24,8 +24,10 @@ if all others are lit, and at least 4 elsewhere.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
 
 import numpy as np
 
@@ -92,6 +94,15 @@ def falling_staircase(row: Row, numbers: Sequence[float], outputs: Outputs) -> l
     return units
 
 
+def most_turns(outputs: Outputs) -> int:
+    """How often what is written in one place changes, at most."""
+    turns: dict[int, int] = {}
+    for before, after in itertools.pairwise(outputs):
+        for place in added([(1.0, after), (-1.0, before)]):
+            turns[place] = turns.get(place, 0) + 1
+    return max(turns.values(), default=0)
+
+
 def _slope(gap: float, steepness: float) -> float:
     return float(2.0 ** math.ceil(math.log2(steepness / gap)))
 
@@ -139,3 +150,51 @@ def _silenced(unit: Unit) -> Unit:
         return unit
     held_down = {START: -float(np.ceil(unit.bias)) - 1.0}
     return Unit(added([(1.0, unit.inner), (1.0, held_down)]), unit.bias, unit.outputs)
+
+
+# ---- straight lines ------------------------------------------------------------------------------
+
+
+def interpolated(row: Row, numbers: Sequence[Fraction], outputs: Outputs) -> list[Unit]:
+    """Straight lines between what is written for numbers in rising order: a unit for each kink.
+
+    Exact at the numbers; an error of the form is passed on, times the slope.
+    """
+    bent = [_silenced(Unit(row, -float(number), kink)) for number, kink in _kinks(numbers, outputs)]
+    return [*constant(outputs[0]), *bent]
+
+
+def interpolated_falling(row: Row, numbers: Sequence[Fraction], outputs: Outputs) -> list[Unit]:
+    """The same for numbers that fall: relu(number - z). At the start token z is the largest, or
+    above.
+
+    The shares 1/(1 + w) of w = 0, 1, ... meet w = sum of 2 (k + 1) relu(1/(1 + k) - z) over k.
+    """
+    down = added([(-1.0, row)])
+    turned = [-number for number in numbers]
+    bent = [Unit(down, -float(number), kink) for number, kink in _kinks(turned, outputs)]
+    return [*constant(outputs[0]), *bent]
+
+
+def _kinks(numbers: Sequence[Fraction], outputs: Outputs) -> Iterator[tuple[Fraction, Row]]:
+    """Where the slopes of straight lines change, and by how much; at first they are 0."""
+    before: dict[int, Fraction] = {}
+    for k in range(len(numbers) - 1):
+        apart = numbers[k + 1] - numbers[k]
+        places = {*outputs[k], *outputs[k + 1]}
+        slopes = {
+            place: (_exact(outputs[k + 1], place) - _exact(outputs[k], place)) / apart
+            for place in places
+        }
+        changed = {
+            place: float(slopes.get(place, Fraction(0)) - before.get(place, Fraction(0)))
+            for place in {*slopes, *before}
+        }
+        kink = {place: change for place, change in changed.items() if change}
+        if kink:
+            yield numbers[k], kink
+        before = slopes
+
+
+def _exact(row: Row, place: int) -> Fraction:
+    return Fraction(row.get(place, 0.0))
