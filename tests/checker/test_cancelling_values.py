@@ -40,3 +40,16 @@ def test_means_of_values_that_cancel(power):
     off = np.abs(evaluate(found.transformer, word) - wanted).max()
     assert off <= certificate.formats["float64"]
     assert (certificate.verdict is hm.Verdict.PROVED) == (power < 40)
+
+
+def test_means_of_values_that_cancel_in_32_bits():
+    """There leaks are far smaller than what the mean rounds of values that are added up again."""
+    model = hm.compile(hm.programs.fraction_so_far("a"), alphabet="ab", length=9, route="legible")
+    certificate = hm.certify(cancelling(model, 16.0))
+    own = np.array([letter == "a" for letter in "abababa"], dtype=np.float32)
+    three = np.full(7, 48.0, dtype=np.float32)
+    share = np.float32(1) / np.float32(7)
+    means = [(share * v).cumsum()[-1] for v in (own, 16 * own, three, 16 * own + three)]
+    found = means[0] + means[1] + means[2] - means[3]
+    assert found.dtype == np.float32
+    assert 5e-6 <= abs(float(found) - 4 / 7) <= certificate.formats["float32"]
