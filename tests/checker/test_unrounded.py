@@ -20,6 +20,8 @@ from hardmax.numerics import FLOAT16, FLOAT32, FLOAT64, FORMATS, Format
 
 s = p.Sequence()
 mirrored = s.tokens.at(s.length - 1 - s.index)
+so_far = (p.there(s.index) <= s.index).sum(s.tokens == "a")
+parity, first = so_far % 2, so_far == 1
 HALVES = np.arange(2**15).astype(np.uint16).view(np.float16)
 HALVES = HALVES[np.isfinite(HALVES)]
 
@@ -298,11 +300,23 @@ def test_models_for_16_bits_are_proved_and_run_in_them(program, words):
         (p.dyck(["()", "[]"]), Words("()[]", 5)),
         (p.shuffle_dyck("()"), Words("()", 40)),
         (
-            p.Program(s.everywhere.all(s.tokens == s.tokens.at(s.length - 1 - s.index))),
+            p.Program(s.everywhere.all(s.tokens == mirrored)),
             Words("ab", 9),
         ),
+        (p.Program((p.there(parity) == parity).sum(s.tokens == "b")), Words("ab", 20)),
+        (p.Program((p.there(first) == 1).mean(s.tokens == "b")), Words("ab", 9)),
     ],
-    ids=["sort", "by frequency", "most frequent", "reverse", "dyck", "shuffle-Dyck", "palindrome"],
+    ids=[
+        "sort",
+        "by frequency",
+        "most frequent",
+        "reverse",
+        "dyck",
+        "shuffle-Dyck",
+        "palindrome",
+        "parity is a key",
+        "a function of a share is a key",
+    ],
 )
 def test_rows_are_within_a_millionth_of_their_patterns(program, words):
     """In exact numbers one-hots would be exact; here they are as computed, in both formats."""

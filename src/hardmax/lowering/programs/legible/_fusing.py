@@ -4,7 +4,8 @@ A step that the program gave no name, and that one function alone reads, need no
 
 - a function of one step, read by a function of it alone, is a part of that function;
 - a sum, read by a function of it alone, is the number that the function is looked up by;
-- a count by one head, read by a function of it alone, is looked up in its share right away;
+- a count by one head, read by a function of it alone, is looked up in its share right away, unless
+  keys depend on it that would not be exact, or the float format has few digits;
 - a function of one symbol, among the arguments of a function of few cases, is a part of the cases.
 
 What is not held cannot be overwritten: whoever wants to gives it a name, `value.named("rank")`.
