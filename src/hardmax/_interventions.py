@@ -7,8 +7,11 @@ become blocks and numbers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from functools import lru_cache
 
 from hardmax._errors import RequestError, SemanticsError
+from hardmax.checker import ClosedSets, Unproved
 from hardmax.core import (
     GIVEN,
     Circuit,
@@ -194,6 +197,24 @@ def _by_name(target: ProgramTarget, where: Where) -> Where:
     }
 
 
+@lru_cache(maxsize=32)
+def _closed_sets(target: ProgramTarget) -> ClosedSets:
+    steps = target.steps()
+    assert steps is not None
+    return ClosedSets(steps, target.words)
+
+
+def _able(target: ProgramTarget, step: int) -> frozenset[int | Fraction] | None:
+    """What a step can hold as the checker sees it, who proves nothing about other numbers.
+
+    None where that is too much for it: then nothing is proved at all.
+    """
+    try:
+        return frozenset(_closed_sets(target).numbers(step))
+    except Unproved:
+        return None
+
+
 def _numbers(target: ProgramTarget, where: Where) -> Overwritten:
     """Items by the numbers of their steps; what a step cannot hold is refused."""
     closed = target.closed_steps
@@ -206,11 +227,12 @@ def _numbers(target: ProgramTarget, where: Where) -> Overwritten:
                 f"{', '.join(steps)}: give it a name of its own with .named({name!r})."
             )
         step, value = steps[name]
-        code = target.codes[value]
+        code, able = target.codes[value], _able(target, step)
+        items = [i for i in code.items if able is None or code.number(i) in able]
         for one in held.values():
-            if one not in code.items:
-                shown = ", ".join("None" if i is None else str(i) for i in code.items[:12])
-                more = ", ..." if len(code.items) > 12 else ""
+            if one not in items:
+                shown = ", ".join("None" if i is None else str(i) for i in items[:12])
+                more = ", ..." if len(items) > 12 else ""
                 raise RequestError(
                     f"The step {name!r} cannot hold {one!r}; it holds {shown}{more}."
                 )

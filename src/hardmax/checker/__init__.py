@@ -6,3 +6,5 @@ from hardmax.checker._budget import Standing as Standing
 from hardmax.checker._certificate import Certificate as Certificate
 from hardmax.checker._certificate import Verdict as Verdict
 from hardmax.checker._certify import certify as certify
+from hardmax.checker.blocks import ClosedSets as ClosedSets
+from hardmax.checker.blocks import Unproved as Unproved

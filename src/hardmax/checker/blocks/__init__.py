@@ -5,4 +5,5 @@ from hardmax.checker.blocks._holding import Question as Question
 from hardmax.checker.blocks._prove import BlockProof as BlockProof
 from hardmax.checker.blocks._prove import assumptions as assumptions
 from hardmax.checker.blocks._prove import statements as statements
+from hardmax.checker.blocks._sets import ClosedSets as ClosedSets
 from hardmax.checker.blocks._sets import Unproved as Unproved

@@ -179,8 +179,8 @@ class Functions:
         sources = self.sources(step)
         if not all(self.is_numeric(source) for source in sources):
             return None
-        if len(sources) == 1:
-            return (1,)
+        if len(sources) <= 1:
+            return (1,) * len(sources)
         if len(sources) > 4 or self.cases(step) > _MOST_CASES:
             return None
         rows = list(self.rows(step))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hardmax.core import (
+    SYMBOL,
     Attention,
     Block,
     Circuit,
@@ -132,6 +133,8 @@ class Sheet:
 
         Every layer is as wide as the stream, with the most heads and hidden units of any.
         """
+        if not self.components:  # all is embedded, or nothing is held
+            return 0, SYMBOL
         units: dict[int, int] = {}
         heads: dict[int, list[int]] = {}
         for one in self.components:
@@ -146,7 +149,7 @@ class Sheet:
         if hidden >= most:
             fed = [one for one in self.components if isinstance(one.made, list)]
             sizes = [len(one.made) for one in fed if isinstance(one.made, list)]
-            step = fed[sizes.index(max(sizes))].step if fed else self.blocks[0].step
+            step = fed[sizes.index(max(sizes))].step
         else:
             step = max(self.blocks, key=lambda block: len(block.at_start)).step
         return 2 * layers * self.width * (most + hidden), step
