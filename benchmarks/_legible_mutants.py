@@ -11,6 +11,7 @@ import numpy as np
 
 import hardmax as hm
 from hardmax import programs as p
+from hardmax.checker import ClosedSets
 from hardmax.core import KINDS, Attention, Circuit, FeedForward, Transformer, Words
 
 _s = p.Sequence()
@@ -104,17 +105,24 @@ def breaks_an_intervention(
     return False
 
 
+@cache
+def _closed_sets(target: object) -> ClosedSets:
+    """What steps can hold as the checker sees it: other items are refused."""
+    return ClosedSets(target.steps(), target.words)  # type: ignore[attr-defined]
+
+
 def random_intervention(model: hm.Construction, chance: random.Random) -> tuple[tuple, dict]:
     """A word, and items for one to three steps at one or two positions."""
     target = model.claim.target
     closed = target.closed_steps
     word = tuple(chance.choice(WORDS.alphabet) for _ in range(chance.randint(1, WORDS.longest)))
-    held = model.circuit.steps
+    held, sets = model.circuit.steps, _closed_sets(target)
     values = [v for v in closed.place if closed.name(closed.place[v]) in held]
     where: dict[str, dict] = {}
     for value in chance.sample(values, min(len(values), chance.randint(1, 3))):
         places = chance.sample(range(len(word)), min(len(word), chance.randint(1, 2)))
-        items = target.codes[value].items
+        code, able = target.codes[value], sets.numbers(closed.place[value])
+        items = [item for item in code.items if code.number(item) in able]
         where[closed.name(closed.place[value])] = {k: chance.choice(items) for k in places}
     return word, where
 
@@ -126,8 +134,8 @@ def random_interchange(model: hm.Construction, chance: random.Random) -> tuple[t
         tuple(chance.choice(WORDS.alphabet) for _ in range(chance.randint(1, WORDS.longest)))
         for _ in range(2)
     )
-    names = [closed.name(k) for k in closed.place.values()]
-    names = [name for name in names if not name.startswith("constant")]
+    held = model.circuit.steps
+    names = [name for name in map(closed.name, closed.place.values()) if name in held]
     both = range(min(len(word), len(other)))
     return (
         word,

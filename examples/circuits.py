@@ -13,10 +13,10 @@ thousandth of its largest. Words have full length, and pairs of them the same.
     reverse    removal        0.88    0.88   0.92
     reverse    EAP            1.00    0.38   0.69
     reverse    EAP-IG         1.00    0.38   0.69
-    sort       patching       1.00    0.82   0.91
-    sort       removal        0.62    0.91   0.91
-    sort       EAP            1.00    0.18   0.59
-    sort       EAP-IG         1.00    0.18   0.59
+    sort       patching       1.00    0.80   0.90
+    sort       removal        0.60    0.90   0.89
+    sort       EAP            1.00    0.20   0.60
+    sort       EAP-IG         1.00    0.20   0.60
     histogram  patching       1.00    1.00   1.00
     histogram  removal        0.80    1.00   0.91
     histogram  EAP            1.00    0.25   0.62

@@ -170,6 +170,7 @@ def test_neighbours_stay_together_when_they_are_sent_away():
 ROOMS = ("checker", "lowering", "passes", "geometry", "core", "languages", "numerics")
 CLOCKS = {  # where a clock is read, and why that decides nothing
     "checker/_budget.py": "seconds to be shown, and to stop after where the user asks for that",
+    "geometry/_compiled.py": "when loops are compiled, which says the same as Python does",
     "geometry/counting/plane/_counting.py": "how often progress is told",
     "geometry/counting/_checkpoint.py": "how often a checkpoint is written",
 }

@@ -269,13 +269,13 @@ def test_a_closed_pipe_is_no_error_without_a_command(arguments: list[str]) -> No
 
 
 def test_an_interruption_while_the_package_is_loaded_is_told_in_a_line() -> None:
-    """Sent from inside the import, at the first module of the package that asks for NumPy."""
+    """Sent from inside the import of the command."""
     program = (
         "import builtins, os, signal, sys\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "class Stop:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
-        "        if name == 'hardmax.core':\n"
+        "        if name == 'hardmax.cli._main':\n"
         "            os.kill(os.getpid(), signal.SIGINT)\n"
         "sys.meta_path.insert(0, Stop())\n"
         "from importlib.metadata import entry_points\n"

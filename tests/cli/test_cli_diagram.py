@@ -109,7 +109,7 @@ def test_refusals(square: Path, tmp_path: Path) -> None:
         ((tmp_path / "solid.npz", "-o", tmp_path / "x.svg"), "drawn in the plane"),
         ((square, "--temperature", 1), "give -o FILE"),
         ((square, "--temperature", 0, "-o", tmp_path / "x.svg"), "larger than 0, but it is 0"),
-        ((square, "-o", tmp_path / "x.pdf"), "neither"),
+        ((square, "-o", tmp_path / "x.gif"), "is none"),
         ((square, "--on", "[1,1]^2"), "misses every cell"),
         ((square, "--on", "[0,1]^3"), "has 2 inputs, but the domain has 3"),
         ((square, "--top-k", 9), "from 1 to 5, but it is 9"),

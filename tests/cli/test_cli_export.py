@@ -187,12 +187,15 @@ def test_help_names_every_tool() -> None:
 # ---- suites --------------------------------------------------------------------------------------
 
 
-def test_a_suite_is_written_and_each_folder_is_verified(tmp_path: Path) -> None:
+def test_a_suite_is_written_and_each_folder_is_verified(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hardmax.suites._model.LARGEST", 20_000)
     options = ("--programs", "histogram, addition", "--symbols", "2", "--length", "4")
     place = tmp_path / "suite"
     shown = run("export", "--suite", place, *options).stdout
     assert f"written     {place}: 1 program, proved folder by folder" in shown
-    assert "left out    addition: The legible model has 7,846,526 padded parameters" in shown
+    assert "left out    addition: The legible model has" in shown
     said = answer("export", "--suite", place, *options)
     assert said["programs"] == ["histogram"]
     for part in ("hardmax.safetensors", "huggingface", "lens"):

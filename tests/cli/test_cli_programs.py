@@ -267,7 +267,7 @@ BAD_RUN = [
     ((*REVERSE, "--tracing", "abc"), "No such option '--tracing'"),
     (("t.safetensors", "abc", "--length", "3"), "RequestError: --length belongs to --program"),
     (("--program", "copy", *ABC, "abc", "--plot", "a.svg"), "RequestError: .*this model has 0"),
-    ((*REVERSE, "abc", "--plot", "a.pdf"), "RequestError: A picture is"),
+    ((*REVERSE, "abc", "--plot", "a.gif"), "RequestError: A picture is"),
 ]
 
 

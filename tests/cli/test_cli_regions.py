@@ -89,7 +89,7 @@ def test_refusals(tmp_path: Path) -> None:
         ((PLANE, "--on", "[-1,1]^2", "--limit", 10), "more than 10 cells: counting stopped at"),
         ((PLANE, "--on", "[-1,1]^2", "--skeleton"), "--skeleton is about compiled models"),
         ((SPACE, "--on", "[-1,1]^3", "--plot", tmp_path / "x.svg"), "drawn in the plane"),
-        ((PLANE, "--on", "[-1,1]^2", "--plot", tmp_path / "x.pdf"), "neither"),
+        ((PLANE, "--on", "[-1,1]^2", "--plot", tmp_path / "x.gif"), "is none"),
     ]
     for arguments, reason in wrong:
         told = call("regions", *arguments, code=2)

@@ -55,7 +55,7 @@ def test_every_step_of_another_word_makes_its_answer():
 def test_what_is_written_is_what_the_other_run_holds():
     """Not a code, but the block itself, rounding and all."""
     model = model_of("fraction so far")
-    contents = contents_in_run(model.transformer, tuple("aba"))
+    contents = contents_in_run(model.transformer, model.circuit, tuple("aba"))
     seen = hm.trace(model, "aba")
     (block,) = (b for b in model.circuit.blocks_of("answer") if b.form == "number")
     for place in range(3):

@@ -202,7 +202,7 @@ def test_the_plan_says_which_route_and_why():
     turns = p.fsm({(s, a): (s + (a == "a")) % 4 for s in range(4) for a in "ab"}, 0)
     plan = hm.plan_program(turns, alphabet="ab", length=8)
     assert [offer.route for offer in plan.offers] == ["shallow", "parallel", "legible"]
-    assert [offer.construction.bill.layers for offer in plan.offers] == [1, 3, 3]
+    assert [offer.construction.bill.layers for offer in plan.offers] == [1, 3, 1]
     assert "the same circle of 4 states" in str(plan)
     assert plan.build().bill.layers == 1
     assert len(hm.plan_program(p.reverse, alphabet="ab", length=4).offers) == 2

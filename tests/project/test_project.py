@@ -268,7 +268,7 @@ def test_every_function_is_typed() -> None:
 def test_ci_runs_the_readmes_command() -> None:
     script = ROOT / ".ci" / "run"
     made = [line for line in script.read_text().splitlines() if line.startswith("make ")]
-    assert made == ["make test", "make test-lens", "make test-lens LENS=3"]
+    assert made == ["make test", "make docs", "make test-lens", "make test-lens LENS=3"]
     assert os.access(script, os.X_OK)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from hardmax.core import Box
-from hardmax.geometry._compiled import at_once
 from hardmax.geometry.counting import Segment, line_breakpoints, regions
 from hardmax.geometry.diagrams._diagram import power_diagram
 from hardmax.geometry.hulls._hull import convex_hull
@@ -22,6 +21,8 @@ def warm() -> Iterator[str]:
 
     What is kept on disk already is loaded, which takes no time.
     """
+    from hardmax.geometry._compiled import at_once  # which loads the compiler
+
     with at_once():
         for name, ask in _ENGINES.items():
             yield name

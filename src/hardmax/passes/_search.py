@@ -95,6 +95,10 @@ def _between(low: Trial, high: Trial, budget: float) -> float:
 
 def _on_a_line(low: Trial, high: Trial, budget: float) -> float | None:
     """The logit at which a/logit + b through both trials is half of `CLOSE` below the budget."""
+    if low.logit == high.logit:
+        return None
+    if low.logit == high.logit:  # where even the coldest model is too warm
+        return None
     slope = (low.error - high.error) / (1 / low.logit - 1 / high.logit)
     room = budget - (high.error - slope / high.logit)
     return slope / room * (1 + CLOSE / 2) if room > 0.0 else None
