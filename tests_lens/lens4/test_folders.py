@@ -162,4 +162,4 @@ def test_the_bridge_holds_the_steps_where_the_circuit_says(name: str, tmp_path: 
                 codes = [[block.code(v) for v in values[block.step]] for values in known]
                 assert np.abs(stream[..., first:stop] - np.array(codes)).max() < 1e-6
                 count += 1
-    assert count >= 3
+    assert count >= (2 if name == "histogram" else 3)  # which holds tokens and answers alone

@@ -49,7 +49,7 @@ def write_transformer_lens(
     [['b', 'a', 'c']]
     >>> for label, pattern in model.labelled(cache)["blocks.1.attn.hook_pattern"].items():
     ...     print(label, pattern.argmax(dim=-1).tolist())
-    tokens at [there index == ((length - 1) - index)] [[2, 1, 0]]
+    answer = tokens at [there index == ((length - 1) - index)] [[2, 1, 0]]
     """
     lens_version()
     return lens_model(lens_parts(construction, dtype))
