@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from benchmarks._legible_masks import model_in
 from benchmarks._legible_mutants import WORDS, model_of
 
 import hardmax as hm
@@ -158,3 +159,13 @@ def test_two_heads_of_one_step_of_which_one_has_a_mask():
     named = replace(node, masks=("index",))
     said = replace(made, nodes=(*made.nodes[:2], named, *made.nodes[3:]))
     assert hm.certify(replace(both, circuit=said)).verdict is PROVED
+
+
+def test_hidden_biases_are_stored_as_well():
+    model = model_in("fraction so far", "relative")
+    (head,) = model.transformer.sublayers[0].heads
+    tokens = model.transformer.tokens
+    hidden = np.triu(np.full((tokens, tokens), -1e30), 1)
+    assert "float16" in hm.certify(model).holds_in
+    found = hm.certify(with_heads(model, 0, replace(head, position_bias=hidden))).holds_in
+    assert found == ("float64", "float32")

@@ -80,6 +80,9 @@ class _Head:
         assert isinstance(head.weighting, Softmax)
         self.coldness = head.weighting.coldness
         self.own = written(asked, node)
+        if head.position_bias is not None:  # all of it is stored, hidden or not
+            largest = float(np.abs(head.position_bias[: self.tokens, : self.tokens]).max())
+            check_sizes(self.format, self.coldness * largest)
 
     # ---- scores --------------------------------------------------------------------------------
 
