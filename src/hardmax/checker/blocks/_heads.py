@@ -45,7 +45,7 @@ from hardmax.checker.blocks._places import (
     start_bias,
     tied_by_place,
 )
-from hardmax.checker.blocks._scores import Scores, ends_of_scores
+from hardmax.checker.blocks._scores import Scores, ends_of_scores, factors
 from hardmax.checker.blocks._sets import Unproved
 from hardmax.core import Aggregate, Attention, Head, Node, Softmax, plain
 from hardmax.numerics import Format, down, gamma, inflate, is_power_of_two
@@ -80,6 +80,9 @@ class _Head:
         assert isinstance(head.weighting, Softmax)
         self.coldness = head.weighting.coldness
         self.own = written(asked, node)
+        if head.position_bias is not None:  # all of it is stored, hidden or not
+            largest = float(np.abs(head.position_bias[: self.tokens, : self.tokens]).max())
+            check_sizes(self.format, self.coldness * largest)
 
     # ---- scores --------------------------------------------------------------------------------
 
@@ -87,13 +90,16 @@ class _Head:
         middle, spread, lost = affine(x, matrix[:, columns], None, self.format)
         return Balls(middle, spread + lost)
 
+    def _factors(self, x: Balls, matrix: np.ndarray, columns: Sequence[int]) -> Balls:
+        return factors(x, matrix[:, columns], self.coldness, self.format)
+
     def _scores(self, here: Cases, there: Cases, pairs: PairClasses) -> Scores:
         """What every case here gives to every case there, and to the start token."""
         if here.count * there.count * pairs.count > _MOST:
             raise Unproved(f"The head {self.node.name!r} has too many cases.")
-        query = self._projected(here.balls(self.holdings), self.head.query, here.columns)
-        key = self._projected(there.balls(self.holdings), self.head.key, there.columns)
-        start = self._projected(there.start(self.holdings), self.head.key, there.columns)
+        query = self._factors(here.balls(self.holdings), self.head.query, here.columns)
+        key = self._factors(there.balls(self.holdings), self.head.key, there.columns)
+        start = self._factors(there.start(self.holdings), self.head.key, there.columns)
         first = start_bias(self.head, self.node.name, self.asked.longest)
         present = pairs.present(here, there)
         return self._ends(query, key, start, (pairs.bias, first), present)
@@ -118,11 +124,11 @@ class _Head:
             return 0.0
         read = self.reads["q"]
         columns = Cases(self.asked, (), read).columns
-        query = self._projected(
+        query = self._factors(
             start_balls(self.asked, read, self.holdings), self.head.query, columns
         )
-        key = self._projected(there.balls(self.holdings), self.head.key, there.columns)
-        start = self._projected(there.start(self.holdings), self.head.key, there.columns)
+        key = self._factors(there.balls(self.holdings), self.head.key, there.columns)
+        start = self._factors(there.start(self.holdings), self.head.key, there.columns)
         bias, n = self.head.position_bias, self.asked.longest
         own = np.zeros(1) if bias is None else bias[0, 1 : n + 1].max(keepdims=True)
         found = self._ends(query, key, start, (own, 0.0 if bias is None else float(bias[0, 0])))
@@ -255,7 +261,6 @@ class _Head:
         own = [("k", s) for s in chosen.keys] + [("q", s) for s in chosen.queries]
         table = self.sets.relation(self.step)
         tied = tied_by_place(self.sets, self.step) if has_mask(self.head) else NOTHING
-        self.asked.tied[self.step] = tied.names
         read = {axis for axis in axes if axis[1] not in tied.numbers}
         if not {axis for axis in own if axis[1] not in tied.numbers} <= read:
             own, table = self._essential(own, table)

@@ -48,7 +48,6 @@ class Question:
     sets: ClosedSets
     ids: np.ndarray  # of the claim's symbols in the Transformer's alphabet
     tables: dict[int, ShareTable] = field(default_factory=dict)
-    tied: dict[int, tuple[str, ...]] = field(default_factory=dict)  # aggregates: what masks read
 
     @property
     def longest(self) -> int:

@@ -35,7 +35,7 @@ from hardmax.checker.blocks._holding import (
     code_of,
     rounding_of,
 )
-from hardmax.checker.blocks._places import has_mask
+from hardmax.checker.blocks._places import has_mask, tied_by_place
 from hardmax.checker.blocks._sets import ClosedSets, Unproved
 from hardmax.checker.blocks._turned import Drift
 from hardmax.checker.blocks._units import bound_units
@@ -117,7 +117,7 @@ class BlockProof:
             layer = layers[node.sublayer]
             masked = isinstance(layer, Attention) and has_mask(layer.heads[node.first])
             step = circuit.blocks[node.writes[0]].step
-            if node.masks != (self.asked.tied.get(step, ()) if masked else ()):
+            if node.masks != (tied_by_place(self.asked.sets, step).names if masked else ()):
                 raise Unproved(
                     f"The node {node.name!r} names other steps than its mask stands for."
                 )

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hardmax.checker.blocks._arithmetic import Balls, biased, check_sizes, products
+from hardmax.checker.blocks._arithmetic import Balls, affine, biased, check_sizes, products
+from hardmax.checker.blocks._reading import lost_in_frame
 from hardmax.numerics import Format, down, gamma, inflate, is_power_of_two, up
 
 
@@ -28,6 +29,23 @@ class Scores:
     present: np.ndarray
 
 
+def factors(x: Balls, matrix: np.ndarray, coldness: float, format: Format) -> Balls:
+    """Queries, or keys. The coldness may have been multiplied into their weights.
+
+    There is room for that; and if it is no power of two, every weight is rounded by it: a product
+    of two floats, one of them cast, so that terms are off by gamma_4 of their sizes, which may
+    cancel in the score.
+    """
+    middle, spread, lost = affine(x, matrix, None, format)
+    away = spread + lost
+    sizes = inflate((np.abs(x.middle) + x.radius) @ np.abs(matrix).T, matrix.shape[1] + 8)
+    check_sizes(format, inflate(coldness * sizes, 4))
+    if not is_power_of_two(coldness):
+        turned = lost_in_frame(matrix, np.zeros(len(matrix)), format)
+        away = inflate(away + gamma(4, format) * sizes + turned, 8)
+    return Balls(middle, away)
+
+
 def ends_of_scores(
     held: tuple[Balls, Balls, Balls],
     bias: tuple[np.ndarray, float],
@@ -38,16 +56,16 @@ def ends_of_scores(
     """Scores of queries with keys and with the start token's key.
 
     To the scores of keys each of several biases is added, to the start token's a single one. A
-    coldness that is no power of two is rounded when it is multiplied.
+    coldness may be multiplied into queries, keys and biases beforehand, or into scores afterwards:
+    there is room for all of these, and one that is no power of two is rounded in each of them.
     """
     query, key, start = held
     plain, apart = products(query, key, format)
     own = biased(plain, bias[0], format)
     first = biased(products(query, start, format)[0], np.array([bias[1]]), format)
-    extra = 0.0
-    if not is_power_of_two(coldness):
-        extra = float(gamma(4, format)) * float(np.abs(own.middle).max(initial=1.0))
-    check_sizes(format, inflate(coldness * (np.abs(own.middle) + own.radius + 1.0), 8))
+    size = max(_size(query, key, bias[0]), _size(query, start, np.array([bias[1]])))
+    check_sizes(format, inflate(coldness * (size + own.radius.max() + first.radius.max()), 8))
+    extra = 0.0 if is_power_of_two(coldness) else float(gamma(4, format)) * max(size, 1.0)
     pads = [inflate(one.radius + extra, 4) if extra else one.radius for one in (own, first)]
     (low, high), (start_low, start_high) = (
         (_down(one.middle, pad), _up(one.middle, pad))
@@ -64,6 +82,13 @@ def ends_of_scores(
         _kinds(key.middle, bias[0]),
         _flat(np.ones(low.shape, dtype=bool) if present is None else present),
     )
+
+
+def _size(query: Balls, key: Balls, bias: np.ndarray) -> float:
+    """Of a score: of its terms, which may cancel, and its bias."""
+    sizes = (np.abs(query.middle) + query.radius) @ (np.abs(key.middle) + key.radius).T
+    most = sizes.max(initial=0.0) + np.abs(bias).max(initial=0.0)
+    return float(inflate(most, query.middle.shape[1] + 8))
 
 
 def _down(middle: np.ndarray, pad: np.ndarray) -> np.ndarray:

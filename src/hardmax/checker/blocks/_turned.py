@@ -21,7 +21,7 @@ from hardmax.checker.blocks._frame import Taken, weights_of
 from hardmax.checker.blocks._holding import Holdings, Question
 from hardmax.checker.blocks._reading import length_of_rows, lost_in_frame, turned_format
 from hardmax.checker.blocks._sets import Unproved
-from hardmax.core import Attention, Block, FeedForward, SequenceInput
+from hardmax.core import Attention, Block, FeedForward, SequenceInput, square_code
 from hardmax.numerics import Format, above_float, gamma, inflate, length_up, norm_up, stray
 
 
@@ -84,10 +84,17 @@ class Drift:
         block = self._blocks[number]
         if block.sublayer >= sublayer:
             return 0.0
-        if block.form != "number":
+        if block.form in ("one-hot", "share"):
             return 1.0
+        return max(above_float(abs(n)) for n in self._ends(block))
+
+    def _ends(self, block: Block) -> tuple[Fraction, Fraction]:
+        """The least and the largest that the coordinate of a number, or of a square, is to hold."""
         numbers = self.asked.sets.numbers(block.step)
-        return max(above_float(abs(Fraction(n))) for n in (numbers[0], numbers[-1]))
+        if block.form == "square":
+            codes = [Fraction(square_code(n, block.items)) for n in numbers]
+            return min(codes), max(codes)
+        return Fraction(numbers[0]), Fraction(numbers[-1])
 
     def _farthest(self, sublayer: int, holdings: Holdings) -> float:
         """How far any coordinate is from what it is meant to be."""
@@ -150,9 +157,10 @@ class Drift:
         block = self._blocks[number]
         if block.form == "share":
             return np.maximum(own[:, 0], 0.0)
+        if block.form in ("number", "square"):
+            least, most = map(float, self._ends(block))
+            return np.maximum(own[:, 0] * least, own[:, 0] * most)
         numbers = self.asked.sets.numbers(block.step)
-        if block.form == "number":
-            return np.maximum(own[:, 0] * float(numbers[0]), own[:, 0] * float(numbers[-1]))
         lit = own.max(axis=1, initial=-np.inf)
         return lit if set(numbers) <= set(block.items) else np.maximum(lit, 0.0)
 

@@ -25,7 +25,6 @@ def worths_of(asked: Question, step: int, made: Aggregate, read: Sequence[int]) 
     tables = [asked.tables[k] for k in read]
     masked = any(table.masked for table in tables)
     tied = tied_by_place(asked.sets, step) if masked else NOTHING
-    asked.tied[step] = tied.names
     return _Worths(asked, step, made, tables, tied, masked).found()
 
 
